@@ -1,0 +1,191 @@
+"""Patterns as position automata (spec 3), with a guard for every NOT (spec 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import product
+
+from trendfold.query.nodes import Both, Either, EventRef, Maybe, Not, Pattern, Plus, Repeat, Seq
+
+START, END = -1, -2
+"""The window's start ⊥, which leads to *first*, and its end ⊤, which collects *last*."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One occurrence of an event type; `{m,n}` gives each copy a position of its own."""
+
+    index: int
+    type: str
+    alias: str | None
+
+    def is_called(self, name: str) -> bool:
+        """Whether a name in another clause stands for this position, among others."""
+        return name in (self.type, self.alias)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """NOT N at one place: N's own positions (numbered with the pattern's), always under *any*."""
+
+    positions: tuple[int, ...]
+    first: frozenset[int]
+    last: frozenset[int]
+    edges: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """Glushkov's automaton of one pattern.
+
+    `edges` holds (p, q) for q in *follow*(p), (START, q) for q in *first*, and (p, END) for p in
+    *last*. The neighbours of a NOT cannot be empty, so an edge crosses at most one guard, and all
+    guarded edges that leave a place cross the same one: `guard_of[(p, q)]` is its number.
+    """
+
+    positions: tuple[Position, ...]
+    edges: frozenset[tuple[int, int]]
+    guards: tuple[Guard, ...] = ()
+    guard_of: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def first(self) -> frozenset[int]:
+        return frozenset(q for p, q in self.edges if p == START)
+
+    @property
+    def last(self) -> frozenset[int]:
+        return frozenset(p for p, q in self.edges if q == END)
+
+    @property
+    def positive(self) -> tuple[Position, ...]:
+        """The positions that trends are made of."""
+        negated = {p for guard in self.guards for p in guard.positions}
+        return tuple(p for p in self.positions if p.index not in negated)
+
+    def sources(self, q: int) -> tuple[int, ...]:
+        """The places an event at `q` may directly follow."""
+        return tuple(sorted(p for p, to in self.edges if to == q))
+
+    def called(self, name: str) -> frozenset[int]:
+        """The positions, negated ones too, that `name` stands for."""
+        return frozenset(p.index for p in self.positions if p.is_called(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Where a sub-pattern can begin and end, and whether it accepts the empty sequence."""
+
+    first: frozenset[int]
+    last: frozenset[int]
+    nullable: bool = False
+
+
+def build(pattern: Pattern) -> Automaton:
+    """Glushkov's construction: one position per written occurrence, no epsilon moves."""
+    walk = _Walk()
+    parts = pattern.parts if isinstance(pattern, Seq) else (pattern,)
+    start_guard = walk.guard(parts[0].body) if isinstance(parts[0], Not) else None
+    inner = parts[1:] if isinstance(parts[0], Not) else parts
+    trailing = inner[-1] if isinstance(inner[-1], Not) else None
+    ends = walk.sequence(inner[:-1] if trailing else inner)
+    end_guard = walk.guard(trailing.body) if trailing else None
+    walk.connect({START}, ends.first, start_guard)
+    walk.connect(ends.last, {END}, end_guard)
+    return Automaton(
+        tuple(walk.positions), frozenset(walk.edges), tuple(walk.guards), dict(walk.guard_of)
+    )
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The construction under way: what has been numbered and connected so far."""
+
+    positions: list[Position] = field(default_factory=list)
+    edges: set[tuple[int, int]] = field(default_factory=set)
+    guards: list[Guard] = field(default_factory=list)
+    guard_of: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def connect(
+        self, sources: frozenset[int] | set[int], targets: frozenset[int] | set[int], guard: int | None = None
+    ) -> None:
+        pairs = set(product(sources, targets))
+        self.edges |= pairs
+        if guard is not None:
+            self.guard_of |= dict.fromkeys(pairs, guard)
+
+    def guard(self, body: Pattern) -> int:
+        """Number N's positions and keep its edges apart from the pattern's."""
+        inner = _Walk(self.positions)
+        low = len(self.positions)
+        ends = inner.visit(body)
+        numbers = tuple(range(low, len(self.positions)))
+        self.guards.append(Guard(numbers, ends.first, ends.last, frozenset(inner.edges)))
+        return len(self.guards) - 1
+
+    def visit(self, node: Pattern) -> _Ends:
+        """Number the positions under `node`, connect them, and say where it begins and ends."""
+        match node:
+            case EventRef(type=kind, alias=alias):
+                here = len(self.positions)
+                self.positions.append(Position(here, kind, alias))
+                return _Ends(frozenset({here}), frozenset({here}))
+            case Seq(parts):
+                return self.sequence(parts)
+            case Either(parts):
+                ends = [self.visit(part) for part in parts]
+                return _Ends(
+                    frozenset().union(*(e.first for e in ends)),
+                    frozenset().union(*(e.last for e in ends)),
+                    any(e.nullable for e in ends),
+                )
+            case Plus(body):
+                inner = self.visit(body)
+                self.connect(inner.last, inner.first)
+                return inner
+            case Maybe(body):
+                inner = self.visit(body)
+                return _Ends(inner.first, inner.last, nullable=True)
+            case Repeat():
+                return self.visit(expand(node))
+            case Not() | Both():
+                raise AssertionError(f"{type(node).__name__} where the checks allow none")
+
+    def sequence(self, parts: tuple[Pattern, ...]) -> _Ends:
+        """Connect each part to those after it, up to the first that cannot be empty."""
+        ends: list[_Ends] = []
+        guard_before: dict[int, int] = {}
+        for part in parts:
+            if isinstance(part, Not):
+                guard_before[len(ends)] = self.guard(part.body)
+            else:
+                ends.append(self.visit(part))
+        for i in range(len(ends)):
+            for j in range(i + 1, len(ends)):
+                self.connect(ends[i].last, ends[j].first, guard_before.get(j))
+                if not ends[j].nullable:
+                    break
+        return _Ends(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))
+
+
+def _reach(ends: list[_Ends], side: str) -> frozenset[int]:
+    """The union of one side over the parts that can come first (or, reversed, last)."""
+    found: set[int] = set()
+    for part in ends:
+        found |= getattr(part, side)
+        if not part.nullable:
+            break
+    return frozenset(found)
+
+
+def expand(node: Repeat) -> Pattern:
+    """`P{m,}` as m-1 copies and `P+`; `P{m,n}` as m copies and nested optionals."""
+    if node.high is None:
+        return _chain([node.body] * (node.low - 1) + [Plus(node.body)])
+    optional: Pattern | None = None
+    for _ in range(node.high - node.low):
+        optional = Maybe(_chain([node.body] + ([optional] if optional else [])))
+    return _chain([node.body] * node.low + ([optional] if optional else []))
+
+
+def _chain(parts: list[Pattern]) -> Pattern:
+    return parts[0] if len(parts) == 1 else Seq(tuple(parts))

@@ -1,0 +1,192 @@
+"""The linear machine: places with guard classes, and what one event does to the mass that waits there.
+
+Mass waits at *states*. A state is a place (a position, ⊥ or ⊤) together with a *class*: how far the
+NOT that guards the way out of the place has come since the mass arrived. An event changes the vector
+of masses linearly, in a way that depends only on the set of positions it can take: its *symbol*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from trendfold.automaton.glushkov import END, START, Automaton, Guard
+from trendfold.automaton.predicates import Predicates
+from trendfold.query.nodes import Semantics
+
+Symbol = frozenset[int]
+"""The positions, negated ones included, that an event can take."""
+
+MAX_CLASSES = 64
+"""Past this many classes a guard is judged by the latest start of its trends instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """What can have happened to N since a binding: sets of N's positions reached, the last is `broken`.
+
+    Under *any*, positions once reached stay reached, so a class only ever grows; `sets` is ordered by
+    size, and a move leads to a higher number.
+    """
+
+    guard: Guard
+    sets: tuple[frozenset[int], ...]
+
+    @property
+    def broken(self) -> int:
+        return len(self.sets)
+
+    def reached(self, cls: int, symbol: Symbol) -> frozenset[int]:
+        """N's positions that one event reaches when it reads class `cls`."""
+        here = self.sets[cls]
+        return frozenset(
+            r
+            for r in symbol.intersection(self.guard.positions)
+            if r in self.guard.first or any((s, r) in self.guard.edges for s in here)
+        )
+
+    def after(self, cls: int, reached: frozenset[int]) -> int:
+        """The class after a moment whose events reached these positions."""
+        if cls == self.broken or reached & self.guard.last:
+            return self.broken
+        return self.sets.index(self.sets[cls] | reached)
+
+
+def classes(guard: Guard) -> Classes | None:
+    """All classes of a guard, or None when there would be too many."""
+    found = {frozenset[int]()}
+    frontier = list(found)
+    while frontier:
+        here = frontier.pop()
+        for r in set(guard.positions) - here - guard.last:
+            if r in guard.first or any((s, r) in guard.edges for s in here):
+                bigger = here | {r}
+                if bigger not in found:
+                    found.add(bigger)
+                    frontier.append(bigger)
+        if len(found) >= MAX_CLASSES:
+            return None
+    return Classes(guard, tuple(sorted(found, key=lambda s: (len(s), sorted(s)))))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Mass at `place` in class `cls` of the guard on the way out (0 where there is none)."""
+
+    place: int
+    cls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Bindings kept one by one at `place`, from which an event may continue.
+
+    `predicates` are numbers of adjacency predicates; `guard` is judged by binding time.
+    """
+
+    place: int
+    predicates: tuple[int, ...] = ()
+    guard: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event takes `position`: it gathers the mass of `sources` and `scans`, and leaves it at `targets`."""
+
+    position: int
+    sources: tuple[State, ...]
+    scans: tuple[Scan, ...]
+    targets: tuple[State, ...]
+    kept_at: tuple[int, ...]
+    """Places where this binding is kept one by one."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One operand of a query, ready to be lowered.
+
+    `by_event` are the places whose bindings are kept one by one, because a neighbour predicate or a
+    guard judged by time must see them; all other places keep one vector per class.
+    """
+
+    automaton: Automaton
+    semantics: Semantics
+    predicates: Predicates
+    by_event: frozenset[int] = frozenset()
+
+    @cached_property
+    def guard_classes(self) -> tuple[Classes | None, ...]:
+        """Per guard its classes; None where no mass waits in classes for it."""
+        return tuple(
+            classes(guard) if self.exits(g) - self.by_event else None
+            for g, guard in enumerate(self.automaton.guards)
+        )
+
+    def exits(self, guard: int) -> frozenset[int]:
+        """The places whose way out crosses `guard`; for the guard at ⊤, mass waits at ⊤ itself.
+
+        Under *contiguous* nothing lies between neighbours, so a NOT there never breaks anything.
+        """
+        crossing = [edge for edge, g in self.automaton.guard_of.items() if g == guard]
+        if self.semantics is Semantics.CONTIGUOUS:
+            crossing = [(p, q) for p, q in crossing if p == START or q == END]
+        return frozenset(END if q == END else p for p, q in crossing)
+
+    def guard_at(self, place: int) -> int | None:
+        """The guard whose classes split the mass at `place`."""
+        for g in range(len(self.automaton.guards)):
+            if place in self.exits(g):
+                return g
+        return None
+
+    @cached_property
+    def states(self) -> tuple[State, ...]:
+        """⊥ and ⊤, and every position that something can follow, each with its classes."""
+        followed = {p for p, q in self.automaton.edges if q != END and p != START}
+        found = []
+        for place in (START, *sorted(followed), END):
+            if place not in self.by_event:
+                found += [State(place, c) for c in range(self._class_count(place))]
+        return tuple(found)
+
+    def _class_count(self, place: int) -> int:
+        guard = self.guard_at(place)
+        split = self.guard_classes[guard] if guard is not None else None
+        return split.broken + 1 if split else 1
+
+    def steps(self, symbol: Symbol) -> tuple[Step, ...]:
+        """What an event does, position by position. All steps read the vector from before its moment."""
+        taken = sorted(symbol & {p.index for p in self.automaton.positive})
+        return tuple(self._step(q) for q in taken)
+
+    def _step(self, q: int) -> Step:
+        sources: list[State] = []
+        scans: list[Scan] = []
+        for p in self.automaton.sources(q):
+            guard = self.automaton.guard_of.get((p, q))
+            guard = guard if guard is not None and p in self.exits(guard) else None
+            if p in self.by_event:
+                scans.append(Scan(p, self.predicates.between(p, q), guard))
+            else:
+                broken = 0 if guard is None else 1
+                sources += [State(p, c) for c in range(self._class_count(p) - broken)]
+        followed = any(p == q and to != END for p, to in self.automaton.edges)
+        places = [q] * followed + [END] * ((q, END) in self.automaton.edges)
+        return Step(
+            q,
+            tuple(sources),
+            tuple(scans),
+            tuple(State(place) for place in places if place not in self.by_event),
+            tuple(place for place in places if place in self.by_event),
+        )
+
+    def whole(self) -> tuple[State, ...]:
+        """The states at ⊤ that count: every class that no NOT has broken."""
+        if END in self.by_event:
+            return ()
+        count = self._class_count(END)
+        return tuple(State(END, c) for c in range(max(1, count - 1)))
+
+    def moves(self, symbol: Symbol) -> bool:
+        """Whether an event moves mass between classes."""
+        return any(c and symbol.intersection(c.guard.positions) for c in self.guard_classes)

@@ -1,0 +1,154 @@
+"""WHERE, split by what each conjunct names: local, adjacency, cross, partition (spec 4, 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from trendfold.automaton.glushkov import Automaton
+from trendfold.query.names import PredicateKind, kind, named, refs, stands_for
+from trendfold.query.nodes import (
+    Attribute,
+    Between,
+    Binary,
+    Compare,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Logic,
+    Pattern,
+    Query,
+    Unary,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A condition on one event, with the alias taken out, and the positions that ask for it."""
+
+    condition: Expression
+    positions: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairwise:
+    """A condition on two bindings: one at `left` (bare names), one at `right` (NEXT, or the second alias).
+
+    Adjacency: the right binding directly follows the left. Cross: any two bindings of a trend.
+    """
+
+    condition: Expression
+    left: frozenset[int]
+    right: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicates:
+    """The conjuncts of one operand's WHERE, resolved to positions."""
+
+    local: tuple[Local, ...] = ()
+    adjacency: tuple[Pairwise, ...] = ()
+    cross: tuple[Pairwise, ...] = ()
+
+    def wanted_at(self, position: int) -> tuple[Expression, ...]:
+        """The local conditions an event must meet to take `position`, in the order written."""
+        return tuple(dict.fromkeys(p.condition for p in self.local if position in p.positions))
+
+    def between(self, p: int, q: int) -> tuple[int, ...]:
+        """The numbers of the adjacency predicates for a binding at `p` directly followed by `q`."""
+        return tuple(i for i, a in enumerate(self.adjacency) if p in a.left and q in a.right)
+
+
+def partition_attributes(query: Query) -> tuple[str, ...]:
+    """The attributes every event is partitioned by: `[a]`, or equalities that amount to it."""
+    return tuple(dict.fromkeys((*query.equivalence, *_connecting_attributes(query))))
+
+
+def split(query: Query, automaton: Automaton) -> Predicates:
+    """The predicates of `query` whose names stand in `automaton` (one operand of it)."""
+    partition = set(_connecting_attributes(query))
+    local, adjacency, cross = [], [], []
+    for conjunct in query.where:
+        names = {name for name, _ in named(conjunct)}
+        if not all(automaton.called(name) for name in names):
+            continue  # another operand's
+        if _equal_attribute(conjunct) in partition:
+            continue
+        match kind(conjunct):
+            case PredicateKind.LOCAL:
+                (name,) = names
+                local.append(Local(_strip(conjunct, {}), automaton.called(name)))
+            case PredicateKind.ADJACENCY:
+                adjacency.append(_adjacency(conjunct, automaton))
+            case PredicateKind.CROSS:
+                cross.append(_cross(conjunct, automaton))
+            case None:
+                raise AssertionError("the checks let a conjunct of no kind through")
+    return Predicates(tuple(local), tuple(adjacency), tuple(cross))
+
+
+def _adjacency(conjunct: Expression, automaton: Automaton) -> Pairwise:
+    left = next(name for name, is_next in named(conjunct) if not is_next)
+    right = next(name for name, is_next in named(conjunct) if is_next)
+    return Pairwise(_strip(conjunct, {}), automaton.called(left), automaton.called(right))
+
+
+def _cross(conjunct: Expression, automaton: Automaton) -> Pairwise:
+    left, right = sorted(name for name, _ in named(conjunct))
+    return Pairwise(_strip(conjunct, {right: True}), automaton.called(left), automaton.called(right))
+
+
+def _connecting_attributes(query: Query) -> tuple[str, ...]:
+    """The attributes u whose equalities `A.u = B.u` connect all positive positions."""
+    equalities = [(u, c) for c in query.where if (u := _equal_attribute(c)) is not None]
+    found = []
+    for attribute, group in groupby(sorted(equalities, key=lambda e: e[0]), key=lambda e: e[0]):
+        if _is_connected([conjunct for _, conjunct in group], query.pattern):
+            found.append(attribute)
+    return tuple(found)
+
+
+def _equal_attribute(conjunct: Expression) -> str | None:
+    """u, for a conjunct `A.u = B.u` between two aliases without NEXT."""
+    match conjunct:
+        case Compare(
+            op="=",
+            left=Attribute(alias=a, name=u, is_next=False),
+            right=Attribute(alias=b, name=v, is_next=False),
+        ) if u == v and a != b:
+            return u
+    return None
+
+
+def _is_connected(equalities: list[Expression], pattern: Pattern) -> bool:
+    """Whether the names in `equalities` link every positive occurrence to every other."""
+    positive = [ref for ref, is_negated in refs(pattern) if not is_negated]
+    components = [{i} for i in range(len(positive))]
+    for conjunct in equalities:
+        names = {name for name, _ in named(conjunct) if name}
+        linked = {i for i, ref in enumerate(positive) if any(stands_for(ref, name) for name in names)}
+        joined = set().union(linked, *(c for c in components if c & linked))
+        components = [c for c in components if not c & linked] + [joined]
+    return len(components) == 1
+
+
+def _strip(node: Expression, second: dict[str, bool]) -> Expression:
+    """The expression without aliases; `is_next` marks the second binding's attributes."""
+
+    def walk(part: Expression) -> Expression:
+        match part:
+            case Attribute(alias=alias, is_next=is_next):
+                return replace(part, alias=None, is_next=is_next or second.get(alias or "", False))
+            case Unary(operand=operand) | IsNull(operand=operand) | In(operand=operand) | Like(operand=operand):
+                return replace(part, operand=walk(operand))
+            case Binary(left=left, right=right) | Compare(left=left, right=right):
+                return replace(part, left=walk(left), right=walk(right))
+            case Logic(parts=parts):
+                return replace(part, parts=tuple(walk(p) for p in parts))
+            case Between(operand=operand, low=low, high=high):
+                return replace(part, operand=walk(operand), low=walk(low), high=walk(high))
+            case _:
+                return part
+
+    return walk(node)

@@ -1,0 +1,222 @@
+"""A table of events, read once: times, types, order, and columns on demand; rejects kept apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trendfold.errors import InputError, RejectError, nearest
+from trendfold.events.columns import Column, codes, from_arrow, kind_of
+from trendfold.events.schema import Kind, Schema
+
+TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+"""Microseconds per tick of a numeric time column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which columns mean what."""
+
+    type_column: str = "type"
+    time_column: str = "ts"
+    order_column: str | None = None
+    id_column: str | None = None
+    time_unit: str = "s"
+    on_reject: str = "keep"
+
+    def __post_init__(self) -> None:
+        if self.time_unit not in TICKS:
+            raise InputError(f"unknown time_unit {self.time_unit!r}; choose one of {', '.join(TICKS)}")
+        if self.on_reject not in ("keep", "fail"):
+            raise InputError(f"unknown on_reject {self.on_reject!r}; choose 'keep' or 'fail'")
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """The rows that are events, in the order given.
+
+    time        int64[n]  microseconds
+    type_code   int32[n]  into type_names
+    order       int64[n]  ranks of the order column, or None
+    """
+
+    table: pa.Table
+    time: NDArray[np.int64]
+    type_code: NDArray[np.int32]
+    type_names: tuple[str, ...]
+    order: NDArray[np.int64] | None
+    time_type: pa.DataType
+    ticks: int
+    """Microseconds per unit of a numeric time column."""
+    rejects: pa.Table
+    _columns: dict[str, Column] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def column(self, name: str) -> Column:
+        """A column of the table as arrays, converted on first use."""
+        if name not in self._columns:
+            self._columns[name] = from_arrow(self.table.column(name))
+        return self._columns[name]
+
+    @cached_property
+    def schema(self) -> Schema:
+        return {f.name: kind_of(f.type) for f in self.table.schema}
+
+
+def schema_of(table: pa.Table) -> Schema:
+    """The kinds of a table's columns."""
+    return {f.name: kind_of(f.type) for f in table.schema}
+
+
+def read_batch(table: pa.Table, options: Options) -> EventBatch:
+    """Split a table into events and rejects, and read the columns every query needs."""
+    _require(table, options)
+    types = _types(table.column(options.type_column))
+    time, reasons = _times(table.column(options.time_column), options)
+    order = None
+    null_type = ~_is_valid(types)
+    reasons[null_type] = "null type"
+    if options.order_column is not None:
+        column = from_arrow(table.column(options.order_column))
+        order = codes(column)
+        reasons[~column.valid & (reasons == "")] = "null order"
+    bad = reasons != ""
+    rejects = _rejects(table, bad, reasons)
+    if bad.any():
+        if options.on_reject == "fail":
+            row = int(np.flatnonzero(bad)[0])
+            raise RejectError(f"row {row} is rejected: {reasons[row]}; pass on_reject='keep' to keep rejects apart")
+        good = ~bad
+        table, types = table.filter(pa.array(good)), types.filter(pa.array(good))
+        time = time[good]
+        order = None if order is None else order[good]
+    encoded = types.dictionary_encode().unify_dictionaries()
+    names = encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else []
+    indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
+    return EventBatch(
+        table,
+        time,
+        np.concatenate(indices).astype(np.int32) if indices else np.zeros(0, np.int32),
+        tuple(names),
+        order,
+        table.schema.field(options.time_column).type,
+        TICKS[options.time_unit],
+        rejects,
+    )
+
+
+def _require(table: pa.Table, options: Options) -> None:
+    """Every column an option names is there, once, and can be what it is said to be."""
+    problems = []
+    wanted = [
+        ("type_column", options.type_column),
+        ("time_column", options.time_column),
+        ("order_column", options.order_column),
+        ("id_column", options.id_column),
+    ]
+    for option, name in wanted:
+        if name is not None and name not in table.column_names:
+            hint = nearest(name, table.column_names) or f"columns are {', '.join(table.column_names)}"
+            problems.append(f"there is no column {name!r} ({option}); {hint}")
+    doubled = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    problems += [f"column {name!r} is there more than once; rename one" for name in doubled]
+    if problems:
+        raise InputError("\n".join(problems))
+    kind = kind_of(table.schema.field(options.time_column).type)
+    if kind in (Kind.BOOLEAN, Kind.OTHER):
+        raise InputError(
+            f"column {options.time_column!r} (time_column) is of type "
+            f"{table.schema.field(options.time_column).type}; times are timestamps, numbers or ISO 8601 strings"
+        )
+
+
+def _types(data: pa.ChunkedArray) -> pa.ChunkedArray:
+    if kind_of(data.type) is Kind.STRING and not pa.types.is_dictionary(data.type):
+        return data
+    return data.cast(data.type.value_type if pa.types.is_dictionary(data.type) else data.type).cast(pa.string())
+
+
+def _is_valid(data: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return np.ones(len(data), np.bool_) if not data.null_count else pc.is_valid(data).to_numpy()
+
+
+def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
+    """Times in microseconds, and per row why it cannot be one ("" where it can)."""
+    reasons = np.full(len(data), "", dtype="U24")
+    reasons[~_is_valid(data)] = "null time"
+    kind = kind_of(data.type)
+    if kind is Kind.STRING:
+        data, unparsable = _parse_times(data)
+        reasons[unparsable & (reasons == "")] = "unparsable time"
+        kind = Kind.TIME
+    column = from_arrow(data)
+    ticks = TICKS[options.time_unit]
+    reasons[~column.valid & (reasons == "")] = "null time"
+    match column.kind:
+        case Kind.TIME:
+            micros, rest = np.divmod(column.values.astype(np.int64), column.per_microsecond)
+            reasons[(rest != 0) & (reasons == "")] = "time finer than 1 us"
+            return micros, reasons
+        case Kind.INTEGER:
+            values = column.values.astype(np.int64)
+            reasons[(np.abs(values.astype(np.float64)) * ticks >= 2**62) & (reasons == "")] = "time out of range"
+            return np.where(reasons == "", values, 0) * ticks, reasons
+        case _:
+            exact = column.values.astype(np.float64) * ticks
+            reasons[(np.abs(exact) >= 2**62) & (reasons == "")] = "time out of range"
+            return np.rint(np.where(reasons == "", exact, 0)).astype(np.int64), reasons
+
+
+def _parse_times(data: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.bool_]]:
+    """ISO 8601 text to UTC microseconds; without an offset it is UTC. Unparsable text is marked."""
+    flat = data.cast(pa.string()).combine_chunks()
+    text = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
+    zoned = pc.match_substring_regex(text, r"(Z|[+-]\d\d(:?\d\d)?)$")
+    has_time = pc.match_substring_regex(text, r"^\d{4}-\d\d-\d\d[T ]")
+    zoned = pc.and_(zoned, has_time)
+    fits = pc.fill_null(
+        pc.match_substring_regex(
+            text,
+            r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?"
+            r"(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)?)?$",
+        ),
+        False,
+    )
+    zones = pc.fill_null(pc.and_(zoned, fits), False)
+    plain = pc.and_not(fits, zones)
+    out = np.zeros(len(text), np.int64)
+    good = np.zeros(len(text), np.bool_)
+    for mask, kind in ((zones, pa.timestamp("us", "UTC")), (plain, pa.timestamp("us"))):
+        rows = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+        values, parsed = _cast_times(text.take(pa.array(rows)), kind)
+        out[rows], good[rows] = values, parsed
+    return pa.chunked_array([pa.array(out).cast(pa.timestamp("us"))]), ~good & ~pc.is_null(text).to_numpy(zero_copy_only=False)
+
+
+def _cast_times(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Cast at once; where a value such as 2024-02-31 stops the whole cast, halve until it stands alone."""
+    if not len(text):
+        return np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    try:
+        return text.cast(kind).cast(pa.int64()).to_numpy(zero_copy_only=False), np.ones(len(text), np.bool_)
+    except pa.ArrowInvalid:
+        if len(text) == 1:
+            return np.zeros(1, np.int64), np.zeros(1, np.bool_)
+        half = len(text) // 2
+        parts = [_cast_times(text[:half], kind), _cast_times(text[half:], kind)]
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _rejects(table: pa.Table, bad: NDArray[np.bool_], reasons: NDArray[np.str_]) -> pa.Table:
+    rows = table.filter(pa.array(bad))
+    name = "reason"
+    while name in rows.column_names:
+        name = f"_{name}"
+    return rows.append_column(name, pa.array(reasons[bad].tolist(), pa.string()))

@@ -1,0 +1,139 @@
+"""Arrow columns as arrays a query can compute with: values beside validity, by kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trendfold.events.schema import Kind
+
+_PER_MICROSECOND = {"s": 1, "ms": 1, "us": 1, "ns": 1000}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Values and where they are not null.
+
+    STRING values are codes into `words`, which is sorted by bytes, so codes compare as the strings do.
+    TIME values are microseconds, or nanoseconds where `per_microsecond` is 1000. A value of one row
+    alone (a literal) has shape () and fits every length.
+    """
+
+    kind: Kind
+    values: NDArray[np.generic]
+    valid: NDArray[np.bool_]
+    words: pa.Array | None = None
+    per_microsecond: int = 1
+
+    def take(self, rows: NDArray[np.integer]) -> Column:
+        return replace(self, values=self.values[rows], valid=self.valid[rows])
+
+
+def kind_of(type_: pa.DataType) -> Kind:
+    """The kind of an Arrow type."""
+    if pa.types.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if pa.types.is_boolean(type_):
+        return Kind.BOOLEAN
+    if pa.types.is_integer(type_):
+        return Kind.INTEGER
+    if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return Kind.FLOAT
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return Kind.STRING
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        return Kind.TIME
+    return Kind.NULL if pa.types.is_null(type_) else Kind.OTHER
+
+
+def from_arrow(data: pa.ChunkedArray) -> Column:
+    """NaN and infinities become null, -0.0 becomes 0.0, strings become codes of sorted words."""
+    type_ = data.type.value_type if pa.types.is_dictionary(data.type) else data.type
+    match kind_of(type_):
+        case Kind.STRING:
+            return _strings(data)
+        case Kind.INTEGER:
+            return _integers(data.cast(type_))
+        case Kind.FLOAT:
+            return floats(*_filled(data.cast(type_).cast(pa.float64()), 0.0))
+        case Kind.BOOLEAN:
+            return Column(Kind.BOOLEAN, *_filled(data.cast(type_), value=False))
+        case Kind.TIME:
+            return _times(data.cast(type_))
+        case kind:
+            nothing = np.zeros(len(data), np.bool_)
+            return Column(kind, np.zeros(len(data), np.int64), nothing)
+
+
+def floats(values: NDArray[np.float64], valid: NDArray[np.bool_]) -> Column:
+    """A FLOAT column: what is not finite is null, and there is one zero."""
+    return Column(Kind.FLOAT, values + 0.0, valid & np.isfinite(values))
+
+
+def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+    valid = _valid(data)
+    return (pc.fill_null(data, value) if data.null_count else data).to_numpy(), valid
+
+
+def _valid(data: pa.ChunkedArray) -> NDArray[np.bool_]:
+    if not data.null_count:
+        return np.ones(len(data), np.bool_)
+    return pc.is_valid(data).to_numpy()
+
+
+def _integers(data: pa.ChunkedArray) -> Column:
+    try:
+        wide = data.cast(pa.int64())
+    except pa.ArrowInvalid:  # unsigned values past 2^63
+        return floats(*_filled(data.cast(pa.float64()), 0.0))
+    return Column(Kind.INTEGER, *_filled(wide, 0))
+
+
+def _times(data: pa.ChunkedArray) -> Column:
+    unit = data.type.unit if pa.types.is_timestamp(data.type) else "us"
+    fine = data.cast(pa.timestamp("ns" if unit == "ns" else "us")).cast(pa.int64())
+    return Column(Kind.TIME, *_filled(fine, 0), per_microsecond=_PER_MICROSECOND[unit])
+
+
+def _strings(data: pa.ChunkedArray) -> Column:
+    encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
+    encoded = encoded.unify_dictionaries().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):  # no chunks at all
+        encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
+    words = encoded.dictionary.cast(pa.large_string())
+    order = pc.sort_indices(words).to_numpy()
+    rank = np.empty(len(words) + 1, np.int64)
+    rank[order] = np.arange(len(words))
+    rank[-1] = 0
+    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    words, rank = _without_repeats(words.take(pa.array(order)), rank)
+    return Column(Kind.STRING, rank[codes], codes >= 0, words)
+
+
+def _without_repeats(words: pa.Array, rank: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
+    """A user's dictionary may hold a word twice; equal words must have equal codes."""
+    if len(words) < 2:
+        return words, rank
+    fresh = np.ones(len(words), np.bool_)
+    fresh[1:] = pc.not_equal(words[1:], words[:-1]).to_numpy(zero_copy_only=False)
+    if fresh.all():
+        return words, rank
+    return words.filter(pa.array(fresh)), (np.cumsum(fresh) - 1)[rank]
+
+
+def codes(column: Column) -> NDArray[np.int64]:
+    """Integers that are equal exactly where the values are; null is 0, and sorts first."""
+    if column.kind is Kind.FLOAT:
+        _, inverse = np.unique(column.values, return_inverse=True)
+        return np.where(column.valid, inverse + 1, 0)
+    values = column.values.astype(np.int64)
+    low = int(values.min(initial=0))
+    high = int(values.max(initial=0))
+    if high - low >= 2**62:
+        _, values = np.unique(values, return_inverse=True)
+        low = 0
+    return np.where(column.valid, values - low + 1, 0)

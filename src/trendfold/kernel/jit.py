@@ -1,0 +1,20 @@
+"""The one numba decorator and its flags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile once, keep on disk. `error_model="numpy"`: a division by zero is inf, not a branch."""
+    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+
+
+def inlined(function: F) -> F:
+    """Compile into every caller: for the few lines inside the hottest loops."""
+    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, inline="always")(function))

@@ -1,0 +1,273 @@
+"""Machine + symbols -> the arrays a kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.glushkov import END, START
+from trendfold.automaton.machine import Machine, State, Step, Symbol
+from trendfold.kernel.program import NOTHING, ONE, Frame, Guards, Ints, Negated, Rows, Steps
+from trendfold.plan.carried import Carried, Measure
+from trendfold.query.nodes import Semantics
+
+Column = tuple[Measure, str]
+"""A column of values: an attribute (null is 0), or whether it is present."""
+
+
+def value_columns(carried: Carried) -> tuple[Column, ...]:
+    """The distinct columns that the numbers read."""
+    return tuple(dict.fromkeys((n.measure, n.attribute) for n in carried.numbers if n.attribute is not None))
+
+
+def extreme_columns(carried: Carried) -> tuple[tuple[str, bool], ...]:
+    """The distinct (attribute, is_max) columns that the extremes read."""
+    return tuple(dict.fromkeys((x.attribute, x.is_max) for x in carried.extremes))
+
+
+def lower_frame(machine: Machine, carried: Carried) -> Frame:
+    """The shape of the state."""
+    number = {state: i for i, state in enumerate(machine.states)}
+    return Frame(
+        max(1, len(number)),
+        carried.width,
+        len(carried.extremes),
+        number.get(State(START), -1),
+        _ints(number[state] for state in machine.whole()),
+    )
+
+
+def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> Rows:
+    """The update of every symbol as sparse rows; nothing may be kept binding by binding."""
+    lowering = _RowLowering(machine, carried)
+    per_symbol = [lowering.rows(machine.steps(symbol)) for symbol in symbols]
+    extremes = [lowering.extreme_rows(machine.steps(symbol)) for symbol in symbols]
+    rows = [row for group in per_symbol for row in group]
+    xrows = [row for group in extremes for row in group]
+    spends = [lowering.spends(machine.steps(symbol)) for symbol in symbols]
+    fades = [lowering.fades(machine.steps(symbol)) for symbol in symbols]
+    return Rows(
+        row_start=_starts(per_symbol),
+        dst=_ints(row[0] for row in rows),
+        keep=np.array([row[1] for row in rows], np.float64),
+        op_start=_starts([row[2] for row in rows]),
+        op=_flat(row[2] for row in rows),
+        vop_start=_starts([row[3] for row in rows]),
+        vop=_ints(entry for row in rows for entry, _ in row[3]),
+        vcol=_ints(column for row in rows for _, column in row[3]),
+        spend_start=_starts(spends),
+        spend=_flat(spends),
+        fade_start=_starts(fades),
+        fade=_flat(fades),
+        xrow_start=_starts(extremes),
+        xdst=_ints(row[0] for row in xrows),
+        xcol=_ints(row[1] for row in xrows),
+        xop_start=_starts([row[2] for row in xrows]),
+        xop=_ints(entry for row in xrows for entry, _ in row[2]),
+        xgate=_ints(gate for row in xrows for _, gate in row[2]),
+    )
+
+
+_Row = tuple[int, float, list[int], list[tuple[int, int]]]
+
+
+class _RowLowering:
+    """The flattening of (state, number) pairs to entries, for one machine."""
+
+    def __init__(self, machine: Machine, carried: Carried) -> None:
+        self.machine, self.carried = machine, carried
+        self.number = {state: i for i, state in enumerate(machine.states)}
+        self.columns = {column: i for i, column in enumerate(value_columns(carried))}
+        self.xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
+        self.steps = machine.steps(frozenset(p.index for p in machine.automaton.positive))
+        self.carries = [self._reached(number.positions) for number in carried.numbers]
+
+    def _reached(self, positions: frozenset[int]) -> set[int]:
+        """The places where a number fed at `positions` can be other than zero."""
+        reached: set[int] = set()
+        while True:
+            grown = {
+                target.place
+                for step in self.steps
+                for target in step.targets
+                if step.position in positions or any(s.place in reached for s in step.sources)
+            }
+            if grown <= reached:
+                return reached
+            reached |= grown
+
+    def entry(self, state: State, number: int) -> int:
+        return self.number[state] * self.carried.width + number
+
+    def rows(self, steps: tuple[Step, ...]) -> list[_Row]:
+        spent = {state for step in steps for state in self._spent(step)}
+        found: dict[int, _Row] = {}
+        for step in steps:
+            for target in step.targets:
+                lasts = target.place == END or self.machine.semantics is not Semantics.CONTIGUOUS
+                keep = 1.0 if lasts and target not in spent else 0.0
+                for number in range(self.carried.width):
+                    ops, vops = self._terms(step, number)
+                    dst = self.entry(target, number)
+                    if number and target.place not in self.carries[number - 1]:
+                        continue
+                    row = found.setdefault(dst, (dst, keep, [], []))
+                    row[2].extend(ops)
+                    row[3].extend(vops)
+        return list(found.values())
+
+    def _terms(self, step: Step, number: int) -> tuple[list[int], list[tuple[int, int]]]:
+        """What a step adds to one number: the sources' own, and what the event gives to each trend."""
+        if number == 0:
+            return [self.entry(s, 0) for s in step.sources], []
+        carried = self.carried.numbers[number - 1]
+        ops = [self.entry(s, number) for s in step.sources if s.place in self.carries[number - 1]]
+        if step.position not in carried.positions:
+            return ops, []
+        counts = [self.entry(s, 0) for s in step.sources]
+        if carried.attribute is None:
+            return ops + counts, []
+        column = self.columns[carried.measure, carried.attribute]
+        return ops, [(count, column) for count in counts]
+
+    def extreme_rows(self, steps: tuple[Step, ...]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+        found = []
+        count = len(self.carried.extremes)
+        for step in steps:
+            for target in step.targets:
+                for x, extreme in enumerate(self.carried.extremes):
+                    fed = step.position in extreme.positions
+                    column = self.xcolumns[extreme.attribute, extreme.is_max] if fed else NOTHING
+                    sources = [(self.number[s] * count + x, self.entry(s, 0)) for s in step.sources]
+                    found.append((self.number[target] * count + x, column, sources))
+        return found
+
+    def _spent(self, step: Step) -> list[State]:
+        if self.machine.semantics is not Semantics.NEXT:
+            return []
+        return [s for s in step.sources if s.place != START]
+
+    def spends(self, steps: tuple[Step, ...]) -> list[int]:
+        return sorted({self.number[s] for step in steps for s in self._spent(step)})
+
+    def fades(self, steps: tuple[Step, ...]) -> list[int]:
+        if self.machine.semantics is not Semantics.CONTIGUOUS:
+            return []
+        return sorted({self.number[t] for step in steps for t in step.targets if t.place != END})
+
+
+def lower_guards(machine: Machine, symbols: Sequence[Symbol]) -> Guards:
+    """The guards whose classes split waiting mass."""
+    number = {state: i for i, state in enumerate(machine.states)}
+    split = [(g, c) for g, c in enumerate(machine.guard_classes) if c is not None]
+    places = [sorted(number[State(p)] for p in machine.exits(g) - machine.by_event) for g, _ in split]
+    masks: list[int] = []
+    reach: list[list[int]] = [[] for _ in symbols]
+    for _, cls in split:
+        bit = {r: 1 << i for i, r in enumerate(cls.guard.positions)}
+        masks += [sum(bit[r] for r in reached) for reached in cls.sets] + [1 << 63]
+        for a, symbol in enumerate(symbols):
+            for c in range(cls.broken):
+                reached = cls.reached(c, symbol)
+                mask = sum(bit[r] for r in reached) | ((1 << 63) if reached & cls.guard.last else 0)
+                reach[a].append(mask)
+            reach[a].append(0)
+    return Guards(
+        class_start=_offsets([cls.broken + 1 for _, cls in split]),
+        class_mask=np.array(masks, np.uint64),
+        reach=np.array(reach, np.uint64).reshape(len(symbols), len(masks)),
+        place_start=_offsets([len(p) for p in places]),
+        place=_flat(places),
+        moves=np.array([machine.moves(symbol) for symbol in symbols], np.bool_),
+    )
+
+
+def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> Steps:
+    """The update of every symbol as steps, lists for the places kept binding by binding."""
+    number = {state: i for i, state in enumerate(machine.states)}
+    lists = list_numbers(machine)
+    per_symbol = [machine.steps(symbol) for symbol in symbols]
+    steps = [step for group in per_symbol for step in group]
+    scans = [scan for step in steps for scan in step.scans]
+    columns = {column: i for i, column in enumerate(value_columns(carried))}
+    xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
+
+    def weight(step: Step, index: int) -> int:
+        if index == 0 or step.position not in carried.numbers[index - 1].positions:
+            return NOTHING
+        fed = carried.numbers[index - 1]
+        return ONE if fed.attribute is None else columns[fed.measure, fed.attribute]
+
+    def xweight(step: Step, index: int) -> int:
+        extreme = carried.extremes[index]
+        fed = step.position in extreme.positions
+        return xcolumns[extreme.attribute, extreme.is_max] if fed else NOTHING
+
+    weights = [[weight(step, w) for w in range(carried.width)] for step in steps]
+    xweights = [[xweight(step, x) for x in range(len(carried.extremes))] for step in steps]
+    return Steps(
+        step_start=_starts(per_symbol),
+        src_start=_starts([step.sources for step in steps]),
+        src=_ints(number[s] for step in steps for s in step.sources),
+        dst_start=_starts([step.targets for step in steps]),
+        dst=_ints(number[s] for step in steps for s in step.targets),
+        kept_start=_starts([step.kept_at for step in steps]),
+        kept=_ints(lists[place] for step in steps for place in step.kept_at),
+        scan_start=_starts([step.scans for step in steps]),
+        scan=_ints(lists[scan.place] for scan in scans),
+        scan_guard=_ints(-1 if scan.guard is None else scan.guard for scan in scans),
+        scan_fixed=np.array([scan.place == START for scan in scans], np.bool_),
+        pred_start=_starts([scan.predicates for scan in scans]),
+        pred=_flat(scan.predicates for scan in scans),
+        weight=np.array(weights, np.int32).reshape(len(steps), carried.width),
+        xweight=np.array(xweights, np.int32).reshape(len(steps), len(carried.extremes)),
+        is_start=np.array([s.place == START for s in machine.states], np.bool_),
+        is_end=np.array([s.place == END for s in machine.states], np.bool_),
+    )
+
+
+def list_numbers(machine: Machine) -> dict[int, int]:
+    """Place -> list, for the places kept binding by binding."""
+    return {place: i for i, place in enumerate(sorted(machine.by_event))}
+
+
+def lower_negated(machine: Machine, symbols: Sequence[Symbol]) -> Negated:
+    """All guards, for judging them by time."""
+    guards = machine.automaton.guards
+    positions = [r for guard in guards for r in guard.positions]
+    number = {r: i for i, r in enumerate(positions)}
+    first = {r for guard in guards for r in guard.first}
+    last = {r for guard in guards for r in guard.last}
+    edges = [[(s, r) for guard in guards for s, to in sorted(guard.edges) if to == r] for r in positions]
+    takes = [sorted(number[r] for r in symbol if r in number) for symbol in symbols]
+    predicates = [machine.predicates.between(s, r) for group in edges for s, r in group]
+    return Negated(
+        npos_start=_offsets([len(guard.positions) for guard in guards]),
+        is_first=np.array([r in first for r in positions], np.bool_),
+        is_last=np.array([r in last for r in positions], np.bool_),
+        take_start=_starts(takes),
+        take=_flat(takes),
+        from_start=_starts(edges),
+        from_=_ints(number[s] for group in edges for s, _ in group),
+        pred_start=_starts(predicates),
+        pred=_flat(predicates),
+    )
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int32)
+
+
+def _flat(groups: Iterable[Sequence[int]]) -> Ints:
+    return _ints(value for group in groups for value in group)
+
+
+def _offsets(sizes: Sequence[int]) -> Ints:
+    return _ints(accumulate(sizes, initial=0))
+
+
+def _starts(groups: Sequence[Sequence[object]]) -> NDArray[np.int32]:
+    return _offsets([len(group) for group in groups])

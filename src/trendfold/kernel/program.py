@@ -1,0 +1,193 @@
+"""What a kernel reads: a machine as arrays. Plain, picklable, the same for every query.
+
+A CSR pair is `x`, `x_start`: the items of k are x[x_start[k] : x_start[k + 1]].
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int32]
+
+
+class Guards(NamedTuple):
+    """The classes of every guard that splits mass, numbered through; the last of a guard is `broken`.
+
+    class_start  int32[G+1]   classes of a guard
+    class_mask   uint64[C]    N's positions reached, as bits of the guard; bit 63 is `broken`
+    reach        uint64[A,C]  what an event of a symbol reaches when it reads a class
+    place_start  int32[G+1]   places guarded by a guard
+    place        int32[]      the state (place, class 0); classes follow it
+    moves        bool[A]      whether a symbol moves any mass
+    """
+
+    class_start: Ints
+    class_mask: NDArray[np.uint64]
+    reach: NDArray[np.uint64]
+    place_start: Ints
+    place: Ints
+    moves: NDArray[np.bool_]
+
+
+class Rows(NamedTuple):
+    """The update of every symbol as rows of a sparse matrix over *entries* (state, number).
+
+        new[dst] = keep · old[dst] + Σ old[src] + Σ old[vsrc] · value[column]
+
+    row_start  int32[A+1]  rows of a symbol, no two with the same dst
+    dst, keep              per row
+    op, op_start           entries added as they are
+    vop, vcol, vop_start   entries added times a value of the event
+    spend, spend_start     per symbol: states its event uses up (*next*)
+    fade, fade_start       per symbol: states whose mass lasts for one moment only (*contiguous*)
+
+    Extremes (MIN, and MAX as MIN of the negated) have entries of their own:
+        new[xdst] = min(old[xdst], old[xop]..., value[xcol] if any xgate holds mass)
+    """
+
+    row_start: Ints
+    dst: Ints
+    keep: NDArray[np.float64]
+    op_start: Ints
+    op: Ints
+    vop_start: Ints
+    vop: Ints
+    vcol: Ints
+    spend_start: Ints
+    spend: Ints
+    fade_start: Ints
+    fade: Ints
+    xrow_start: Ints
+    xdst: Ints
+    xcol: Ints
+    xop_start: Ints
+    xop: Ints
+    xgate: Ints
+
+
+class Steps(NamedTuple):
+    """The update of every symbol as steps, for machines that keep some bindings one by one.
+
+    step_start  int32[A+1]   steps of a symbol
+    src, src_start           states a step gathers from
+    dst, dst_start           states it leaves its mass at
+    kept, kept_start         lists it leaves a binding in
+    scan, scan_start         lists it gathers from; per scan:
+    scan_guard               guard judged by time, or -1
+    scan_fixed               whether the list holds ⊥, which is never spent nor forgotten
+    pred, pred_start         per scan: the adjacency predicates that must hold
+    weight      int32[K,W]   per step and number: value column, ONE, or NOTHING
+    xweight     int32[K,X]   per step and extreme: value column or NOTHING
+    is_start    bool[S]      states at ⊥; never spent
+    is_end      bool[S]      states at ⊤; never forgotten
+    """
+
+    step_start: Ints
+    src_start: Ints
+    src: Ints
+    dst_start: Ints
+    dst: Ints
+    kept_start: Ints
+    kept: Ints
+    scan_start: Ints
+    scan: Ints
+    scan_guard: Ints
+    scan_fixed: NDArray[np.bool_]
+    pred_start: Ints
+    pred: Ints
+    weight: Ints
+    xweight: Ints
+    is_start: NDArray[np.bool_]
+    is_end: NDArray[np.bool_]
+
+
+ONE, NOTHING = -1, -2
+"""Weights that are no column: every event counts once, or adds nothing."""
+
+
+class Negated(NamedTuple):
+    """The guards that are judged by time: N's own edges, lowered.
+
+    npos_start   int32[G+1]  N's positions of a guard (numbered through all guards)
+    is_first     bool[R]     whether a position begins N
+    is_last      bool[R]     whether it ends N
+    take, take_start         per symbol: the N positions its events can take
+    from_, from_start        per N position: the N positions it may follow
+    pred, pred_start         per such edge: adjacency predicates
+    """
+
+    npos_start: Ints
+    is_first: NDArray[np.bool_]
+    is_last: NDArray[np.bool_]
+    take_start: Ints
+    take: Ints
+    from_start: Ints
+    from_: Ints
+    pred_start: Ints
+    pred: Ints
+
+
+class Pairs(NamedTuple):
+    """Conditions on two events as programs over columns (see kernel.pairs).
+
+    compare      int32[P]      a COMPARE opcode where the condition is left <op> right, else 0
+    left, right  int32[P]      its columns
+    code, code_start           otherwise: (opcode, argument) pairs
+    floats       float64[C,n]  columns, NaN is null
+    ints         int64[C,n]    columns of integers beside their validity
+    valid        bool[C,n]
+    constants    float64[], int_constants int64[]
+    depth        stack slots needed
+    """
+
+    compare: Ints
+    left: Ints
+    right: Ints
+    code_start: Ints
+    code: Ints
+    floats: NDArray[np.float64]
+    ints: NDArray[np.int64]
+    valid: NDArray[np.bool_]
+    constants: NDArray[np.float64]
+    int_constants: NDArray[np.int64]
+    depth: int
+
+
+class Events(NamedTuple):
+    """The rows of one query, sorted by segment (partition and group) and time.
+
+    symbol    int32[n]      what the row can take
+    moment    int32[n]      numbered through; equal for rows that are not before each other
+    values    float64[V,n]  what SUM and its kin add; 0 is null
+    extremes  float64[X,n]  what MIN compares; +inf is null; negated for MAX
+    """
+
+    symbol: Ints
+    moment: Ints
+    values: NDArray[np.float64]
+    extremes: NDArray[np.float64]
+
+
+class Frame(NamedTuple):
+    """The shape of a machine's state: vectors of `width` numbers and `extremes` extremes.
+
+    start  the state ⊥, class 0, whose count is 1 when a window begins; -1 if ⊥ is kept as a binding
+    whole  the states at ⊤ that no NOT has broken
+    """
+
+    states: int
+    width: int
+    extremes: int
+    start: int
+    whole: Ints
+
+
+class Folded(NamedTuple):
+    """Per window item the aggregates of its whole trends: wide numbers, and extremes."""
+
+    mantissa: NDArray[np.float64]
+    exponent: Ints
+    extreme: NDArray[np.float64]

@@ -1,0 +1,96 @@
+"""Wide numbers: m · 2^(256 e), a double with its own exponent, so that no count overflows.
+
+The number of trends doubles with every event and leaves a double's range after a thousand of them.
+A mantissa stays below 2^256 in size; two numbers whose exponents differ by two or more differ by a
+factor of at least 2^256, so the smaller one cannot be seen in the sum. Counts are never subtracted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trendfold.kernel.jit import inlined, kernel
+
+RADIX = 2.0**256
+SHRINK = 2.0**-256
+RADIX_BITS = 256
+
+
+@inlined
+def add(m1, e1, m2, e2):
+    """(m1, e1) + (m2, e2)."""
+    if e1 == e2:
+        m, e = m1 + m2, e1
+    elif m2 == 0.0 or (e1 - e2 > 1 and m1 != 0.0):
+        m, e = m1, e1
+    elif m1 == 0.0 or e2 - e1 > 1:
+        m, e = m2, e2
+    elif e1 > e2:
+        m, e = m1 + m2 * SHRINK, e1
+    else:
+        m, e = m2 + m1 * SHRINK, e2
+    if abs(m) >= RADIX:
+        m *= SHRINK
+        e += 1
+    return m, e
+
+
+@inlined
+def times(m, e, a):
+    """(m, e) · a for a finite double a; a is brought down first, so that the product stays finite."""
+    if abs(a) >= RADIX:
+        a *= SHRINK
+        e += 1
+        if abs(a) >= RADIX:
+            a *= SHRINK
+            e += 1
+            if abs(a) >= RADIX:
+                a *= SHRINK
+                e += 1
+    m *= a
+    if abs(m) >= RADIX:
+        m *= SHRINK
+        e += 1
+    if m == 0.0:
+        e = 0
+    return m, e
+
+
+@inlined
+def scale(e_to, e_from):
+    """The factor that brings a mantissa of exponent `e_from` to `e_to`; NaN where it would not fit."""
+    gap = e_to - e_from
+    if gap == 0:
+        return 1.0
+    if gap == 1:
+        return SHRINK
+    return 0.0 if gap > 1 else np.nan
+
+
+@kernel
+def add_at(where, m, e, total_m, total_e):
+    """Add row i of the wide numbers (m, e) into row where[i] of the totals, column by column."""
+    for i in range(where.shape[0]):
+        t = where[i]
+        for c in range(m.shape[1]):
+            total_m[t, c], total_e[t, c] = add(total_m[t, c], total_e[t, c], m[i, c], e[i, c])
+
+
+def to_double(m: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """The doubles nearest to wide numbers; inf or -inf past 1.8e308."""
+    with np.errstate(over="ignore"):
+        return np.ldexp(m, np.minimum(e.astype(np.int64) * RADIX_BITS, 1 << 20).astype(np.int32))
+
+
+def log2(m: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """log2 of positive wide numbers; NaN for zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(m > 0, np.log2(m) + e.astype(np.float64) * RADIX_BITS, np.nan)
+
+
+def ratio(m1: np.ndarray, e1: np.ndarray, m2: np.ndarray, e2: np.ndarray) -> np.ndarray:
+    """(m1, e1) / (m2, e2), as doubles; NaN where the divisor is zero."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        quotient = np.where(m2 != 0, m1 / m2, np.nan)
+        gap = (e1.astype(np.int64) - e2) * RADIX_BITS
+        return np.ldexp(quotient, np.clip(gap, -(1 << 20), 1 << 20).astype(np.int32))

@@ -1,0 +1,88 @@
+"""What rides on the count: the numbers and extremes that a query's aggregates need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trendfold.automaton.glushkov import Automaton
+from trendfold.query.names import walk
+from trendfold.query.nodes import Aggregate, Function, Matches, Query
+
+
+class Measure(StrEnum):
+    """What one binding adds to a number."""
+
+    BINDINGS = "bindings"  # one, always: COUNT(E)
+    VALUE = "value"  # the attribute, nothing if null: SUM
+    PRESENT = "present"  # one if the attribute is not null: tells SUM 0 from no SUM, divides AVG
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The sum, over all trends, of a measure of the bindings at some positions."""
+
+    measure: Measure
+    positions: frozenset[int]
+    attribute: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The least or greatest attribute among the bindings at some positions in any trend."""
+
+    attribute: str
+    positions: frozenset[int]
+    is_max: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Number 0 is COUNT(*); `numbers` follow it."""
+
+    numbers: tuple[Number, ...] = ()
+    extremes: tuple[Extreme, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return 1 + len(self.numbers)
+
+
+def aggregates(query: Query) -> tuple[Aggregate, ...]:
+    """The aggregates of RETURN and HAVING, each once."""
+    if isinstance(query.returns, Matches):
+        return ()
+    returned = [item.value for item in query.returns if isinstance(item.value, Aggregate)]
+    having = [node for node in walk(query.having) if isinstance(node, Aggregate)] if query.having else []
+    return tuple(dict.fromkeys([*returned, *having]))
+
+
+def carried(query: Query, automaton: Automaton) -> Carried:
+    """What the bindings of one operand must carry for the query's aggregates."""
+    numbers: dict[Number, None] = {}
+    extremes: dict[Extreme, None] = {}
+    for aggregate in aggregates(query):
+        if aggregate.alias is None or not (positions := automaton.called(aggregate.alias)):
+            continue
+        numbers |= dict.fromkeys(numbers_of(aggregate, positions))
+        if (extreme := extreme_of(aggregate, positions)) is not None:
+            extremes[extreme] = None
+    return Carried(tuple(numbers), tuple(extremes))
+
+
+def numbers_of(aggregate: Aggregate, positions: frozenset[int]) -> tuple[Number, ...]:
+    """The numbers an aggregate of these positions is made from."""
+    match aggregate.function:
+        case Function.COUNT:
+            return (Number(Measure.BINDINGS, positions),)
+        case Function.SUM | Function.AVG:
+            return tuple(Number(m, positions, aggregate.attribute) for m in (Measure.VALUE, Measure.PRESENT))
+        case _:
+            return ()
+
+
+def extreme_of(aggregate: Aggregate, positions: frozenset[int]) -> Extreme | None:
+    """The extreme an aggregate of these positions reads, if it is MIN or MAX."""
+    if aggregate.function not in (Function.MIN, Function.MAX):
+        return None
+    return Extreme(aggregate.attribute or "", positions, aggregate.function is Function.MAX)

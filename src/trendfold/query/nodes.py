@@ -1,0 +1,282 @@
+"""What a query is, as plain values. Spans say where in the text; they play no part in equality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from trendfold.errors import NOWHERE, Span
+
+# ---------------------------------------------------------------- patterns (spec 2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRef:
+    """`Travel T`: one written occurrence of an event type, with its alias if it has one."""
+
+    type: str
+    alias: str | None = None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """`SEQ(p1, ..., pn)`: the parts in this order. Never holds a Seq, never has fewer than two parts."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """`OR(p1, ..., pn)` or `p1 | p2`: one of the parts."""
+
+    parts: tuple[Pattern, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """`AND(p1, ..., pn)` or `p1 & p2`: every combination of one trend of each part."""
+
+    parts: tuple[Pattern, ...]
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`NOT N`: no trend of the body at this place of a SEQ."""
+
+    body: Pattern
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plus:
+    """`p+`: the body one or more times."""
+
+    body: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """`p?`: the body or nothing. `p*` is Maybe(Plus(p))."""
+
+    body: Pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`p{m,n}`, `p{m}` (low == high) or `p{m,}` (high is None, low >= 1)."""
+
+    body: Pattern
+    low: int
+    high: int | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+Pattern: TypeAlias = EventRef | Seq | Either | Both | Not | Plus | Maybe | Repeat
+
+# ---------------------------------------------------------------- expressions (WHERE, HAVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a string, TRUE, FALSE or NULL."""
+
+    value: int | float | str | bool | None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """`T.speed`, `NEXT(T).speed`, or in HAVING a bare name (`alias` is None)."""
+
+    alias: str | None
+    name: str
+    is_next: bool = False
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-x`, `ABS(x)` or `NOT x`; `op` is "-", "ABS" or "NOT"."""
+
+    op: str
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Arithmetic; `op` is one of + - * / %."""
+
+    op: str
+    left: Expression
+    right: Expression
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`op` is one of = != < <= > >= (`<>` is read as !=)."""
+
+    op: str
+    left: Expression
+    right: Expression
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Logic:
+    """`a AND b AND c`, `a OR b`; `op` is "AND" or "OR", two parts or more."""
+
+    op: str
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`x IS NULL`, or with `negated` `x IS NOT NULL`."""
+
+    operand: Expression
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`x IN (1, 2)`: the items are literals."""
+
+    operand: Expression
+    items: tuple[Literal, ...]
+    negated: bool = False
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """`x BETWEEN low AND high`, both ends included."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    negated: bool = False
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    r"""`x LIKE 'a%'`: `%` is any text, `_` one character, `\` escapes."""
+
+    operand: Expression
+    pattern: str
+    negated: bool = False
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+class Function(StrEnum):
+    """The aggregates of RETURN and HAVING."""
+
+    COUNT = "COUNT"
+    SUM = "SUM"
+    MIN = "MIN"
+    MAX = "MAX"
+    AVG = "AVG"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """`COUNT(*)` (no alias), `COUNT(T)` (no attribute), `SUM(T.duration)`; `log2` wraps a COUNT."""
+
+    function: Function
+    alias: str | None = None
+    attribute: str | None = None
+    log2: bool = False
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+Expression: TypeAlias = (
+    Literal
+    | Attribute
+    | Unary
+    | Binary
+    | Compare
+    | Logic
+    | IsNull
+    | In
+    | Between
+    | Like
+    | Aggregate
+)
+
+# ---------------------------------------------------------------- clauses
+
+
+class Semantics(StrEnum):
+    """Which later events may follow an event in a trend (spec 5)."""
+
+    ANY = "skip-till-any-match"
+    NEXT = "skip-till-next-match"
+    CONTIGUOUS = "contiguous"
+
+
+class WindowUnit(StrEnum):
+    """What a window's length and slide are counted in."""
+
+    MICROSECONDS = "microseconds"
+    EVENTS = "events"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`WITHIN length [SLIDE slide]`. Without a slide: one window per event (spec 7)."""
+
+    length: int
+    slide: int | None
+    unit: WindowUnit
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    """One GROUP BY attribute: plain (`alias` is None), or of one alias."""
+
+    alias: str | None
+    attribute: str
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnItem:
+    """One item of RETURN, with its AS name if it has one."""
+
+    value: Aggregate | GroupKey
+    name: str | None = None
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """`RETURN MATCHES` or `MATCHES(attr, ...)`: the trends themselves."""
+
+    attributes: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query. Clauses that were not written hold their defaults."""
+
+    name: str
+    returns: tuple[ReturnItem, ...] | Matches
+    pattern: Pattern
+    semantics: Semantics = Semantics.ANY
+    equivalence: tuple[str, ...] = ()
+    """The attributes of every `[a, b]` conjunct, without repeats."""
+    where: tuple[Expression, ...] = ()
+    """The other conjuncts of WHERE."""
+    group_by: tuple[GroupKey, ...] = ()
+    having: Expression | None = None
+    window: Window | None = None
+    limit: int | None = None
+    text: str = field(default="", compare=False, repr=False)
+    """The whole text this query was parsed from, for errors found later."""
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
