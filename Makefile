@@ -1,0 +1,55 @@
+# Everything runs from a fresh clone: the first target that needs Python packages makes .venv from requirements.lock.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.made-from-lock
+NAME ?= kernel
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all check format lock bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.venv: $(READY) ## make or refresh the virtual environment from requirements.lock
+
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "trendfold needs Python 3.11 or later; '$(PYTHON)' was not found (make PYTHON=/path/to/python3)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "trendfold needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version) (make PYTHON=/path/to/python3)"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "'$(PYTHON)' has no venv module; on Debian or Ubuntu, as root: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## run the README's main job on generated data
+	$(BIN)/trendfold demo
+
+test: $(READY) ## run the tests, without the slow ones
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-all: $(READY) ## run every test
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY) ## lint, formatting, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+format: $(READY) ## format the code and sort the imports
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+lock: $(READY) ## pin pyproject.toml's dependencies again (make lock UPGRADE=--upgrade for the newest)
+	$(BIN)/pip-compile --quiet $(UPGRADE) --extra dev --generate-hashes --allow-unsafe --strip-extras \
+		--no-header --no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--output-file requirements.lock pyproject.toml
+
+bench: $(READY) ## measure side by side (make bench NAME=kernel)
+	$(BIN)/trendfold bench $(NAME)
+
+clean: ## remove .venv, caches and build products
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

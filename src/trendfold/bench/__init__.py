@@ -1,0 +1,28 @@
+"""Side-by-side measurements. A bench is a module with `cases(seed, scale) -> list[Case]`, named here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from trendfold.bench.harness import Case, Report, measure
+from trendfold.errors import InputError, nearest
+
+BENCHES: dict[str, str] = {"kernel": "trendfold.bench.kernel"}
+"""Names and the modules behind them, imported when they are run."""
+
+
+def run(
+    name: str,
+    *,
+    seed: int = 0,
+    scale: float = 1.0,
+    repeats: int = 5,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Report:
+    """Measure one bench; `scale` multiplies its numbers of events."""
+    if name not in BENCHES:
+        hint = nearest(name, BENCHES) or f"choose one of {', '.join(BENCHES)}"
+        raise InputError(f"unknown bench {name!r}; {hint}")
+    cases: list[Case] = import_module(BENCHES[name]).cases(seed, scale)
+    return measure(cases, repeats, name=name, settings={"seed": seed, "scale": scale}, progress=progress)

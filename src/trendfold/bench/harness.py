@@ -1,0 +1,314 @@
+"""The one way to measure: cases in, a report of medians, ratios and kept promises out.
+
+The cases of a report take turns, so that a machine that slows down slows all of them down.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import resource
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from rich.markup import escape
+from rich.table import Table
+
+from trendfold.errors import InputError, nearest
+
+PACKAGES = ("trendfold", "numpy", "numba", "pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """At least so many events/s or, with `of`, that fraction of another line's events/s in the same run."""
+
+    at_least: float
+    of: str | None = None
+
+    def __str__(self) -> str:
+        return f"≥ {self.at_least:g} of {self.of}" if self.of else f"≥ {_short(self.at_least)} events/s"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of a report: work to time, the number of events in it, and what it must reach."""
+
+    name: str
+    run: Callable[[], object]
+    events: int
+    floor: str | None = None
+    """The line this one is compared with, such as one pass of `numpy.bincount` over the same events."""
+    promises: tuple[Promise, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A promise and what was measured for it: events/s, or a fraction of another line's."""
+
+    promise: Promise
+    reached: float
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether enough was reached."""
+        return self.reached >= self.promise.at_least
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one case took, over all repeats."""
+
+    name: str
+    events: int
+    seconds: tuple[float, ...]
+    peak_bytes: int
+    """The most memory a repeat held above what was in use when it began."""
+    floor: str | None = None
+    of_floor: float | None = None
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def median_s(self) -> float:
+        """The median of the repeats."""
+        return median(self.seconds)
+
+    @property
+    def events_per_s(self) -> float:
+        """Events of the case by its median time."""
+        return self.events / self.median_s
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A table of measurements made together, and on what."""
+
+    name: str
+    measurements: tuple[Measurement, ...]
+    versions: Mapping[str, str]
+    settings: Mapping[str, float]
+    """Seed, scale and repeats: what it takes to run the same again."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether every promise was kept."""
+        return all(verdict.is_kept for line in self.measurements for verdict in line.verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One timed run of one case."""
+
+    seconds: float
+    peak_bytes: int
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def measure(
+    cases: Sequence[Case],
+    repeats: int = 5,
+    *,
+    name: str = "",
+    warm_up: int = 1,
+    settings: Mapping[str, float] | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Report:
+    """Run every case `warm_up` times untimed, then all of them in turn `repeats` times.
+
+    `progress` is told the name of each case before it runs.
+    """
+    _check(cases, repeats)
+    for case in cases:
+        progress(f"warm-up: {case.name}")
+        for _ in range(warm_up):
+            case.run()
+    samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
+    for turn in range(repeats):
+        for case in cases:
+            progress(f"{turn + 1}/{repeats}: {case.name}")
+            samples[case.name].append(_sample(case.run))
+    return Report(
+        name=name,
+        measurements=tuple(_judge(case, cases, samples) for case in cases),
+        versions=versions(),
+        settings={**(settings or {}), "repeats": repeats},
+    )
+
+
+def _check(cases: Sequence[Case], repeats: int) -> None:
+    if repeats < 1:
+        raise InputError(f"option 'repeats' is {repeats}; it must be 1 or more")
+    names = [case.name for case in cases]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two cases are named {name!r}; give each a name of its own")
+    for case in cases:
+        for other in (case.floor, *(promise.of for promise in case.promises)):
+            if other is not None and other not in names:
+                hint = nearest(other, names) or f"choose one of {', '.join(names)}"
+                raise InputError(f"case {case.name!r} is compared with {other!r}, which is no case; {hint}")
+
+
+def _sample(run: Callable[[], object]) -> Sample:
+    gc.collect()
+    before = _begin_peak()
+    start = perf_counter()
+    result = run()
+    seconds = perf_counter() - start
+    peak = _peak_bytes()
+    # The result lives until here, so that freeing it is not part of the time.
+    del result
+    return Sample(max(seconds, 1e-9), max(0, peak - before))
+
+
+def _judge(case: Case, cases: Sequence[Case], samples: Mapping[str, Sequence[Sample]]) -> Measurement:
+    events = {other.name: other.events for other in cases}
+
+    def fraction(of: str) -> float:
+        """The median over turns of this case's events/s by the other's in the same turn."""
+        turns = zip(samples[case.name], samples[of], strict=True)
+        return median(theirs.seconds / ours.seconds for ours, theirs in turns) * case.events / events[of]
+
+    line = Measurement(
+        case.name,
+        case.events,
+        seconds=tuple(sample.seconds for sample in samples[case.name]),
+        peak_bytes=max(sample.peak_bytes for sample in samples[case.name]),
+        floor=case.floor,
+        of_floor=fraction(case.floor) if case.floor else None,
+    )
+    reached = (fraction(promise.of) if promise.of else line.events_per_s for promise in case.promises)
+    return replace(line, verdicts=tuple(map(Verdict, case.promises, reached)))
+
+
+# ---------------------------------------------------------------- memory and machine
+
+
+def _begin_peak() -> int:
+    """Forget the peak so far where the kernel allows it, and tell what is in use now.
+
+    Where it does not, the peak so far is the mark to exceed, so `peak_bytes` is a lower bound.
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return _peak_bytes()
+    return _status_bytes("VmRSS") or _peak_bytes()
+
+
+def _peak_bytes() -> int:
+    peak = _status_bytes("VmHWM")
+    if peak is not None:
+        return peak
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _status_bytes(field: str) -> int | None:
+    value = _field("/proc/self/status", field)
+    return int(value.removesuffix("kB")) * 1024 if value else None
+
+
+def _cpu() -> str:
+    return _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+
+
+def _field(path: str, name: str) -> str:
+    """The value of the first `name: value` in a file that Linux has and other systems have not."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            pairs = (line.partition(":") for line in lines)
+            return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
+    except OSError:
+        return ""
+
+
+def versions() -> dict[str, str]:
+    """What a figure depends on besides the code: interpreter, libraries, processor, system."""
+    return {
+        "python": platform.python_version(),
+        **{package: _version(package) for package in PACKAGES},
+        "cpu": f"{_cpu()} ({os.cpu_count()} cores)",
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+# ---------------------------------------------------------------- showing
+
+
+def render(report: Report) -> Table:
+    """The report as a table for a terminal."""
+    made_with = ", ".join(f"{name} {value}" for name, value in report.versions.items())
+    settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
+    table = Table(title=report.name or None, caption=f"{settings}\n{made_with}")
+    table.add_column("case")
+    for heading in ("events", "median", "events/s", "of floor", "peak"):
+        table.add_column(heading, justify="right")
+    table.add_column("promises")
+    for line in report.measurements:
+        table.add_row(*_cells(line))
+    return table
+
+
+def _cells(line: Measurement) -> Iterable[str]:
+    yield escape(line.name)
+    yield f"{line.events:,}"
+    yield f"{line.median_s * 1e3:,.2f} ms"
+    yield _short(line.events_per_s)
+    yield f"{line.of_floor:.3f}" if line.of_floor is not None else ""
+    yield f"{line.peak_bytes / 2**20:,.1f} MiB"
+    yield "\n".join(_shown(verdict) for verdict in line.verdicts)
+
+
+def _shown(verdict: Verdict) -> str:
+    word = "[green]pass[/]" if verdict.is_kept else "[bold red]FAIL[/]"
+    reached = f"{verdict.reached:.3f}" if verdict.promise.of else _short(verdict.reached)
+    return f"{word} {escape(str(verdict.promise))} ({reached})"
+
+
+def _short(number: float) -> str:
+    """1,234,567 as 1.23 M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {letter}"
+    return f"{number:.3g}"
+
+
+def to_json(report: Report) -> str:
+    """The report with every repeat's seconds, and what follows from them."""
+    lines = [
+        {
+            **asdict(line),
+            "median_s": line.median_s,
+            "events_per_s": line.events_per_s,
+            "verdicts": [
+                {**asdict(verdict.promise), "reached": verdict.reached, "is_kept": verdict.is_kept}
+                for verdict in line.verdicts
+            ],
+        }
+        for line in report.measurements
+    ]
+    whole = {
+        "name": report.name,
+        "is_kept": report.is_kept,
+        "settings": dict(report.settings),
+        "versions": dict(report.versions),
+        "measurements": lines,
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
