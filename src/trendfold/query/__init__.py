@@ -1,0 +1,38 @@
+"""The query language: text -> Query, checked. `parse` is the front door, `to_text` the way back."""
+
+from trendfold.query.check import check, check_columns
+from trendfold.query.names import (
+    PredicateKind,
+    columns,
+    default_column,
+    having_value,
+    key_column,
+    kind,
+    list_names,
+    named,
+    refs,
+    stands_for,
+)
+from trendfold.query.nodes import Query
+from trendfold.query.parser import parse
+from trendfold.query.printer import expression_text, pattern_text, to_text
+
+__all__ = [
+    "PredicateKind",
+    "Query",
+    "check",
+    "check_columns",
+    "columns",
+    "default_column",
+    "expression_text",
+    "having_value",
+    "key_column",
+    "kind",
+    "list_names",
+    "named",
+    "parse",
+    "pattern_text",
+    "refs",
+    "stands_for",
+    "to_text",
+]

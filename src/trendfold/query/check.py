@@ -1,0 +1,541 @@
+"""What is wrong with a query: its names and shapes (`check`), its columns and types (`check_columns`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+
+from trendfold.errors import Problem, Span, nearest
+from trendfold.events.schema import Kind, Schema
+from trendfold.query.names import (
+    PredicateKind,
+    can_avoid,
+    can_be_empty,
+    children,
+    columns,
+    default_column,
+    extent,
+    having_value,
+    kind,
+    named,
+    positions,
+    refs,
+    sides,
+    stands_for,
+    walk,
+)
+from trendfold.query.nodes import (
+    Aggregate,
+    Attribute,
+    Between,
+    Binary,
+    Both,
+    Compare,
+    Either,
+    EventRef,
+    Expression,
+    Function,
+    GroupKey,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logic,
+    Matches,
+    Not,
+    Pattern,
+    Plus,
+    Query,
+    Semantics,
+    Seq,
+    Unary,
+    Window,
+    WindowUnit,
+)
+from trendfold.query.printer import expression_text, quoted
+
+MAX_POSITIONS = 1_000
+
+
+def check(query: Query) -> list[Problem]:
+    """Every problem that can be seen without data; the first is the one to show."""
+    rules = (_pattern, _where, _group_by, _returns, _having, _window)
+    return _located(query, (problem for rule in rules for problem in rule(query)))
+
+
+def check_columns(query: Query, schema: Schema) -> list[Problem]:
+    """Every problem with the columns a query names and with their types."""
+    rules = (_key_types, _condition_types, _return_types)
+    return _located(query, (problem for rule in rules for problem in rule(query, schema)))
+
+
+def _located(query: Query, problems: Iterable[Problem]) -> list[Problem]:
+    """The problems, each once, with the query they are in; without a place of their own, at its beginning."""
+    start = Span(query.span.start, query.span.start + 1)
+    spans = ((problem, problem.span if problem.span.end else start) for problem in problems)
+    found = (replace(problem, query=query.name, text=query.text, span=span) for problem, span in spans)
+    return list(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- PATTERN
+
+
+def _pattern(query: Query) -> Iterator[Problem]:
+    pattern = query.pattern
+    if (count := positions(pattern)) > MAX_POSITIONS:
+        size = str(count) if count < 10**9 else "more than a billion"
+        yield Problem(f"the pattern has {size} positions; the limit is {MAX_POSITIONS}", span=extent(pattern))
+    yield from _aliases(pattern)
+    yield from _conjunctions(query)
+    yield from _negations(pattern)
+    for operand in _operands(pattern):
+        if can_be_empty(operand):
+            hint = "let at least one event be required, as with '+' in place of '*'"
+            yield Problem("the pattern accepts the empty sequence", span=extent(operand), hint=hint)
+
+
+def _aliases(pattern: Pattern) -> Iterator[Problem]:
+    occurrences = [ref for ref, _ in refs(pattern)]
+    types = {ref.type for ref in occurrences}
+    first: dict[str, EventRef] = {}
+    for ref in occurrences:
+        if ref.alias is None:
+            continue
+        if ref.alias != ref.type and ref.alias in types:
+            message = f"the alias {ref.alias!r} of {ref.type!r} is the name of another type in the pattern"
+            yield Problem(message, span=ref.span, hint="choose another alias")
+        if (other := first.setdefault(ref.alias, ref)).type != ref.type:
+            message = f"the alias {ref.alias!r} stands for two types, {other.type!r} and {ref.type!r}"
+            yield Problem(message, span=ref.span, hint="choose another alias for one of them")
+
+
+def _operands(pattern: Pattern) -> tuple[Pattern, ...]:
+    """The operands of an outermost AND, or the whole pattern."""
+    return pattern.parts if isinstance(pattern, Both) else (pattern,)
+
+
+def _negations(pattern: Pattern) -> Iterator[Problem]:
+    """NOT stands in a SEQ between elements that cannot be empty, or at an end of an outermost SEQ."""
+    outermost = [id(operand) for operand in _operands(pattern)]
+    placed: set[int] = set()
+    for node in walk(pattern):
+        if isinstance(node, Seq):
+            placed.update(id(part) for part in node.parts if isinstance(part, Not))
+            yield from _negations_in(node, id(node) in outermost)
+        elif isinstance(node, Not):
+            if id(node) not in placed:
+                yield Problem("NOT stands only in a SEQ", span=node.span, hint="as in SEQ(A, NOT B, C)")
+            yield from _negated_body(node)
+
+
+def _negations_in(seq: Seq, is_outermost: bool) -> Iterator[Problem]:
+    for i, part in enumerate(seq.parts):
+        if not isinstance(part, Not):
+            continue
+        if i in (0, len(seq.parts) - 1) and not is_outermost:
+            where = "first" if i == 0 else "last"
+            message = f"NOT stands {where} in a SEQ that is not the outermost one"
+            yield Problem(message, span=part.span, hint="put it between two events, or in the outermost SEQ")
+        if any(isinstance(other, Not) for other in _beside(seq, i)):
+            yield Problem("NOT stands beside another NOT", span=part.span, hint="put an event between them")
+        elif any(all(map(can_be_empty, side)) for side in (seq.parts[:i], seq.parts[i + 1 :]) if side):
+            yield beside_empty(part)
+
+
+def _beside(seq: Seq, index: int) -> tuple[Pattern, ...]:
+    return seq.parts[max(index - 1, 0) : index] + seq.parts[index + 1 : index + 2]
+
+
+def beside_empty(negation: Not) -> Problem:
+    """A neighbour of NOT can be empty. The parser asks, too: it still sees the nested SEQs as written."""
+    hint = "its neighbours must take at least one event"
+    return Problem("NOT stands beside a pattern that can be empty", span=negation.span, hint=hint)
+
+
+def _negated_body(negation: Not) -> Iterator[Problem]:
+    allowed = (EventRef, Seq, Plus, Either)
+    if any(not isinstance(node, allowed) for node in walk(negation.body)):
+        message = "NOT takes a type, or a pattern of SEQ, + and OR over types"
+        yield Problem(message, span=Span(negation.span.start, extent(negation.body).end))
+
+
+def _conjunctions(query: Query) -> Iterator[Problem]:
+    """AND stands outermost; for MATCHES also inside SEQ (spec 7 and 8)."""
+    pattern, is_loose = query.pattern, isinstance(query.returns, Matches)
+    places = {id(pattern)}
+    for node in walk(pattern):
+        if is_loose and isinstance(node, Seq) and id(node) in places:
+            places.update(map(id, node.parts))
+            yield from _conjunctions_beside_not(node)
+        if not isinstance(node, Both):
+            continue
+        if is_loose:
+            places.update(map(id, node.parts))
+        if id(node) not in places:
+            where = "outermost or in a SEQ" if is_loose else "outermost in a query that aggregates"
+            yield Problem(f"AND stands only {where}", span=extent(node))
+        elif node is not pattern:
+            yield from _free_conjunction(query, node)
+            yield from (_empty_operand(part) for part in node.parts if can_be_empty(part))
+        elif not is_loose or any(_free_conjunction(query, node)):
+            yield from _independent_operands(query, node)
+
+
+def _empty_operand(operand: Pattern) -> Problem:
+    return Problem("an operand of AND accepts the empty sequence", span=extent(operand))
+
+
+def _conjunctions_beside_not(seq: Seq) -> Iterator[Problem]:
+    for i, part in enumerate(seq.parts):
+        if isinstance(part, Both) and any(isinstance(other, Not) for other in _beside(seq, i)):
+            yield Problem("AND stands beside NOT", span=extent(part), hint="put an event between them")
+
+
+def _free_conjunction(query: Query, both: Both) -> Iterator[Problem]:
+    """What AND needs to interleave its operands: skip-till-any-match, and no NEXT among them."""
+    if query.semantics is not Semantics.ANY:
+        message = f"AND in a SEQ needs {Semantics.ANY}, not {query.semantics}"
+        yield Problem(message, span=extent(both))
+    inside = [ref for ref, _ in refs(both)]
+    for conjunct in query.where:
+        names = {name for name, _ in named(conjunct)}
+        if kind(conjunct) is PredicateKind.ADJACENCY and any(stands_for(r, n) for r in inside for n in names):
+            yield Problem("NEXT names an operand of AND", span=extent(conjunct))
+
+
+def _independent_operands(query: Query, both: Both) -> Iterator[Problem]:
+    """Operands that are judged alone share no type and no predicate."""
+    for left, right in combinations(both.parts, 2):
+        types = {ref.type for ref, _ in refs(left)}
+        for ref, _ in refs(right):
+            if ref.type in types:
+                yield Problem(f"the type {ref.type!r} is in two operands of AND", span=ref.span)
+    for conjunct in query.where:
+        names = {name for name, _ in named(conjunct)}
+        if len(names) == 2 and all(sides(both, name) for name in names) and not _together(both.parts, names):
+            yield Problem("a predicate links two operands of AND", span=extent(conjunct))
+
+
+def _together(patterns: Iterable[Pattern], names: set[str]) -> bool:
+    """Whether one of the patterns has positions for all of the names."""
+    return any(all(sides(pattern, name) for name in names) for pattern in patterns)
+
+
+# ---------------------------------------------------------------- names of events
+
+
+def _known(query: Query) -> list[str]:
+    """Aliases and types, in the order written."""
+    names = (name for ref, _ in refs(query.pattern) for name in (ref.alias, ref.type) if name is not None)
+    return list(dict.fromkeys(names))
+
+
+def _unknown(query: Query, name: str, span: Span) -> Iterator[Problem]:
+    known = _known(query)
+    if name not in known:
+        listed = ", ".join(map(quoted, known[:5])) + (", ..." if len(known) > 5 else "")
+        hint = nearest(name, known) or f"the pattern has {listed}"
+        yield Problem(f"unknown alias {name!r}", span=span, hint=hint)
+
+
+def _positive(query: Query, name: str, span: Span, what: str) -> Iterator[Problem]:
+    """An aggregate or a group needs a name of positive events only."""
+    match sorted(sides(query.pattern, name)):
+        case [True]:
+            yield Problem(f"{what} {name!r}, which is negated", span=span)
+        case [False, True]:
+            yield _mixed(name, span)
+        case []:
+            yield from _unknown(query, name, span)
+
+
+def _mixed(name: str, span: Span) -> Problem:
+    message = f"{name!r} stands for both negated and positive events"
+    return Problem(message, span=span, hint="give the ones you mean an alias of their own")
+
+
+# ---------------------------------------------------------------- WHERE
+
+
+def _where(query: Query) -> Iterator[Problem]:
+    for conjunct in query.where:
+        problems = list(_names_in_where(query, conjunct))
+        yield from problems or _predicate(query, conjunct)
+
+
+def _names_in_where(query: Query, conjunct: Expression) -> Iterator[Problem]:
+    known = _known(query)
+    for node in walk(conjunct):
+        match node:
+            case Aggregate():
+                message = f"the aggregate {expression_text(node)} stands in WHERE"
+                yield Problem(message, span=node.span, hint="conditions on aggregates go to HAVING")
+            case Attribute(None, name):
+                example = f"{quoted(known[0])}.{quoted(name)}"
+                hint = f"write whose it is, as in {example}"
+                yield Problem(f"the attribute {name!r} has no alias", span=node.span, hint=hint)
+            case Attribute(str(alias)):
+                yield from _unknown(query, alias, node.span)
+
+
+def _predicate(query: Query, conjunct: Expression) -> Iterator[Problem]:
+    span, names = extent(conjunct), {name for name, _ in named(conjunct)}
+    match kind(conjunct):
+        case None:
+            yield _no_meaning(conjunct, span)
+        case PredicateKind.ADJACENCY | PredicateKind.CROSS:
+            mixed = [name for name in sorted(names) if len(sides(query.pattern, name)) == 2]
+            is_negated = {side for name in names for side in sides(query.pattern, name)}
+            bodies = [node.body for node in walk(query.pattern) if isinstance(node, Not)]
+            if mixed:
+                yield _mixed(mixed[0], span)
+            elif len(is_negated) == 2:
+                yield Problem("the predicate names both negated and positive events", span=span)
+            elif True in is_negated and not _together(bodies, names):
+                yield Problem("the predicate names events of two different NOTs", span=span)
+
+
+def _no_meaning(conjunct: Expression, span: Span) -> Problem:
+    """A conjunct that is neither local nor about a pair of events."""
+    names = named(conjunct)
+    if not names:
+        return Problem("the condition names no event", span=span, hint="name one, as in T.speed < 10")
+    if all(is_next for _, is_next in names):
+        hint = "compare it with the event before, as in T.speed < NEXT(T).speed"
+        return Problem("the condition names only NEXT", span=span, hint=hint)
+    hint = "a conjunct names one alias, two aliases, or one and the NEXT of one; split it with AND"
+    return Problem(f"the condition names {len(names)} events", span=span, hint=hint)
+
+
+# ---------------------------------------------------------------- GROUP BY, RETURN, HAVING
+
+
+def _group_by(query: Query) -> Iterator[Problem]:
+    seen: set[GroupKey] = set()
+    for key in query.group_by:
+        if key in seen:
+            yield Problem(f"{_key_text(key)!r} is in GROUP BY twice", span=key.span)
+        seen.add(key)
+        if key.alias is None:
+            continue
+        problems = list(_positive(query, key.alias, key.span, "GROUP BY names"))
+        yield from problems
+        if not problems and can_avoid(query.pattern, key.alias):
+            message = f"GROUP BY {_key_text(key)} needs {key.alias!r} in every trend, and some have none"
+            yield Problem(message, span=key.span, hint="group by an event that is not optional")
+
+
+def _key_text(key: GroupKey) -> str:
+    return expression_text(Attribute(key.alias, key.attribute))
+
+
+def _returns(query: Query) -> Iterator[Problem]:
+    if isinstance(query.returns, Matches):
+        yield from _equal_columns(query, ("start", "end"), [query.returns.span] * len(columns(query)))
+        return
+    keys: set[GroupKey] = set()
+    for item in query.returns:
+        match item.value:
+            case Aggregate() as aggregate:
+                yield from _aggregate(query, aggregate)
+            case GroupKey() as key if key not in query.group_by:
+                yield _not_grouped(query, key)
+            case key:
+                if key in keys:
+                    yield Problem(f"{_key_text(key)!r} is in RETURN twice", span=item.span)
+                keys.add(key)
+    spans = [key.span for key in query.group_by]
+    spans += [item.span for item in query.returns if isinstance(item.value, Aggregate)]
+    yield from _equal_columns(query, ("window_start", "window_end"), spans)
+
+
+def _not_grouped(query: Query, key: GroupKey) -> Problem:
+    text = _key_text(key)
+    if text.upper() == "MATCHES":
+        hint = "RETURN MATCHES stands alone; the grouping attributes come by themselves"
+    else:
+        hint = nearest(text, map(_key_text, query.group_by)) or f"add GROUP BY {text}"
+    return Problem(f"{text!r} is returned but is not in GROUP BY", span=key.span, hint=hint)
+
+
+def _equal_columns(query: Query, taken: Iterable[str], spans: list[Span]) -> Iterator[Problem]:
+    seen = set(taken)
+    for column, span in zip(columns(query), spans, strict=True):
+        if column in seen:
+            hint = "name one of them with AS"
+            yield Problem(f"two columns of the result are named {column!r}", span=span, hint=hint)
+        seen.add(column)
+
+
+def _aggregate(query: Query, aggregate: Aggregate) -> Iterator[Problem]:
+    if aggregate.alias is not None:
+        yield from _positive(query, aggregate.alias, aggregate.span, f"{aggregate.function} takes")
+
+
+def _having(query: Query) -> Iterator[Problem]:
+    if query.having is None:
+        return
+    if isinstance(query.returns, Matches):
+        yield Problem("HAVING does not go with RETURN MATCHES", span=extent(query.having))
+        return
+    for node in walk(query.having):
+        match node:
+            case Aggregate():
+                yield from _aggregate(query, node)
+            case Attribute(is_next=True):
+                yield Problem("NEXT stands outside WHERE", span=node.span)
+            case Attribute() if having_value(query, node) is None:
+                yield _unknown_in_having(query, node)
+
+
+def _unknown_in_having(query: Query, attribute: Attribute) -> Problem:
+    items = () if isinstance(query.returns, Matches) else query.returns
+    known = {item.name: item.name for item in items if item.name is not None}
+    known |= {_key_text(key): _key_text(key) for key in query.group_by}
+    aggregates = [item.value for item in items if isinstance(item.value, Aggregate)]
+    known |= {default_column(aggregate): expression_text(aggregate) for aggregate in aggregates}
+    text = expression_text(attribute)
+    meant = known.get(text)
+    hint = f"did you mean {meant!r}?" if meant else nearest(text, known.values())
+    message = f"HAVING names {text!r}, which is no aggregate, AS-name or grouping attribute"
+    return Problem(message, span=attribute.span, hint=hint)
+
+
+# ---------------------------------------------------------------- WITHIN, SLIDE, LIMIT
+
+
+def _window(query: Query) -> Iterator[Problem]:
+    window, gives_matches = query.window, isinstance(query.returns, Matches)
+    if gives_matches and window is not None and window.slide is not None:
+        hint = "WITHIN alone bounds the time from the first to the last event of a match"
+        yield Problem("SLIDE does not go with RETURN MATCHES", span=window.span, hint=hint)
+    match window:
+        case Window(length, None, WindowUnit.EVENTS, span) if not gives_matches:
+            hint = f"add for example SLIDE {length} events"
+            yield Problem("WITHIN a number of events needs SLIDE", span=span, hint=hint)
+    if not gives_matches and query.limit is not None:
+        yield Problem("LIMIT goes only with RETURN MATCHES", hint="remove LIMIT")
+
+
+# ---------------------------------------------------------------- columns and their types
+
+
+def _column(schema: Schema, name: str, span: Span) -> Iterator[Problem]:
+    if name not in schema:
+        yield Problem(f"there is no column {name!r}", span=span, hint=nearest(name, schema))
+
+
+def _key_types(query: Query, schema: Schema) -> Iterator[Problem]:
+    keys = [(name, Span(0, 0)) for name in query.equivalence]
+    for name, span in keys + [(key.attribute, key.span) for key in query.group_by]:
+        yield from _column(schema, name, span)
+        if schema.get(name) is Kind.OTHER:
+            yield Problem(f"the column {name!r} cannot be grouped by: its values have no equality", span=span)
+
+
+def _condition_types(query: Query, schema: Schema) -> Iterator[Problem]:
+    conditions = query.where if query.having is None else (*query.where, query.having)
+    for condition in conditions:
+        for node in walk(condition):
+            yield from _node_types(query, schema, node)
+        yield from _boolean(query, schema, condition)
+
+
+def _return_types(query: Query, schema: Schema) -> Iterator[Problem]:
+    match query.returns:
+        case Matches(attributes, span):
+            for name in attributes:
+                yield from _column(schema, name, span)
+        case items:
+            for item in items:
+                if isinstance(item.value, Aggregate):
+                    yield from _node_types(query, schema, item.value)
+
+
+def _kind_of(query: Query, schema: Schema, expression: Expression) -> Kind | None:
+    """What an expression gives; None is NULL, or unknown because of a problem found elsewhere."""
+    match expression:
+        case Literal(value):
+            return _LITERALS[type(value)]
+        case Attribute(_, name):
+            match having_value(query, expression) if expression.alias is None else None:
+                case Aggregate() as aggregate:
+                    return _kind_of(query, schema, aggregate)
+                case GroupKey(_, attribute):
+                    return schema.get(attribute)
+            return schema.get(name)
+        case Aggregate(Function.MIN | Function.MAX, _, str(attribute)):
+            return schema.get(attribute)
+        case Aggregate() | Unary("-" | "ABS") | Binary():
+            return Kind.FLOAT
+    return Kind.BOOLEAN
+
+
+_LITERALS = {int: Kind.INTEGER, float: Kind.FLOAT, str: Kind.STRING, bool: Kind.BOOLEAN, type(None): None}
+
+
+def _node_types(query: Query, schema: Schema, node: Expression) -> Iterator[Problem]:
+    """The problems of one node, its operands' own problems left out."""
+    match node:
+        case Attribute(_, name) if node.alias is not None or having_value(query, node) is None:
+            yield from _column(schema, name, node.span)
+        case Aggregate(function, _, str(attribute)):
+            yield from _column(schema, attribute, node.span)
+            yield from _aggregate_type(function, attribute, schema.get(attribute), node.span)
+        case Unary("NOT") | Logic():
+            for part in children(node):
+                yield from _boolean(query, schema, part)
+        case Unary() | Binary():
+            for part in children(node):
+                yield from _number(query, schema, part, node)
+        case Compare(_, left, right):
+            yield from _alike(query, schema, left, right)
+        case Between(operand, low, high):
+            yield from _alike(query, schema, operand, low)
+            yield from _alike(query, schema, operand, high)
+        case In(operand, items):
+            for item in items:
+                yield from _alike(query, schema, operand, item)
+        case Like(operand):
+            if (found := _kind_of(query, schema, operand)) not in (None, Kind.STRING):
+                yield Problem(f"LIKE takes a string, not {_a(found)}", span=extent(operand))
+        case IsNull() | Attribute() | Aggregate() | Literal():
+            pass
+
+
+def _aggregate_type(function: Function, attribute: str, found: Kind | None, span: Span) -> Iterator[Problem]:
+    takes_times = function in (Function.MIN, Function.MAX)
+    if found is None or found.is_number or (takes_times and found is Kind.TIME):
+        return
+    takes = "numbers or times" if takes_times else "numbers"
+    yield Problem(f"{function} takes {takes}, and {attribute!r} is {_a(found)}", span=span)
+
+
+def _boolean(query: Query, schema: Schema, condition: Expression) -> Iterator[Problem]:
+    if (found := _kind_of(query, schema, condition)) not in (None, Kind.BOOLEAN):
+        message = f"expected a condition, found {_a(found)}: {expression_text(condition)}"
+        yield Problem(message, span=extent(condition))
+
+
+def _number(query: Query, schema: Schema, operand: Expression, node: Unary | Binary) -> Iterator[Problem]:
+    found = _kind_of(query, schema, operand)
+    if found is not None and not found.is_number:
+        message = f"{node.op!r} takes numbers, and {expression_text(operand)} is {_a(found)}"
+        yield Problem(message, span=extent(node))
+
+
+def _alike(query: Query, schema: Schema, left: Expression, right: Expression) -> Iterator[Problem]:
+    a, b = (_kind_of(query, schema, side) for side in (left, right))
+    span = Span(extent(left).start, extent(right).end)
+    if Kind.OTHER in (a, b):
+        operand = expression_text(left if a is Kind.OTHER else right)
+        yield Problem(f"{operand} cannot be compared: its column holds no plain values", span=span)
+    elif a is not None and b is not None and a is not b and not (a.is_number and b.is_number):
+        texts = expression_text(left), expression_text(right)
+        yield Problem(f"cannot compare {texts[0]} ({a}) with {texts[1]} ({b})", span=span)
+
+
+def _a(found: Kind | None) -> str:
+    """A kind with its article, as messages say it."""
+    return f"{'an' if found in (Kind.INTEGER, Kind.OTHER) else 'a'} {found}"

@@ -1,0 +1,241 @@
+"""What names stand for: positions, kinds of predicate, and the columns of a result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TypeVar
+
+from trendfold.errors import NOWHERE, Span
+from trendfold.query.nodes import (
+    Aggregate,
+    Attribute,
+    Between,
+    Binary,
+    Both,
+    Compare,
+    Either,
+    EventRef,
+    Expression,
+    GroupKey,
+    In,
+    IsNull,
+    Like,
+    Logic,
+    Matches,
+    Maybe,
+    Not,
+    Pattern,
+    Plus,
+    Query,
+    Repeat,
+    Seq,
+    Unary,
+)
+
+RESERVED = frozenset(
+    "QUERY RETURN AGG PATTERN SEMANTICS WHERE GROUP GROUPBY GROUP_BY HAVING WITHIN WINDOW SLIDE LIMIT "
+    "SEQ OR AND NOT NEXT IN LIKE BETWEEN IS NULL TRUE FALSE".split()
+)
+"""Words that are never bare names, in any case; the grammar holds the same list."""
+
+Node = TypeVar("Node", Pattern, Expression)
+
+# ---------------------------------------------------------------- trees
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes directly under a node of a pattern or an expression."""
+    match node:
+        case Seq() | Either() | Both() | Logic():
+            return node.parts
+        case Plus() | Maybe() | Not() | Repeat():
+            return (node.body,)
+        case Unary() | IsNull() | In() | Like():
+            return (node.operand,)
+        case Binary(_, left, right) | Compare(_, left, right):
+            return (left, right)
+        case Between(child, low, high):
+            return (child, low, high)
+    return ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything under it, in the order written. No recursion: any depth is safe."""
+    stack = [node]
+    while stack:
+        yield (top := stack.pop())
+        stack.extend(reversed(children(top)))
+
+
+def depth(node: Node) -> int:
+    """How many operators are nested in each other. No recursion: it guards what recurses."""
+    deepest, level = 0, list(children(node))
+    while level:
+        deepest += 1
+        level = [child for above in level for child in children(above)]
+    return deepest
+
+
+def extent(node: Node) -> Span:
+    """From the first to the last character of a node that is known to stand in the text."""
+    spans = [part.span for part in walk(node) if hasattr(part, "span") and part.span != NOWHERE]
+    if not spans:
+        return NOWHERE
+    return Span(min(span.start for span in spans), max(span.end for span in spans))
+
+
+# ---------------------------------------------------------------- patterns
+
+
+def refs(pattern: Pattern) -> tuple[tuple[EventRef, bool], ...]:
+    """Every event type written in a pattern, in order, and whether it is under a NOT."""
+    found: list[tuple[EventRef, bool]] = []
+    stack = [(pattern, False)]
+    while stack:
+        node, is_negated = stack.pop()
+        if isinstance(node, EventRef):
+            found.append((node, is_negated))
+        below = is_negated or isinstance(node, Not)
+        stack.extend((child, below) for child in reversed(children(node)))
+    return tuple(found)
+
+
+def stands_for(ref: EventRef, name: str) -> bool:
+    """Whether a name in another clause means this position: it is its alias or its type."""
+    return name in (ref.alias, ref.type)
+
+
+def sides(pattern: Pattern, name: str) -> frozenset[bool]:
+    """The `is_negated` of all positions a name stands for: empty if there are none, two if mixed."""
+    return frozenset(is_negated for ref, is_negated in refs(pattern) if stands_for(ref, name))
+
+
+def positions(pattern: Pattern) -> int:
+    """How many positions a pattern has, the copies of `{m,n}` counted."""
+    match pattern:
+        case EventRef():
+            return 1
+        case Repeat(body, low, high):
+            return positions(body) * (low if high is None else high)
+    total = 0
+    for child in children(pattern):
+        total += positions(child)
+    return total
+
+
+def can_be_empty(pattern: Pattern) -> bool:
+    """Whether a pattern accepts the empty sequence. A NOT takes no events."""
+    match pattern:
+        case Maybe() | Not():
+            return True
+        case Plus(body):
+            return can_be_empty(body)
+        case Repeat(body, low):
+            return low == 0 or can_be_empty(body)
+        case Seq(parts):
+            return all(map(can_be_empty, parts))
+        case Either(parts):
+            return any(map(can_be_empty, parts))
+    return False
+
+
+def can_avoid(pattern: Pattern, name: str) -> bool:
+    """Whether some trend of a pattern has no event at `name`."""
+    match pattern:
+        case EventRef():
+            return not stands_for(pattern, name)
+        case Maybe() | Not():
+            return True
+        case Plus(body):
+            return can_avoid(body, name)
+        case Repeat(body, low):
+            return low == 0 or can_avoid(body, name)
+        case Either(parts):
+            return any(can_avoid(part, name) for part in parts)
+        case Seq(parts) | Both(parts):
+            return all(can_avoid(part, name) for part in parts)
+
+
+# ---------------------------------------------------------------- predicates
+
+
+class PredicateKind(StrEnum):
+    """What a conjunct of WHERE constrains, by what it names (spec 5)."""
+
+    LOCAL = "local"
+    ADJACENCY = "adjacency"
+    CROSS = "cross"
+
+
+def named(expression: Expression) -> frozenset[tuple[str, bool]]:
+    """The aliases an expression names, each with whether it stands in NEXT( )."""
+    return frozenset(
+        (node.alias, node.is_next)
+        for node in walk(expression)
+        if isinstance(node, Attribute) and node.alias is not None
+    )
+
+
+def kind(conjunct: Expression) -> PredicateKind | None:
+    """The kind of a conjunct; None where the language gives it no meaning."""
+    match sorted(is_next for _, is_next in named(conjunct)):
+        case [False]:
+            return PredicateKind.LOCAL
+        case [False, True]:
+            return PredicateKind.ADJACENCY
+        case [False, False]:
+            return PredicateKind.CROSS
+    return None
+
+
+# ---------------------------------------------------------------- columns
+
+
+def key_column(query: Query, key: GroupKey) -> str:
+    """The result column of a GROUP BY attribute: its AS name, `g`, or `T_g` when two would be equal."""
+    if not isinstance(query.returns, Matches):
+        for item in query.returns:
+            if item.value == key and item.name is not None:
+                return item.name
+    shared = Counter(other.attribute for other in query.group_by)[key.attribute] > 1
+    return f"{key.alias}_{key.attribute}" if shared and key.alias is not None else key.attribute
+
+
+def default_column(aggregate: Aggregate) -> str:
+    """The column of an aggregate without AS: `count`, `sum_T_duration`, `log2_count_T`."""
+    parts = (aggregate.function.lower(), aggregate.alias, aggregate.attribute)
+    return "log2_" * aggregate.log2 + "_".join(part for part in parts if part is not None)
+
+
+def list_names(pattern: Pattern) -> tuple[str, ...]:
+    """The names under which MATCHES lists events: the alias, or the type, of each positive position."""
+    names = (ref.alias or ref.type for ref, is_negated in refs(pattern) if not is_negated)
+    return tuple(dict.fromkeys(names))
+
+
+def columns(query: Query) -> tuple[str, ...]:
+    """The result's columns after its first two: the groups, then the aggregates or the lists of events."""
+    keys = tuple(key_column(query, key) for key in query.group_by)
+    match query.returns:
+        case Matches():
+            return keys + list_names(query.pattern)
+        case items:
+            return keys + tuple(
+                item.name or default_column(item.value) for item in items if isinstance(item.value, Aggregate)
+            )
+
+
+def having_value(query: Query, attribute: Attribute) -> Aggregate | GroupKey | None:
+    """What an attribute in HAVING means: an AS name first, then a grouping attribute; None if unknown."""
+    items = () if isinstance(query.returns, Matches) else query.returns
+    if attribute.alias is None:
+        for item in items:
+            if item.name == attribute.name:
+                return item.value
+    for key in query.group_by:
+        if (key.alias, key.attribute) == (attribute.alias, attribute.name):
+            return key
+    bare = [k for k in query.group_by if attribute.alias is None and key_column(query, k) == attribute.name]
+    return bare[0] if bare else None
