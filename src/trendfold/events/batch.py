@@ -50,7 +50,7 @@ class EventBatch:
     type_code: NDArray[np.int32]
     type_names: tuple[str, ...]
     order: NDArray[np.int64] | None
-    time_type: pa.DataType
+    time_column: str
     ticks: int
     """Microseconds per unit of a numeric time column."""
     rejects: pa.Table
@@ -106,7 +106,7 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
         np.concatenate(indices).astype(np.int32) if indices else np.zeros(0, np.int32),
         tuple(names),
         order,
-        table.schema.field(options.time_column).type,
+        options.time_column,
         TICKS[options.time_unit],
         rejects,
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations
 
-from trendfold.errors import Problem, Span, nearest
+from trendfold.errors import NOWHERE, Problem, Span, nearest
 from trendfold.events.schema import Kind, Schema
 from trendfold.query.names import (
     PredicateKind,
@@ -60,6 +60,8 @@ MAX_POSITIONS = 1_000
 
 def check(query: Query) -> list[Problem]:
     """Every problem that can be seen without data; the first is the one to show."""
+    if too_large := _located(query, _size(query)):
+        return too_large  # what follows may take long
     rules = (_pattern, _where, _group_by, _returns, _having, _window)
     return _located(query, (problem for rule in rules for problem in rule(query)))
 
@@ -72,20 +74,31 @@ def check_columns(query: Query, schema: Schema) -> list[Problem]:
 
 def _located(query: Query, problems: Iterable[Problem]) -> list[Problem]:
     """The problems, each once, with the query they are in; without a place of their own, at its beginning."""
-    start = Span(query.span.start, query.span.start + 1)
-    spans = ((problem, problem.span if problem.span.end else start) for problem in problems)
+    start = Span(query.span.start, query.span.start + 1) if query.text else NOWHERE
+    spans = ((problem, start if problem.span == NOWHERE else problem.span) for problem in problems)
     found = (replace(problem, query=query.name, text=query.text, span=span) for problem, span in spans)
     return list(dict.fromkeys(found))
+
+
+def _find(query: Query, what: str) -> Span:
+    """Where something stands that no node keeps a place for; `what` is a regular expression with a group."""
+    text = query.text[: query.span.end]
+    found = re.compile(what, re.IGNORECASE).search(text, query.span.start)
+    return Span(*found.span(1)) if found else NOWHERE
 
 
 # ---------------------------------------------------------------- PATTERN
 
 
+def _size(query: Query) -> Iterator[Problem]:
+    if (count := positions(query.pattern)) > MAX_POSITIONS:
+        size = f"{count:,}" if count < 10**9 else "more than a billion"
+        message = f"the pattern has {size} positions; the limit is {MAX_POSITIONS:,}"
+        yield Problem(message, span=extent(query.pattern))
+
+
 def _pattern(query: Query) -> Iterator[Problem]:
     pattern = query.pattern
-    if (count := positions(pattern)) > MAX_POSITIONS:
-        size = str(count) if count < 10**9 else "more than a billion"
-        yield Problem(f"the pattern has {size} positions; the limit is {MAX_POSITIONS}", span=extent(pattern))
     yield from _aliases(pattern)
     yield from _conjunctions(query)
     yield from _negations(pattern)
@@ -206,10 +219,10 @@ def _free_conjunction(query: Query, both: Both) -> Iterator[Problem]:
 
 def _independent_operands(query: Query, both: Both) -> Iterator[Problem]:
     """Operands that are judged alone share no type and no predicate."""
-    for left, right in combinations(both.parts, 2):
-        types = {ref.type for ref, _ in refs(left)}
-        for ref, _ in refs(right):
-            if ref.type in types:
+    owner: dict[str, int] = {}
+    for i, part in enumerate(both.parts):
+        for ref, _ in refs(part):
+            if owner.setdefault(ref.type, i) != i:
                 yield Problem(f"the type {ref.type!r} is in two operands of AND", span=ref.span)
     for conjunct in query.where:
         names = {name for name, _ in named(conjunct)}
@@ -231,8 +244,7 @@ def _known(query: Query) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _unknown(query: Query, name: str, span: Span) -> Iterator[Problem]:
-    known = _known(query)
+def _unknown(known: list[str], name: str, span: Span) -> Iterator[Problem]:
     if name not in known:
         listed = ", ".join(map(quoted, known[:5])) + (", ..." if len(known) > 5 else "")
         hint = nearest(name, known) or f"the pattern has {listed}"
@@ -247,7 +259,7 @@ def _positive(query: Query, name: str, span: Span, what: str) -> Iterator[Proble
         case [False, True]:
             yield _mixed(name, span)
         case []:
-            yield from _unknown(query, name, span)
+            yield from _unknown(_known(query), name, span)
 
 
 def _mixed(name: str, span: Span) -> Problem:
@@ -259,13 +271,13 @@ def _mixed(name: str, span: Span) -> Problem:
 
 
 def _where(query: Query) -> Iterator[Problem]:
+    known = _known(query)
     for conjunct in query.where:
-        problems = list(_names_in_where(query, conjunct))
+        problems = list(_names_in_where(known, conjunct))
         yield from problems or _predicate(query, conjunct)
 
 
-def _names_in_where(query: Query, conjunct: Expression) -> Iterator[Problem]:
-    known = _known(query)
+def _names_in_where(known: list[str], conjunct: Expression) -> Iterator[Problem]:
     for node in walk(conjunct):
         match node:
             case Aggregate():
@@ -276,7 +288,7 @@ def _names_in_where(query: Query, conjunct: Expression) -> Iterator[Problem]:
                 hint = f"write whose it is, as in {example}"
                 yield Problem(f"the attribute {name!r} has no alias", span=node.span, hint=hint)
             case Attribute(str(alias)):
-                yield from _unknown(query, alias, node.span)
+                yield from _unknown(known, alias, node.span)
 
 
 def _predicate(query: Query, conjunct: Expression) -> Iterator[Problem]:
@@ -332,7 +344,8 @@ def _key_text(key: GroupKey) -> str:
 
 def _returns(query: Query) -> Iterator[Problem]:
     if isinstance(query.returns, Matches):
-        yield from _equal_columns(query, ("start", "end"), [query.returns.span] * len(columns(query)))
+        spans = [query.returns.span] * len(columns(query))
+        yield from _equal_columns(query, ("start", "end"), spans, "choose another alias")
         return
     keys: set[GroupKey] = set()
     for item in query.returns:
@@ -347,7 +360,7 @@ def _returns(query: Query) -> Iterator[Problem]:
                 keys.add(key)
     spans = [key.span for key in query.group_by]
     spans += [item.span for item in query.returns if isinstance(item.value, Aggregate)]
-    yield from _equal_columns(query, ("window_start", "window_end"), spans)
+    yield from _equal_columns(query, ("window_start", "window_end"), spans, "name one of them with AS")
 
 
 def _not_grouped(query: Query, key: GroupKey) -> Problem:
@@ -359,11 +372,10 @@ def _not_grouped(query: Query, key: GroupKey) -> Problem:
     return Problem(f"{text!r} is returned but is not in GROUP BY", span=key.span, hint=hint)
 
 
-def _equal_columns(query: Query, taken: Iterable[str], spans: list[Span]) -> Iterator[Problem]:
+def _equal_columns(query: Query, taken: Iterable[str], spans: list[Span], hint: str) -> Iterator[Problem]:
     seen = set(taken)
     for column, span in zip(columns(query), spans, strict=True):
         if column in seen:
-            hint = "name one of them with AS"
             yield Problem(f"two columns of the result are named {column!r}", span=span, hint=hint)
         seen.add(column)
 
@@ -415,7 +427,8 @@ def _window(query: Query) -> Iterator[Problem]:
             hint = f"add for example SLIDE {length} events"
             yield Problem("WITHIN a number of events needs SLIDE", span=span, hint=hint)
     if not gives_matches and query.limit is not None:
-        yield Problem("LIMIT goes only with RETURN MATCHES", hint="remove LIMIT")
+        span = _find(query, r"\b(limit)\b")
+        yield Problem("LIMIT goes only with RETURN MATCHES", span=span, hint="remove LIMIT")
 
 
 # ---------------------------------------------------------------- columns and their types
@@ -427,7 +440,7 @@ def _column(schema: Schema, name: str, span: Span) -> Iterator[Problem]:
 
 
 def _key_types(query: Query, schema: Schema) -> Iterator[Problem]:
-    keys = [(name, Span(0, 0)) for name in query.equivalence]
+    keys = [(name, _find(query, rf"\[[^\]]*?({re.escape(name)})")) for name in query.equivalence]
     for name, span in keys + [(key.attribute, key.span) for key in query.group_by]:
         yield from _column(schema, name, span)
         if schema.get(name) is Kind.OTHER:

@@ -38,7 +38,7 @@ RESERVED = frozenset(
     "QUERY RETURN AGG PATTERN SEMANTICS WHERE GROUP GROUPBY GROUP_BY HAVING WITHIN WINDOW SLIDE LIMIT "
     "SEQ OR AND NOT NEXT IN LIKE BETWEEN IS NULL TRUE FALSE".split()
 )
-"""Words that are never bare names, in any case; the grammar holds the same list."""
+"""Words that are never bare names, in any case; NOT_RESERVED in the grammar holds the same list."""
 
 Node = TypeVar("Node", Pattern, Expression)
 

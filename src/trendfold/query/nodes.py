@@ -194,17 +194,7 @@ class Aggregate:
 
 
 Expression: TypeAlias = (
-    Literal
-    | Attribute
-    | Unary
-    | Binary
-    | Compare
-    | Logic
-    | IsNull
-    | In
-    | Between
-    | Like
-    | Aggregate
+    Literal | Attribute | Unary | Binary | Compare | Logic | IsNull | In | Between | Like | Aggregate
 )
 
 # ---------------------------------------------------------------- clauses

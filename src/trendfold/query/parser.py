@@ -249,11 +249,13 @@ _FOREIGN = {"SELECT": "a query begins with RETURN", "ORDER": "results are ordere
 def _syntax_error(text: str, piece: _Piece, error: UnexpectedInput) -> QueryError:
     """What was found, what was expected there, and a guess at what was meant."""
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
-    start = piece.span.end if at_end else int(error.pos_in_stream or 0)
+    start = piece.span.end if at_end else cast(int, error.pos_in_stream)
     index = next((i for i, t in enumerate(piece.tokens) if t.span.end > start), len(piece.tokens))
     found = piece.tokens[index] if index < len(piece.tokens) else None
     before = piece.tokens[index - 1] if index else None
     if isinstance(error, UnexpectedCharacters) and found and found.text in "'\"":
+        if text[start : start + 2] == '""':
+            return _error("a quoted name is empty", Span(start, start + 2))
         what = "string" if found.text == "'" else "quoted name"
         return _error(f"this {what} is not closed", found.span, f"end it with {found.text}")
     possible = _possible(error)
@@ -292,6 +294,8 @@ def _hint(text: str, before: _Token | None, found: _Token | None, possible: set[
             return _SIGN_HINTS[sign]
     if found.word in ("AND", "OR") and "_OR_SIGN" in possible:
         return f"between patterns, {found.word} is written {'&' if found.word == 'AND' else '|'}"
+    if found.text == "," and "_OR_SIGN" in possible and "RPAR" in possible:
+        return "a sequence is written SEQ(A, B)"
     if found.word in RESERVED - {"GROUP"} and "NAME" in possible and not possible & {"RPAR", "PATTERN"}:
         return f'{found.text!r} is a reserved word; as a name it is written "{found.text}"'
     if "PATTERN" in possible and (guess := _clause_guess(found)):
@@ -438,7 +442,8 @@ class _Builder(Transformer[Token, Query]):
     # ------------------------------------------------------------ RETURN, GROUP BY
 
     def matches(self, word: Token, *attributes: Token | None) -> Matches:
-        return Matches(tuple(str(name) for name in attributes if name is not None), _span(word))
+        names = (str(name) for name in attributes if name is not None)
+        return Matches(tuple(dict.fromkeys(names)), _span(word))
 
     def item(self, value: object, name: Token | None) -> ReturnItem:
         if not isinstance(value, GroupKey | Aggregate):

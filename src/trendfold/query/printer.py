@@ -49,6 +49,7 @@ _BINDING = {"OR": _OR, "AND": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _P
 def to_text(query: Query) -> str:
     """The canonical text of a query, one clause on each line.
 
+    >>> from trendfold.query import parse
     >>> print(to_text(parse("trips: AGG COUNT pattern SEQ(A, SEQ(B b*, !C, D)) window 120 sec")[0]))
     QUERY trips
     RETURN COUNT(*)
@@ -163,7 +164,7 @@ def pattern_text(pattern: Pattern) -> str:
 
 
 def _regrouped(parts: tuple[Pattern, ...]) -> Iterator[Pattern]:
-    """Beside NOT no part may be empty as written, so there a part that can be is written in a SEQ with others."""
+    """Beside NOT no part may be empty as written: there a part that can be is in a SEQ with others."""
     runs = [(is_not, tuple(run)) for is_not, run in groupby(parts, lambda part: isinstance(part, Not))]
     for i, (is_not, run) in enumerate(runs):
         is_beside = (i > 0 and can_be_empty(run[0])) or (i + 1 < len(runs) and can_be_empty(run[-1]))

@@ -1,0 +1,281 @@
+"""Conditions on two events -> columns and small programs for kernel.pairs.
+
+What depends on one event alone is evaluated column-wise here, once; only what mixes both stays for
+the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.predicates import Pairwise
+from trendfold.events.columns import Column
+from trendfold.events.schema import Kind
+from trendfold.kernel.pairs import Op
+from trendfold.kernel.program import Pairs
+from trendfold.query.names import walk
+from trendfold.query.nodes import (
+    Attribute,
+    Between,
+    Binary,
+    Compare,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logic,
+    Unary,
+)
+from trendfold.runtime.expressions import common_codes, evaluate, literal
+
+_COMPARE = {"=": Op.EQ, "!=": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
+_FLOAT = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV, "%": Op.MOD}
+_INTEGER = {"+": Op.ADD_INT, "-": Op.SUB_INT, "*": Op.MUL_INT, "%": Op.MOD_INT}
+_EXACT = 2**53
+"""Integers up to here are doubles without loss."""
+
+
+def compile_pairs(conditions: Sequence[Pairwise], lookup: Callable[[str], Column], rows: int) -> Pairs:
+    """All conditions of one machine over the columns of its rows."""
+    programs = _Programs(lookup, rows)
+    for condition in conditions:
+        programs.add(condition.condition)
+    return programs.pairs()
+
+
+@dataclass
+class _Programs:
+    """Programs under construction, with the columns and constants they share."""
+
+    lookup: Callable[[str], Column]
+    rows: int
+    compare: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=lambda: [0])
+    code: list[tuple[int, int]] = field(default_factory=list)
+    floats: list[NDArray[np.float64]] = field(default_factory=list)
+    ints: list[NDArray[np.int64]] = field(default_factory=list)
+    valid: list[NDArray[np.bool_]] = field(default_factory=list)
+    constants: list[float] = field(default_factory=list)
+    int_constants: list[int] = field(default_factory=list)
+
+    def add(self, condition: Expression) -> None:
+        """A plain comparison of two sides, or a program."""
+        match condition:
+            case Compare(op, left, right) if _is_first(left) and _is_second(right):
+                self._add_compare(_COMPARE[op], left, right)
+            case Compare(op, left, right) if _is_second(left) and _is_first(right):
+                self._add_compare(_COMPARE[_MIRRORED[op]], right, left)
+            case _:
+                self._emit(condition)
+                self._close(0, 0, 0)
+
+    def _close(self, op: int, left: int, right: int) -> None:
+        self.compare.append(op)
+        self.left.append(left)
+        self.right.append(right)
+        self.starts.append(len(self.code))
+
+    def _add_compare(self, op: int, first: Expression, second: Expression) -> None:
+        a, b = ranks(self._column(first), self._column(second))
+        self._close(op, self._float_column(a), self._float_column(b))
+
+    def _column(self, node: Expression) -> Column:
+        column = evaluate(node, lambda attribute: self.lookup(attribute.name))
+        shape = (self.rows,)
+        return Column(
+            column.kind,
+            np.broadcast_to(column.values, shape),
+            np.broadcast_to(column.valid, shape),
+            column.words,
+            column.per_microsecond,
+        )
+
+    def _float_column(self, values: NDArray[np.float64]) -> int:
+        self.floats.append(values)
+        return len(self.floats) - 1
+
+    def _emit(self, node: Expression) -> Kind:
+        """Append code that leaves the value of `node` on the stack; say of which kind it is."""
+        if isinstance(node, Literal):
+            return self._emit_constant(node.value)
+        if not (_mentions(node, is_next=False) and _mentions(node, is_next=True)):
+            return self._emit_column(node)
+        match node:
+            case Unary("NOT", operand):
+                self._emit(operand)
+                return self._op(Op.NOT, Kind.BOOLEAN)
+            case Unary(op, operand):
+                kind = self._emit(operand)
+                signs = {"-": (Op.NEG, Op.NEG_INT), "ABS": (Op.ABS, Op.ABS_INT)}[op]
+                return self._op(signs[kind is Kind.INTEGER], kind)
+            case Binary(op, left, right):
+                return self._emit_arithmetic(op, left, right)
+            case Compare(op, left, right):
+                return self._emit_compare(op, left, right)
+            case Logic(op, parts):
+                for i, part in enumerate(parts):
+                    self._emit(part)
+                    if i:
+                        self._op(Op.AND if op == "AND" else Op.OR, Kind.BOOLEAN)
+                return Kind.BOOLEAN
+            case IsNull(operand, negated):
+                self._emit(operand)
+                return self._op(Op.IS_NULL, Kind.BOOLEAN, negated)
+            case In(operand, items, negated):
+                either = [Compare("=", operand, item) for item in items]
+                self._emit(either[0] if len(either) == 1 else Logic("OR", tuple(either)))
+                return self._negate(negated)
+            case Between(operand, low, high, negated):
+                ends = (Compare(">=", operand, low), Compare("<=", operand, high))
+                self._emit(Logic("AND", ends))
+                return self._negate(negated)
+            case _:
+                raise AssertionError(f"{type(node).__name__} cannot mix two events")
+
+    def _op(self, op: Op, kind: Kind, negated: bool = False) -> Kind:
+        self.code.append((op, 0))
+        return self._negate(negated) if negated else kind
+
+    def _negate(self, negated: bool) -> Kind:
+        if negated:
+            self.code.append((Op.NOT, 0))
+        return Kind.BOOLEAN
+
+    def _emit_constant(self, value: int | float | str | bool | None) -> Kind:
+        column = literal(value)
+        match column.kind:
+            case Kind.INTEGER | Kind.BOOLEAN:
+                self.int_constants.append(int(column.values))
+                self.code.append((Op.CONST_INT, len(self.int_constants) - 1))
+            case Kind.NULL:
+                self.code.append((Op.NULL, 0))
+            case Kind.FLOAT:
+                self.constants.append(float(column.values))
+                self.code.append((Op.CONST, len(self.constants) - 1))
+            case _:
+                raise AssertionError("a string constant is compared column-wise")
+        return column.kind
+
+    def _emit_column(self, node: Expression) -> Kind:
+        """A value of one event alone: a column."""
+        column = self._column(node)
+        second = _mentions(node, is_next=True)
+        if column.kind is Kind.FLOAT:
+            values = np.where(column.valid, column.values, np.nan)
+            self.code.append((Op.RIGHT if second else Op.LEFT, self._float_column(values)))
+        elif column.kind is Kind.NULL:
+            self.code.append((Op.NULL, 0))
+        else:
+            self.ints.append(column.values.astype(np.int64))
+            self.valid.append(column.valid)
+            self.code.append((Op.RIGHT_INT if second else Op.LEFT_INT, len(self.ints) - 1))
+        return column.kind
+
+    def _emit_float(self, node: Expression) -> None:
+        if self._emit(node) is Kind.INTEGER:
+            self.code.append((Op.FLOAT, 0))
+
+    def _kind(self, node: Expression) -> Kind:
+        """The kind `node` will have, by emitting it into the void."""
+        probe = _Programs(self.lookup, self.rows)
+        return probe._emit(node)
+
+    def _emit_arithmetic(self, op: str, left: Expression, right: Expression) -> Kind:
+        kinds = {self._kind(left), self._kind(right)}
+        if op != "/" and kinds <= {Kind.INTEGER, Kind.NULL}:
+            self._emit(left)
+            self._emit(right)
+            return self._op(_INTEGER[op], Kind.INTEGER)
+        self._emit_float(left)
+        self._emit_float(right)
+        return self._op(_FLOAT[op], Kind.FLOAT)
+
+    def _emit_compare(self, op: str, left: Expression, right: Expression) -> Kind:
+        """Columns of two events compare as ranks; mixed values as integers or doubles."""
+        if (_is_first(left) and _is_second(right)) or (_is_second(left) and _is_first(right)):
+            a, b = ranks(self._column(left), self._column(right))
+            second = _mentions(left, is_next=True)
+            self.code.append((Op.RIGHT if second else Op.LEFT, self._float_column(a)))
+            self.code.append((Op.LEFT if second else Op.RIGHT, self._float_column(b)))
+            return self._op(_COMPARE[op], Kind.BOOLEAN)
+        kinds = {self._kind(left), self._kind(right)}
+        if Kind.FLOAT in kinds:
+            self._emit_float(left)
+            self._emit_float(right)
+            return self._op(_COMPARE[op], Kind.BOOLEAN)
+        self._emit(left)
+        self._emit(right)
+        return self._op(Op(_COMPARE[op] + 40), Kind.BOOLEAN)
+
+    def pairs(self) -> Pairs:
+        rows = self.rows
+        return Pairs(
+            np.array(self.compare, np.int32),
+            np.array(self.left, np.int32),
+            np.array(self.right, np.int32),
+            np.array(self.starts, np.int32),
+            np.array([x for pair in self.code for x in pair], np.int32),
+            np.array(self.floats, np.float64).reshape(len(self.floats), rows),
+            np.array(self.ints, np.int64).reshape(len(self.ints), rows),
+            np.array(self.valid, np.bool_).reshape(len(self.valid), rows),
+            np.array(self.constants, np.float64),
+            np.array(self.int_constants, np.int64),
+            len(self.code) + 1,
+        )
+
+
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _mentions(node: Expression, *, is_next: bool) -> bool:
+    return any(isinstance(part, Attribute) and part.is_next == is_next for part in walk(node))
+
+
+def _is_first(node: Expression) -> bool:
+    return _mentions(node, is_next=False) and not _mentions(node, is_next=True)
+
+
+def _is_second(node: Expression) -> bool:
+    return _mentions(node, is_next=True) and not _mentions(node, is_next=False)
+
+
+def ranks(left: Column, right: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Doubles that compare as the values of both columns do; NaN is null."""
+    a: NDArray[np.generic]
+    b: NDArray[np.generic]
+    if left.words is not None and right.words is not None:
+        a, b = common_codes(left, right)
+    elif is_exact(left) and is_exact(right) and left.per_microsecond == right.per_microsecond:
+        a, b = left.values, right.values
+    else:
+        a, b = _joint_ranks(left, right)
+    return (
+        np.where(left.valid, a.astype(np.float64), np.nan),
+        np.where(right.valid, b.astype(np.float64), np.nan),
+    )
+
+
+def is_exact(column: Column) -> bool:
+    """Whether doubles tell all values of a column apart."""
+    if column.kind not in (Kind.INTEGER, Kind.TIME):
+        return True
+    return bool(np.all(np.abs(column.values.astype(np.float64)) < _EXACT))
+
+
+def _joint_ranks(left: Column, right: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ranks in the sorted union of two columns whose values are too large for doubles."""
+    if Kind.FLOAT in (left.kind, right.kind):
+        values = np.concatenate([left.values.astype(np.float64), right.values.astype(np.float64)])
+    else:
+        top = max(left.per_microsecond, right.per_microsecond)
+        parts = [np.array(c.values.tolist(), object) * (top // c.per_microsecond) for c in (left, right)]
+        values = np.concatenate(parts) if top > 1 else np.concatenate([left.values, right.values])
+    _, inverse = np.unique(values, return_inverse=True)
+    return inverse[: len(left.values)], inverse[len(left.values) :]

@@ -1,0 +1,129 @@
+"""Program + rows -> aggregates per window item: the bridge from machines to kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.glushkov import END, START
+from trendfold.events.batch import EventBatch
+from trendfold.events.columns import Column
+from trendfold.events.schema import Kind
+from trendfold.kernel import bindings, fold
+from trendfold.kernel.guards import latest_starts
+from trendfold.kernel.lower import (
+    extreme_columns,
+    list_numbers,
+    lower_frame,
+    lower_guards,
+    lower_negated,
+    lower_rows,
+    lower_steps,
+    value_columns,
+)
+from trendfold.kernel.program import Events, Folded, Pairs
+from trendfold.plan import OperandPlan
+from trendfold.plan.carried import Measure
+from trendfold.query.nodes import Semantics
+from trendfold.runtime.conditions import compile_pairs, is_exact
+from trendfold.runtime.rows import Rows
+from trendfold.runtime.windows import Items
+
+_SEMANTICS = {
+    Semantics.ANY: bindings.ANY,
+    Semantics.NEXT: bindings.NEXT,
+    Semantics.CONTIGUOUS: bindings.CONTIGUOUS,
+}
+
+
+def fold_items(
+    plan: OperandPlan, number: int, rows: Rows, items: Items, moment: NDArray[np.int32], batch: EventBatch
+) -> Folded:
+    """The whole trends of one operand (the `number`-th) in every window item."""
+    machine, carried = plan.machine, plan.carried
+    alphabet = rows.alphabets[number]
+    events = Events(
+        rows.symbols[number],
+        moment,
+        _stack([_values(batch.column(a).take(rows.row), m) for m, a in value_columns(carried)], len(moment)),
+        _stack([_extremes(batch.column(a), rows.row, is_max) for a, is_max in extreme_columns(carried)], len(moment)),
+    )
+    frame = lower_frame(machine, carried)
+    guards = lower_guards(machine, alphabet)
+    out = _nothing(len(items.low), frame.width, frame.extremes)
+    if not machine.by_event:
+        program = lower_rows(machine, alphabet, carried)
+        fold.fold_windows(events, items.low, items.high, program, guards, frame, out)
+        return out
+    pairs = compile_pairs(machine.predicates.adjacency, lambda name: batch.column(name).take(rows.row), len(moment))
+    lists = list_numbers(machine)
+    bindings.fold_windows(
+        events,
+        items.low,
+        items.high,
+        lower_steps(machine, alphabet, carried),
+        guards,
+        frame,
+        pairs,
+        _latest(plan, number, rows, moment, pairs),
+        _SEMANTICS[machine.semantics],
+        (len(lists), lists.get(START, -1), lists.get(END, -1)),
+        _end_guard(plan),
+        out,
+    )
+    return out
+
+
+def _nothing(items: int, width: int, extremes: int) -> Folded:
+    return Folded(
+        np.zeros((items, width)), np.zeros((items, width), np.int32), np.full((items, extremes), np.inf)
+    )
+
+
+def _latest(
+    plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], pairs: Pairs
+) -> NDArray[np.int32]:
+    """The latest start of each NOT's trends, moment by moment."""
+    machine = plan.machine
+    moments = int(moment[-1]) + 1 if len(moment) else 0
+    latest = np.full((len(machine.automaton.guards), moments), -1, np.int32)
+    if len(latest):
+        negated = lower_negated(machine, rows.alphabets[number])
+        latest_starts(negated, rows.symbols[number], moment, rows.segment, pairs, latest)
+    return latest
+
+
+def _end_guard(plan: OperandPlan) -> int:
+    guard = plan.machine.guard_at(END)
+    return -1 if guard is None else guard
+
+
+def _stack(columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+    return np.array(columns, np.float64).reshape(len(columns), rows)
+
+
+def _values(column: Column, measure: Measure) -> NDArray[np.float64]:
+    """What SUM adds up, 0 for null; or 1 where there is a value."""
+    if measure is Measure.PRESENT:
+        return column.valid.astype(np.float64)
+    return np.where(column.valid, column.values.astype(np.float64), 0.0)
+
+
+def _extremes(column: Column, rows: NDArray[np.int64], is_max: bool) -> NDArray[np.float64]:
+    """What MIN compares: the values, or their ranks where a double could not tell them apart."""
+    values = column.values.astype(np.float64) if is_exact(column) else ranked(column)[1].astype(np.float64)
+    return np.where(column.valid, -values if is_max else values, np.inf)[rows]
+
+
+def ranked(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct values of a column in order, and per row the place of its value among them."""
+    return np.unique(column.values.astype(np.int64), return_inverse=True)
+
+
+def decode_extreme(column: Column, extreme: NDArray[np.float64], is_max: bool) -> NDArray[np.generic]:
+    """The attribute's values back from what MIN compared; 0 where there was none."""
+    found = np.where(np.isfinite(extreme), -extreme if is_max else extreme, 0.0) + 0.0
+    if column.kind is Kind.FLOAT:
+        return found
+    places = np.rint(found).astype(np.int64)
+    return places if is_exact(column) or not len(column.values) else ranked(column)[0][places]
