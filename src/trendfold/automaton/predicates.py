@@ -140,8 +140,10 @@ def _strip(node: Expression, second: dict[str, bool]) -> Expression:
         match part:
             case Attribute(alias=alias, is_next=is_next):
                 return replace(part, alias=None, is_next=is_next or second.get(alias or "", False))
-            case Unary(operand=operand) | IsNull(operand=operand) | In(operand=operand) | Like(operand=operand):
+            case Unary(operand=operand) | IsNull(operand=operand) | Like(operand=operand):
                 return replace(part, operand=walk(operand))
+            case In(operand=operand, items=items):
+                return replace(part, operand=walk(operand), items=tuple(walk(i) for i in items))
             case Binary(left=left, right=right) | Compare(left=left, right=right):
                 return replace(part, left=walk(left), right=walk(right))
             case Logic(parts=parts):

@@ -29,6 +29,17 @@ class Options:
     time_unit: str = "s"
     on_reject: str = "keep"
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read whatever the queries are."""
+        named = (self.type_column, self.time_column, self.order_column, self.id_column)
+        return tuple(name for name in named if name is not None)
+
+    @property
+    def ticks(self) -> int:
+        """Microseconds per unit of a numeric time column."""
+        return TICKS[self.time_unit]
+
     def __post_init__(self) -> None:
         if self.time_unit not in TICKS:
             raise InputError(f"unknown time_unit {self.time_unit!r}; choose one of {', '.join(TICKS)}")
@@ -107,7 +118,7 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
         tuple(names),
         order,
         options.time_column,
-        TICKS[options.time_unit],
+        options.ticks,
         rejects,
     )
 
@@ -157,7 +168,7 @@ def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], 
         reasons[unparsable & (reasons == "")] = "unparsable time"
         kind = Kind.TIME
     column = from_arrow(data)
-    ticks = TICKS[options.time_unit]
+    ticks = options.ticks
     reasons[~column.valid & (reasons == "")] = "null time"
     match column.kind:
         case Kind.TIME:

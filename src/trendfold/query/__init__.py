@@ -10,6 +10,7 @@ from trendfold.query.names import (
     kind,
     list_names,
     named,
+    needed_columns,
     refs,
     stands_for,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "kind",
     "list_names",
     "named",
+    "needed_columns",
     "parse",
     "pattern_text",
     "refs",

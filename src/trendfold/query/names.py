@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TypeVar
 
@@ -52,8 +52,10 @@ def children(node: Node) -> tuple[Node, ...]:
             return node.parts
         case Plus() | Maybe() | Not() | Repeat():
             return (node.body,)
-        case Unary() | IsNull() | In() | Like():
+        case Unary() | IsNull() | Like():
             return (node.operand,)
+        case In(operand, items):
+            return (operand, *items)
         case Binary(_, left, right) | Compare(_, left, right):
             return (left, right)
         case Between(child, low, high):
@@ -191,6 +193,26 @@ def kind(conjunct: Expression) -> PredicateKind | None:
 
 
 # ---------------------------------------------------------------- columns
+
+
+def needed_columns(queries: Iterable[Query], always: Iterable[str] = ()) -> frozenset[str]:
+    """The attributes that any of the queries reads, and those that are read in any case."""
+    found = set(always)
+    for query in queries:
+        found |= {key.attribute for key in query.group_by} | set(query.equivalence)
+        expressions = [*query.where, *([query.having] if query.having is not None else [])]
+        if isinstance(query.returns, Matches):
+            found |= set(query.returns.attributes)
+        else:
+            expressions += [item.value for item in query.returns if isinstance(item.value, Aggregate)]
+        for expression in expressions:
+            for node in walk(expression):
+                if isinstance(node, Attribute) and node.alias is not None:
+                    found.add(node.name)
+                elif isinstance(node, Aggregate) and node.attribute is not None:
+                    found.add(node.attribute)
+    return frozenset(found)
+
 
 
 def key_column(query: Query, key: GroupKey) -> str:

@@ -143,10 +143,10 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`x IN (1, 2)`: the items are literals."""
+    """`x IN (1, 2)`: equal to one of the items."""
 
     operand: Expression
-    items: tuple[Literal, ...]
+    items: tuple[Expression, ...]
     negated: bool = False
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 

@@ -530,7 +530,7 @@ class _Builder(Transformer[Token, Query]):
     def is_null(self, operand: Expression, negation: Token | None, _: Token) -> Expression:
         return IsNull(operand, negation is not None)
 
-    def in_(self, operand: Expression, negation: Token | None, word: Token, *items: Literal) -> Expression:
+    def in_(self, operand: Expression, negation: Token | None, word: Token, *items: Expression) -> Expression:
         return In(operand, items, negation is not None, _cover(operand, word, items[-1]))
 
     def between(
@@ -556,9 +556,6 @@ class _Builder(Transformer[Token, Query]):
             case Literal(int() | float() as number, span):
                 return Literal(-number, Span(_span(sign).start, span.end))
         return Unary("-", operand)
-
-    def negative(self, sign: Token, number: Token) -> Expression:
-        return self.minus(sign, self.number(number))
 
     def attribute(self, first: Token, second: Token | None) -> Expression:
         if second is None:

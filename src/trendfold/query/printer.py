@@ -223,7 +223,7 @@ def _predicate(expression: IsNull | In | Between | Like) -> str:
         case IsNull():
             return f"{operand} IS {maybe_not}NULL"
         case In(_, items):
-            return f"{operand} {maybe_not}IN ({_list(_literal(item.value) for item in items)})"
+            return f"{operand} {maybe_not}IN ({_list(expression_text(item, _SUM) for item in items)})"
         case Between(_, low, high):
             ends = f"{expression_text(low, _SUM)} AND {expression_text(high, _SUM)}"
             return f"{operand} {maybe_not}BETWEEN {ends}"

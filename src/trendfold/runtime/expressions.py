@@ -53,7 +53,9 @@ def evaluate(node: Expression, lookup: Lookup) -> Column:
             valid = evaluate(operand, lookup).valid
             return _truth(valid if negated else ~valid, np.ones_like(valid))
         case In(operand, items, negated):
-            return _in(evaluate(operand, lookup), items, negated)
+            value = evaluate(operand, lookup)
+            found = _logic("OR", [compare("=", value, evaluate(item, lookup)) for item in items])
+            return _unary("NOT", found) if negated else found
         case Between(operand, low, high, negated):
             value = evaluate(operand, lookup)
             ends = compare(">=", value, evaluate(low, lookup)), compare("<=", value, evaluate(high, lookup))
@@ -199,11 +201,6 @@ def _logic(op: str, parts: list[Column]) -> Column:
         settled = settled | (part.valid & (part.values.astype(np.bool_) == decisive))
         known = known & part.valid
     return _truth(settled if decisive else ~settled, settled | known)
-
-
-def _in(operand: Column, items: tuple[Literal, ...], negated: bool) -> Column:
-    found = _logic("OR", [compare("=", operand, literal(item.value)) for item in items])
-    return _unary("NOT", found) if negated else found
 
 
 def _like(operand: Column, pattern: str, negated: bool) -> Column:

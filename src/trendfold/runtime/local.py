@@ -2,27 +2,98 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pyarrow as pa
 
-from trendfold.events.batch import EventBatch
+from trendfold.errors import nearest
+from trendfold.events.batch import Options, read_batch
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
 from trendfold.runtime.fold import fold_items
-from trendfold.runtime.result import build_table, total
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.result import Result, Summary
+from trendfold.runtime.tables import build_table, total
 from trendfold.runtime.rows import Workspace, read_rows
 from trendfold.runtime.windows import cut
 
+Progress = Callable[[str, int, int], None]
+"""Called with the query just finished, how many are done, and how many there are."""
 
-def run_query(plan: QueryPlan, workspace: Workspace, origin: int) -> pa.Table:
-    """The result table of one query."""
-    batch: EventBatch = workspace.batch
+
+def run(
+    plans: Sequence[QueryPlan],
+    table: pa.Table,
+    options: Options,
+    origin: int,
+    limits: Limits,
+    progress: Progress | None = None,
+) -> Result:
+    """All queries over one table: its columns are read once, each query's rows in turn."""
+    started = time.perf_counter()
+    workspace = Workspace(read_batch(table, options))
+    tables: dict[str, pa.Table] = {}
+    windows = 0
+    for done, plan in enumerate(plans, 1):
+        tables[plan.query.name], count = run_query(plan, workspace, origin, limits)
+        windows += count
+        if progress is not None:
+            progress(plan.query.name, done, len(plans))
+    batch = workspace.batch
+    summary = Summary(
+        engine="local",
+        events=table.num_rows,
+        rejects=batch.rejects.num_rows,
+        windows=windows,
+        rows={name: result.num_rows for name, result in tables.items()},
+        strategy={plan.query.name: plan.strategy for plan in plans},
+        seconds=time.perf_counter() - started,
+        warnings=(*_unseen_types(plans, batch.type_names), *_infinite(tables)),
+    )
+    return Result(tables, batch.rejects, summary)
+
+
+def run_query(plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits) -> tuple[pa.Table, int]:
+    """The result table of one query, and how many windows were looked at."""
+    batch = workspace.batch
     rows = read_rows(plan, workspace)
-    time = batch.time[rows.row]
-    order = batch.order[rows.row] if batch.order is not None else np.zeros(len(time), np.int64)
-    moment, _ = number_moments(rows.segment, time, order)
-    items = cut(plan, rows, time, origin)
+    limits.check_groups(plan.query.name, int(rows.group.max(initial=-1)) + 1)
+    micros = batch.time[rows.row]
+    order = batch.order[rows.row] if batch.order is not None else np.zeros(len(micros), np.int64)
+    moment, _ = number_moments(rows.segment, micros, order)
+    items = cut(plan, rows, micros, origin)
     folded = tuple(
         fold_items(operand, i, rows, items, moment, batch) for i, operand in enumerate(plan.operands)
     )
-    return build_table(plan, total(rows, items, folded), rows, batch, origin)
+    totals = total(rows, items, folded)
+    return build_table(plan, totals, rows, batch, origin), len(np.unique(items.index))
+
+
+def _unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:
+    """A warning per type of a pattern that never occurs (spec 1)."""
+    asked: dict[str, list[str]] = {}
+    for plan in plans:
+        types = {p.type for operand in plan.operands for p in operand.machine.automaton.positions}
+        for name in sorted(types - set(seen)):
+            asked.setdefault(name, []).append(plan.query.name)
+    found = []
+    for name, queries in asked.items():
+        hint = nearest(name, seen)
+        found.append(f"no event has the type {name!r} of {', '.join(queries)}" + (f"; {hint}" if hint else ""))
+    return tuple(found)
+
+
+def _infinite(tables: dict[str, pa.Table]) -> tuple[str, ...]:
+    """A warning per column whose numbers left the range of doubles (spec 9)."""
+    found = []
+    for name, table in tables.items():
+        for field in table.schema:
+            if pa.types.is_float64(field.type) and field.name not in ("window_start", "window_end"):
+                values = table.column(field.name).drop_null().to_numpy()
+                if np.isinf(values).any():
+                    found.append(
+                        f"query {name!r}: {field.name!r} passes 1.8e308 and reads inf; use LOG2 or arithmetic='exact'"
+                    )
+    return tuple(found)

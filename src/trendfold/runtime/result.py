@@ -1,220 +1,53 @@
-"""Aggregates per window item -> one table per query (spec 7, 9)."""
+"""What a run hands back: one table per query, rejects, and a summary."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from trendfold.events.batch import EventBatch
-from trendfold.events.columns import Column, from_arrow, kind_of
-from trendfold.events.schema import Kind
-from trendfold.kernel import wide
-from trendfold.kernel.program import Folded
-from trendfold.plan import QueryPlan
-from trendfold.plan.carried import extreme_of, numbers_of
-from trendfold.query.names import default_column, having_value, key_column
-from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, WindowUnit
-from trendfold.runtime.expressions import evaluate, is_true
-from trendfold.runtime.fold import decode_extreme
-from trendfold.runtime.rows import Rows
-from trendfold.runtime.windows import Items, bounds
+from trendfold.errors import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What happened in a run."""
+
+    engine: str
+    events: int
+    rejects: int
+    windows: int
+    rows: Mapping[str, int]
+    strategy: Mapping[str, str]
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        rows = sum(self.rows.values())
+        lines = [
+            f"{self.events:,} events, {self.rejects:,} rejects, {len(self.rows):,} queries, "
+            f"{self.windows:,} windows, {rows:,} rows in {self.seconds:.2f} s ({self.engine})"
+        ]
+        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
 @dataclass(frozen=True)
-class Totals:
-    """The aggregates of every window and group that has a trend: per operand what its bindings carry.
+class Result(Mapping[str, pa.Table]):
+    """The results of a run, by query name; `rejects` has a column `reason`."""
 
-    Numbers and extremes of an operand are already multiplied with the other operands' counts.
-    """
+    tables: dict[str, pa.Table] = field(repr=False)
+    rejects: pa.Table = field(repr=False)
+    summary: Summary
 
-    index: NDArray[np.int64]
-    group: NDArray[np.int64]
-    operands: tuple[Folded, ...]
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in self.tables:
+            hint = nearest(name, self.tables) or f"queries are {', '.join(self.tables)}"
+            raise KeyError(f"no query {name!r}; {hint}")
+        return self.tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
 
     def __len__(self) -> int:
-        return len(self.index)
-
-
-def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
-    """Combine the operands of each item, then add up the partitions of each group."""
-    combined = _combine(folded)
-    group = rows.group[items.segment]
-    keys, where = np.unique(np.stack([items.index, group]), axis=1, return_inverse=True)
-    where = where.reshape(-1)
-    summed = tuple(_add_up(part, where, keys.shape[1]) for part in combined)
-    some = summed[0].mantissa[:, 0] > 0
-    return Totals(
-        keys[0][some],
-        keys[1][some],
-        tuple(Folded(p.mantissa[some], p.exponent[some], p.extreme[some]) for p in summed),
-    )
-
-
-def _combine(folded: tuple[Folded, ...]) -> tuple[Folded, ...]:
-    """AND: what one operand carries, times the counts of the others (spec 7)."""
-    if len(folded) == 1:
-        return folded
-    found = []
-    for i, part in enumerate(folded):
-        mantissa, exponent, extreme = part
-        for j, other in enumerate(folded):
-            if i != j:
-                mantissa, exponent = _times(mantissa, exponent, other.mantissa[:, :1], other.exponent[:, :1])
-                extreme = np.where(other.mantissa[:, :1] > 0, extreme, np.inf)
-        found.append(Folded(mantissa, exponent, extreme))
-    return tuple(found)
-
-
-def _times(
-    m1: NDArray[np.float64], e1: NDArray[np.int32], m2: NDArray[np.float64], e2: NDArray[np.int32]
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    product, exponent = m1 * m2, e1 + e2
-    big = np.abs(product) >= wide.RADIX
-    exponent = np.where(product == 0, 0, exponent + big).astype(np.int32)
-    return np.where(big, product * wide.SHRINK, product), exponent
-
-
-def _add_up(part: Folded, where: NDArray[np.int64], count: int) -> Folded:
-    mantissa = np.zeros((count, part.mantissa.shape[1]))
-    exponent = np.zeros(mantissa.shape, np.int32)
-    extreme = np.full((count, part.extreme.shape[1]), np.inf)
-    wide.add_at(where, part.mantissa, part.exponent, mantissa, exponent)
-    np.minimum.at(extreme, where, part.extreme)
-    return Folded(mantissa, exponent, extreme)
-
-
-def build_table(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch, origin: int) -> pa.Table:
-    """The result of one query: window, group, aggregates; ordered by window, then group."""
-    query = plan.query
-    columns: dict[str, pa.Array] = {}
-    columns["window_start"], columns["window_end"] = _window_columns(plan, totals, batch, origin)
-    keys = {key: _group_column(key, totals, rows, batch) for key in query.group_by}
-    for key, values in keys.items():
-        columns[key_column(query, key)] = values
-    order = list(columns)
-    assert not isinstance(query.returns, Matches)
-    for item in query.returns:
-        if isinstance(item.value, Aggregate):
-            columns[item.name or default_column(item.value)] = aggregate(item.value, plan, totals, batch)
-    table = pa.table(columns)
-    if query.having is not None:
-        table = table.filter(pa.array(_having(plan, totals, keys, batch)))
-    return table.take(pc.sort_indices(table, sort_keys=[(c, "ascending", "at_start") for c in order]))
-
-
-def _window_columns(plan: QueryPlan, totals: Totals, batch: EventBatch, origin: int) -> tuple[pa.Array, pa.Array]:
-    window = plan.query.window
-    type_ = time_type(batch)
-    if window is None:
-        return pa.nulls(len(totals), type_), pa.nulls(len(totals), type_)
-    start, end = bounds(window, totals.index, origin)
-    if window.unit is WindowUnit.EVENTS:
-        return pa.array(start), pa.array(end)
-    return _times_column(start, batch), _times_column(end, batch)
-
-
-def time_type(batch: EventBatch) -> pa.DataType:
-    """The type of a window's bounds: that of the time column; text becomes a UTC timestamp."""
-    given = batch.table.schema.field(batch.time_column).type
-    match kind_of(given):
-        case Kind.STRING:
-            return pa.timestamp("us", "UTC")
-        case Kind.TIME if not pa.types.is_timestamp(given):
-            return pa.timestamp("us")
-        case Kind.INTEGER:
-            return pa.int64()
-        case Kind.FLOAT:
-            return pa.float64()
-        case _:
-            return given
-
-
-def _times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
-    type_ = time_type(batch)
-    if pa.types.is_int64(type_):
-        return pa.array(micros // batch.ticks)
-    if pa.types.is_float64(type_):
-        return pa.array(micros / batch.ticks)
-    zone = type_.tz if pa.types.is_timestamp(type_) else None
-    return pa.array(micros).cast(pa.timestamp("us", zone)).cast(type_, safe=False)
-
-
-def _group_column(key: GroupKey, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Array:
-    """The group's value, from a row that has it; NaN and infinities are null."""
-    at = rows.group_rows[key][totals.group]
-    data = batch.table.column(key.attribute)
-    if pa.types.is_dictionary(data.type):
-        data = data.cast(data.type.value_type)
-    values = data.take(pa.array(at)).combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], data.type)
-    if kind_of(data.type) is Kind.FLOAT and pa.types.is_floating(data.type):
-        column = batch.column(key.attribute).take(at)
-        return pa.array(column.values, mask=~column.valid).cast(data.type)
-    return values
-
-
-def aggregate(wanted: Aggregate, plan: QueryPlan, totals: Totals, batch: EventBatch) -> pa.Array:
-    """One aggregate as a column of the result."""
-    for operand, folded in zip(plan.operands, totals.operands, strict=True):
-        positions = operand.machine.automaton.called(wanted.alias) if wanted.alias else frozenset()
-        if wanted.alias is not None and not positions:
-            continue
-        if (extreme := extreme_of(wanted, positions)) is not None:
-            found = folded.extreme[:, operand.carried.extremes.index(extreme)]
-            return _extreme_column(found, extreme.attribute, extreme.is_max, batch)
-        slots = [0]
-        if wanted.alias is not None:
-            slots = [1 + operand.carried.numbers.index(n) for n in numbers_of(wanted, positions)]
-        return _number_column(wanted, [(folded.mantissa[:, s], folded.exponent[:, s]) for s in slots])
-    raise AssertionError(f"no operand has {wanted.alias!r}")
-
-
-def _number_column(wanted: Aggregate, parts: list[tuple[NDArray[np.float64], NDArray[np.int32]]]) -> pa.Array:
-    if wanted.log2:
-        logarithm = wide.log2(*parts[0])
-        return pa.array(logarithm, mask=np.isnan(logarithm))
-    if wanted.function is Function.COUNT:
-        return pa.array(wide.to_double(*parts[0]))
-    value, present = parts
-    none = present[0] == 0
-    found = wide.ratio(*value, *present) if wanted.function is Function.AVG else wide.to_double(*value)
-    return pa.array(np.where(none, 0.0, found), mask=none)
-
-
-def _extreme_column(extreme: NDArray[np.float64], attribute: str, is_max: bool, batch: EventBatch) -> pa.Array:
-    column = batch.column(attribute)
-    none = ~np.isfinite(extreme)
-    values = decode_extreme(column, extreme, is_max)
-    given = batch.table.schema.field(attribute).type
-    given = given.value_type if pa.types.is_dictionary(given) else given
-    if pa.types.is_decimal(given) or kind_of(given) is Kind.NULL:
-        given = pa.float64()
-    if column.kind is Kind.TIME:
-        unit = "ns" if column.per_microsecond == 1000 else "us"
-        return pa.array(values, mask=none).cast(pa.timestamp(unit)).cast(pa.timestamp(unit)).cast(given, safe=False)
-    return pa.array(values, mask=none).cast(given)
-
-
-def _having(
-    plan: QueryPlan, totals: Totals, keys: dict[GroupKey, pa.Array], batch: EventBatch
-) -> NDArray[np.bool_]:
-    """Where HAVING is true."""
-
-    def lookup(node: Attribute | Aggregate) -> Column:
-        value = having_value(plan.query, node) if isinstance(node, Attribute) else node
-        assert value is not None
-        if isinstance(value, GroupKey):
-            return from_arrow(pa.chunked_array([keys[value]]))
-        data = aggregate(value, plan, totals, batch)
-        column = from_arrow(pa.chunked_array([data]))
-        if column.kind is Kind.FLOAT:  # an infinite count is a count, not a null
-            return Column(Kind.FLOAT, pc.fill_null(data, 0.0).to_numpy(), ~pc.is_null(data).to_numpy(zero_copy_only=False))
-        return column
-
-    assert plan.query.having is not None
-    return np.broadcast_to(is_true(evaluate(plan.query.having, lookup)), (len(totals),))
+        return len(self.tables)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.errors import InputError
+from trendfold.events.batch import TICKS
 from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
@@ -57,3 +61,31 @@ def bounds(window: Window, index: NDArray[np.int64], origin: int) -> tuple[NDArr
         return index - window.length, index
     start = index * window.slide + (origin if window.unit is WindowUnit.MICROSECONDS else 0)
     return start, start + window.length
+
+
+def read_origin(origin: int | float | str | datetime | None, time_unit: str) -> int:
+    """Where windows are counted from, in microseconds: a time, or the midnight of a zone on 1970-01-01."""
+    match origin:
+        case None:
+            return 0
+        case bool():
+            raise InputError("origin is a time or the name of a zone")
+        case int() | float():
+            return round(origin * TICKS[time_unit])
+        case datetime():
+            return _micros(origin)
+    try:
+        return _micros(datetime.fromisoformat(origin))
+    except ValueError:
+        pass
+    try:
+        return _micros(datetime(1970, 1, 1, tzinfo=ZoneInfo(origin)))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = f"origin {origin!r} is neither an ISO 8601 time nor a zone such as 'Europe/Berlin'"
+        raise InputError(message) from None
+
+
+def _micros(when: datetime) -> int:
+    aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    gap = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds

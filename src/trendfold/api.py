@@ -1,0 +1,117 @@
+"""The whole river on one screen: parse, plan, run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trendfold.errors import InputError, Problem, QueryError
+from trendfold.events.schema import Kind, Schema
+from trendfold.plan import QueryPlan, plan
+from trendfold.query import check_columns, needed_columns, to_text
+from trendfold.query import parse as parse_queries
+from trendfold.query.nodes import Query, WindowUnit
+
+if TYPE_CHECKING:
+    from trendfold.runtime.limits import Limits
+    from trendfold.runtime.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Queries that are asked together."""
+
+    queries: tuple[Query, ...]
+
+    def __iter__(self) -> Iterator[Query]:
+        return iter(self.queries)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __str__(self) -> str:
+        return "\n\n".join(to_text(query) + ";" for query in self.queries)
+
+    def plan(self, strategy: str = "auto") -> tuple[QueryPlan, ...]:
+        """How each query will be computed."""
+        return tuple(plan(query, strategy) for query in self.queries)
+
+    def run(
+        self,
+        data: Any,
+        *,
+        type_column: str = "type",
+        time_column: str = "ts",
+        order_column: str | None = None,
+        id_column: str | None = None,
+        time_unit: str = "s",
+        origin: int | float | str | datetime | None = None,
+        engine: str | None = None,
+        strategy: str = "auto",
+        arithmetic: str = "auto",
+        on_reject: str = "keep",
+        limits: Mapping[str, int] | Limits | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Result:
+        """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
+
+        >>> import trendfold as tf
+        >>> events = tf.datasets.ridesharing(events=1_000, seed=7)
+        >>> result = tf.parse("RETURN COUNT(*) PATTERN SEQ(Request R, Travel T+)").run(events)
+        >>> result["q1"].column_names
+        ['window_start', 'window_end', 'count']
+        """
+        # Imported here: `import trendfold` must load neither numba nor a JVM.
+        from trendfold.events.batch import Options, schema_of
+        from trendfold.events.sources import read_table
+        from trendfold.runtime import runtime
+        from trendfold.runtime.limits import read_limits
+        from trendfold.runtime.windows import read_origin
+
+        options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
+        module = runtime(engine or "local")
+        plans = self.plan(strategy)
+        table = read_table(data, needed_columns(self.queries, options.columns))
+        self.check_columns(schema_of(table), options.time_column, options.ticks)
+        return module.run(plans, table, options, read_origin(origin, time_unit), read_limits(limits), progress)
+
+    def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
+        """Raise one QueryError with every query that asks for what the columns cannot give."""
+        problems = []
+        for query in self.queries:
+            found = check_columns(query, schema)
+            if schema.get(time_column) is Kind.INTEGER:
+                found += _misfit_durations(query, ticks)
+            problems += found[:1]
+        if problems:
+            raise QueryError(problems)
+
+
+def _misfit_durations(query: Query, ticks: int) -> list[Problem]:
+    """A duration is a whole number of ticks of an integer time column."""
+    window = query.window
+    if window is None or window.unit is not WindowUnit.MICROSECONDS:
+        return []
+    if window.length % ticks == 0 and (window.slide or 0) % ticks == 0:
+        return []
+    message = f"WITHIN and SLIDE must be whole numbers of the time column's ticks of {ticks:,} microseconds"
+    return [Problem(message, query.name, query.text, window.span, "pass a finer time_unit")]
+
+
+def parse(text: str) -> Workload:
+    """A workload from its text, or one QueryError with every problem in it."""
+    return Workload(parse_queries(text))
+
+
+def read(path: str | Path) -> Workload:
+    """A workload from a file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    return parse(text)

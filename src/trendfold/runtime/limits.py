@@ -1,0 +1,49 @@
+"""Limits that guard memory, each with an error that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from trendfold.errors import InputError, LimitError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a run may hold at once."""
+
+    trends: int = 10_000_000
+    """Trends built one by one, per query, where a query cannot be answered without."""
+    groups: int = 10_000_000
+    """Groups of one query."""
+    matches: int = 1_000_000
+    """Matches reported by one RETURN MATCHES query."""
+    state: int = 4 << 30
+    """Bytes of state of one query."""
+
+    def check_groups(self, query: str, groups: int) -> None:
+        if groups > self.groups:
+            raise LimitError(
+                f"query {query!r} has {groups:,} groups, past limits groups={self.groups:,}; "
+                f"raise the limit or group more coarsely"
+            )
+
+    def check_state(self, query: str, size: int) -> None:
+        if size > self.state:
+            raise LimitError(
+                f"query {query!r} needs {size:,} bytes of state, past limits state={self.state:,}; "
+                f"raise the limit, shorten WITHIN, or partition the stream"
+            )
+
+
+def read_limits(given: Mapping[str, int] | Limits | None) -> Limits:
+    """Limits from a mapping; unknown names and sizes that are not positive are errors."""
+    if given is None or isinstance(given, Limits):
+        return given or Limits()
+    known = [f.name for f in fields(Limits)]
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"unknown limit {name!r}; {nearest(name, known) or 'choose ' + ', '.join(known)}")
+        if not isinstance(value, int) or value <= 0:
+            raise InputError(f"limit {name!r} is {value!r}; it must be a positive whole number")
+    return Limits(**given)
