@@ -39,7 +39,7 @@ class Automaton:
     """Glushkov's automaton of one pattern.
 
     `edges` holds (p, q) for q in *follow*(p), (START, q) for q in *first*, and (p, END) for p in
-    *last*. The neighbours of a NOT cannot be empty, so an edge crosses at most one guard, and all
+    *last*. What a NOT stands between cannot be empty, so an edge crosses at most one guard, and all
     guarded edges that leave a place cross the same one: `guard_of[(p, q)]` is its number.
     """
 
@@ -151,17 +151,22 @@ class _Walk:
                 raise AssertionError(f"{type(node).__name__} where the checks allow none")
 
     def sequence(self, parts: tuple[Pattern, ...]) -> _Ends:
-        """Connect each part to those after it, up to the first that cannot be empty."""
+        """Connect each part to those after it, up to the first that cannot be empty.
+
+        A NOT guards every edge that crosses its place. In SEQ(A, NOT N, SEQ(B?, C)), flattened, that is
+        A to B and also A to C.
+        """
         ends: list[_Ends] = []
-        guard_before: dict[int, int] = {}
+        guards: list[tuple[int, int]] = []
         for part in parts:
             if isinstance(part, Not):
-                guard_before[len(ends)] = self.guard(part.body)
+                guards.append((len(ends), self.guard(part.body)))
             else:
                 ends.append(self.visit(part))
         for i in range(len(ends)):
             for j in range(i + 1, len(ends)):
-                self.connect(ends[i].last, ends[j].first, guard_before.get(j))
+                crossed = [guard for place, guard in guards if i < place <= j]
+                self.connect(ends[i].last, ends[j].first, crossed[0] if crossed else None)
                 if not ends[j].nullable:
                     break
         return _Ends(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.guards import move_classes
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.wide import RADIX, add, scale, times
 
 
@@ -44,52 +44,75 @@ def _fold(events, low, high, rows, guards, mantissa, exponent, extreme, factors,
     A moment of one event that moves no class takes the short way: its rows are evaluated on mantissas,
     with a factor per term that bridges the exponents of its two entries. Factors change only when an
     exponent does. A factor is NaN where a term would not fit, so one comparison sees both an overflow
-    and a misfit, and the moment is done in wide arithmetic instead.
+    and a misfit, and the moment is done in wide arithmetic instead. What is emptied along the way
+    (*next*, *contiguous*) must not keep an exponent, so there the short way ends at the first one.
     """
-    symbol, moment = events.symbol, events.moment
+    symbol, moment, moves = events.symbol, events.moment, guards.moves
+    row_start, dst, keep, op_start, op = rows.row_start, rows.dst, rows.keep, rows.op_start, rows.op
+    spend_start, spend, fade_start, fade = rows.spend_start, rows.spend, rows.fade_start, rows.fade
     m, e = mantissa.reshape(-1), exponent.reshape(-1)
     factor, vfactor = factors
     sums = fresh[0]
     has_values, has_extremes = rows.vop.shape[0] > 0, rows.xdst.shape[0] > 0
-    has_spends, has_fades = rows.spend.shape[0] > 0, rows.fade.shape[0] > 0
+    has_spends, has_fades = spend.shape[0] > 0, fade.shape[0] > 0
+    is_count = mantissa.shape[1] == 1 and not has_extremes  # a state is one entry
+    is_short = True
     before = low  # where the moment before begins
     i = low
     while i < high:
+        a = symbol[i]
+        if is_short and (i + 1 == high or moment[i + 1] != moment[i]) and not moves[a]:
+            first, stop = row_start[a], row_start[a + 1]
+            if is_count and stop == first + 1:
+                total = m[dst[first]] * keep[first]
+                for o in range(op_start[first], op_start[stop]):
+                    total += m[op[o]] * factor[o]
+                if abs(total) < RADIX:
+                    if has_spends:
+                        for k in range(spend_start[a], spend_start[a + 1]):
+                            m[spend[k]] = 0.0
+                    if has_fades:
+                        for k in range(fade_start[symbol[before]], fade_start[symbol[before] + 1]):
+                            m[fade[k]] = 0.0
+                        for p in range(before + 1, i):
+                            for k in range(fade_start[symbol[p]], fade_start[symbol[p] + 1]):
+                                m[fade[k]] = 0.0
+                    m[dst[first]] = total
+                    before = i
+                    i += 1
+                    continue
+            else:
+                fits = True
+                for r in range(first, stop):
+                    total = m[dst[r]] * keep[r]
+                    for o in range(op_start[r], op_start[r + 1]):
+                        total += m[op[o]] * factor[o]
+                    if has_values:
+                        for o in range(rows.vop_start[r], rows.vop_start[r + 1]):
+                            total += m[rows.vop[o]] * vfactor[o] * events.values[rows.vcol[o], i]
+                    fits &= abs(total) < RADIX
+                    sums[r - first] = total
+                if fits:
+                    if has_extremes:
+                        _gather_extremes(events, i, rows, m, extreme, fresh[2])
+                    if has_spends:
+                        for k in range(spend_start[a], spend_start[a + 1]):
+                            _clear(spend[k], mantissa, exponent, extreme)
+                    if has_fades:
+                        _fade(symbol, before, i, fade_start, fade, mantissa, exponent, extreme)
+                    for r in range(first, stop):
+                        m[dst[r]] = sums[r - first]
+                    if has_extremes:
+                        _settle_extremes(a, rows, extreme, fresh[2])
+                    before = i
+                    i += 1
+                    continue
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
-        a = symbol[i]
-        fits = j == i + 1 and not guards.moves[a]
-        first, stop = rows.row_start[a], rows.row_start[a + 1]
-        if fits:
-            for r in range(first, stop):
-                d = rows.dst[r]
-                total = m[d] * rows.keep[r]
-                for o in range(rows.op_start[r], rows.op_start[r + 1]):
-                    total += m[rows.op[o]] * factor[o]
-                if has_values:
-                    for o in range(rows.vop_start[r], rows.vop_start[r + 1]):
-                        total += m[rows.vop[o]] * vfactor[o] * events.values[rows.vcol[o], i]
-                # What starts afresh (keep = 0) must not inherit an exponent.
-                fits = fits and abs(total) < RADIX and (rows.keep[r] == 1.0 or e[d] == 0)
-                sums[r - first] = total
-        if fits:
-            if has_extremes:
-                _gather_extremes(events, i, rows, m, extreme, fresh[2])
-            rescaled = False
-            if has_spends:
-                for s in range(rows.spend_start[a], rows.spend_start[a + 1]):
-                    rescaled |= _clear(rows.spend[s], mantissa, exponent, extreme)
-            if has_fades:
-                rescaled |= _fade(symbol, before, i, rows, mantissa, exponent, extreme)
-            for r in range(first, stop):
-                m[rows.dst[r]] = sums[r - first]
-            if has_extremes:
-                _settle_extremes(a, rows, extreme, fresh[2])
-        else:
-            rescaled = _fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh)
-        if rescaled:
+        if _fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh):
             _bridge(rows, e, factor, vfactor)
+            is_short = not ((has_spends or has_fades) and exponent.any())
         before = i
         i = j
 
@@ -120,7 +143,7 @@ def _fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, 
     for i in range(start, stop):
         for s in range(rows.spend_start[symbol[i]], rows.spend_start[symbol[i] + 1]):
             rescaled |= _clear(rows.spend[s], mantissa, exponent, extreme)
-    rescaled |= _fade(symbol, before, start, rows, mantissa, exponent, extreme)
+    rescaled |= _fade(symbol, before, start, rows.fade_start, rows.fade, mantissa, exponent, extreme)
     if moved:
         move_classes(guards, symbol, start, stop, mantissa, exponent, extreme)
     for i in range(start, stop):
@@ -134,7 +157,7 @@ def _fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, 
     return rescaled
 
 
-@kernel
+@inlined
 def _clear(state, mantissa, exponent, extreme):
     """Empty one state; whether that changed an exponent."""
     rescaled = False
@@ -146,13 +169,13 @@ def _clear(state, mantissa, exponent, extreme):
     return rescaled
 
 
-@kernel
-def _fade(symbol, start, stop, rows, mantissa, exponent, extreme):
+@inlined
+def _fade(symbol, start, stop, fade_start, fade, mantissa, exponent, extreme):
     """Empty what the moment [start, stop) left for the next one only; whether an exponent changed."""
     rescaled = False
     for i in range(start, stop):
-        for f in range(rows.fade_start[symbol[i]], rows.fade_start[symbol[i] + 1]):
-            rescaled |= _clear(rows.fade[f], mantissa, exponent, extreme)
+        for f in range(fade_start[symbol[i]], fade_start[symbol[i] + 1]):
+            rescaled |= _clear(fade[f], mantissa, exponent, extreme)
     return rescaled
 
 

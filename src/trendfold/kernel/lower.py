@@ -32,7 +32,7 @@ def lower_frame(machine: Machine, carried: Carried) -> Frame:
     """The shape of the state."""
     number = {state: i for i, state in enumerate(machine.states)}
     return Frame(
-        max(1, len(number)),
+        len(number) + 1,  # the last is void: always zero, so that rows can be padded
         carried.width,
         len(carried.extremes),
         number.get(State(START), -1),
@@ -43,25 +43,25 @@ def lower_frame(machine: Machine, carried: Carried) -> Frame:
 def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> Rows:
     """The update of every symbol as sparse rows; nothing may be kept binding by binding."""
     lowering = _RowLowering(machine, carried)
-    per_symbol = [lowering.rows(machine.steps(symbol)) for symbol in symbols]
+    per_symbol = lowering.padded([lowering.rows(machine.steps(symbol)) for symbol in symbols])
     extremes = [lowering.extreme_rows(machine.steps(symbol)) for symbol in symbols]
     rows = [row for group in per_symbol for row in group]
     xrows = [row for group in extremes for row in group]
-    spends = [lowering.spends(machine.steps(symbol)) for symbol in symbols]
-    fades = [lowering.fades(machine.steps(symbol)) for symbol in symbols]
+    spends = lowering.level([lowering.spends(machine.steps(symbol)) for symbol in symbols])
+    fades = lowering.level([lowering.fades(machine.steps(symbol)) for symbol in symbols])
     return Rows(
         row_start=_starts(per_symbol),
-        dst=_ints(row[0] for row in rows),
+        dst=_ints(row[0] for row in rows).astype(np.uint32),
         keep=np.array([row[1] for row in rows], np.float64),
         op_start=_starts([row[2] for row in rows]),
-        op=_flat(row[2] for row in rows),
+        op=_flat(row[2] for row in rows).astype(np.uint32),
         vop_start=_starts([row[3] for row in rows]),
         vop=_ints(entry for row in rows for entry, _ in row[3]),
         vcol=_ints(column for row in rows for _, column in row[3]),
         spend_start=_starts(spends),
-        spend=_flat(spends),
+        spend=_flat(spends).astype(np.uint32),
         fade_start=_starts(fades),
-        fade=_flat(fades),
+        fade=_flat(fades).astype(np.uint32),
         xrow_start=_starts(extremes),
         xdst=_ints(row[0] for row in xrows),
         xcol=_ints(row[1] for row in xrows),
@@ -72,6 +72,9 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
 
 
 _Row = tuple[int, float, list[int], list[tuple[int, int]]]
+
+_CHEAP = 4
+"""Terms per symbol up to which padding pays."""
 
 
 class _RowLowering:
@@ -118,6 +121,31 @@ class _RowLowering:
                     row[2].extend(ops)
                     row[3].extend(vops)
         return list(found.values())
+
+    def padded(self, per_symbol: list[list[_Row]]) -> list[list[_Row]]:
+        """The same rows, all symbols with as many rows and terms, where that is cheap.
+
+        Loops that always run equally often are never mispredicted, which is worth more than the
+        multiplications by zero they add.
+        """
+        most_rows = max((len(rows) for rows in per_symbol), default=0)
+        most_ops = max((len(row[2]) for rows in per_symbol for row in rows), default=0)
+        if most_rows * most_ops > _CHEAP:
+            return per_symbol
+        void = len(self.number) * self.carried.width
+        blank: _Row = (void, 0.0, [void] * most_ops, [])
+        return [
+            [(dst, keep, ops + [void] * (most_ops - len(ops)), vops) for dst, keep, ops, vops in rows]
+            + [blank] * (most_rows - len(rows))
+            for rows in per_symbol
+        ]
+
+    def level(self, per_symbol: list[list[int]]) -> list[list[int]]:
+        """The same lists of states, all of one length, where that is cheap."""
+        most = max((len(states) for states in per_symbol), default=0)
+        if most > _CHEAP:
+            return per_symbol
+        return [states + [len(self.number)] * (most - len(states)) for states in per_symbol]
 
     def _terms(self, step: Step, number: int) -> tuple[list[int], list[tuple[int, int]]]:
         """What a step adds to one number: the sources' own, and what the event gives to each trend."""

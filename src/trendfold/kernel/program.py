@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int32]
+Indices = NDArray[np.uint32]
 
 
 class Guards(NamedTuple):
@@ -44,22 +45,24 @@ class Rows(NamedTuple):
     spend, spend_start     per symbol: states its event uses up (*next*)
     fade, fade_start       per symbol: states whose mass lasts for one moment only (*contiguous*)
 
+    Entries and states are unsigned: a signed index costs a test for wraparound in the hottest loop.
+
     Extremes (MIN, and MAX as MIN of the negated) have entries of their own:
         new[xdst] = min(old[xdst], old[xop]..., value[xcol] if any xgate holds mass)
     """
 
     row_start: Ints
-    dst: Ints
+    dst: Indices
     keep: NDArray[np.float64]
     op_start: Ints
-    op: Ints
+    op: Indices
     vop_start: Ints
     vop: Ints
     vcol: Ints
     spend_start: Ints
-    spend: Ints
+    spend: Indices
     fade_start: Ints
-    fade: Ints
+    fade: Indices
     xrow_start: Ints
     xdst: Ints
     xcol: Ints

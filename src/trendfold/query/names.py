@@ -54,8 +54,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.body,)
         case Unary() | IsNull() | Like():
             return (node.operand,)
-        case In(operand, items):
-            return (operand, *items)
+        case In():
+            return (node.operand, *node.items)
         case Binary(_, left, right) | Compare(_, left, right):
             return (left, right)
         case Between(child, low, high):
@@ -212,7 +212,6 @@ def needed_columns(queries: Iterable[Query], always: Iterable[str] = ()) -> froz
                 elif isinstance(node, Aggregate) and node.attribute is not None:
                     found.add(node.attribute)
     return frozenset(found)
-
 
 
 def key_column(query: Query, key: GroupKey) -> str:

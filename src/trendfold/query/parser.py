@@ -223,17 +223,17 @@ _CLAUSES = "RETURN PATTERN SEMANTICS WHERE GROUP_BY HAVING WITHIN SLIDE LIMIT".s
 
 # (terminals that must all be possible, what to call them, terminals it covers), tried in this order
 _PHRASES: tuple[tuple[str, str, str], ...] = (
-    ("_SEQ", "a pattern", "_SEQ _OR _AND NOT BANG LPAR NAME QUOTED TRUE FALSE NULL"),
-    ("NUMBER NAME", "a value", "NUMBER STRING TRUE FALSE NULL MINUS NOT NEXT FUNCTION LPAR LSQB NAME QUOTED"),
+    ("_SEQ", "a pattern", "_SEQ _OR _AND NOT BANG LPAR NAME TRUE FALSE NULL"),
+    ("NUMBER NAME", "a value", "NUMBER STRING TRUE FALSE NULL MINUS NOT NEXT FUNCTION LPAR LSQB NAME"),
     ("NUMBER STRING", "a literal", "NUMBER STRING TRUE FALSE NULL MINUS"),
-    ("FUNCTION NAME", "an attribute or an aggregate", "FUNCTION NAME QUOTED MATCHES COUNT"),
+    ("FUNCTION NAME", "an attribute or an aggregate", "FUNCTION NAME MATCHES COUNT"),
     ("QMARK", "a repetition such as '+'", "PLUS STAR QMARK LBRACE"),
     ("_OR_SIGN", "'|' or '&'", "_OR_SIGN _AND_SIGN"),
     ("COMPARE PLUS", "an operator", "PLUS MINUS STAR SLASH PERCENT COMPARE _IS IN BETWEEN LIKE NOT _AND _OR"),
     ("_AND", "AND or OR", "_AND _OR"),
     ("NUMBER", "a number", "NUMBER MINUS"),
     ("STRING", "a 'string'", "STRING"),
-    ("NAME", "a name", "NAME QUOTED"),
+    ("NAME", "a name", "NAME"),
     ("UNIT", "a unit such as 'min' or 'events'", "UNIT"),
     ("SEMANTICS_WORD", "skip-till-any-match, skip-till-next-match or contiguous", "SEMANTICS_WORD"),
     ("_QUERY", "QUERY", "_QUERY"),
@@ -294,8 +294,6 @@ def _hint(text: str, before: _Token | None, found: _Token | None, possible: set[
             return _SIGN_HINTS[sign]
     if found.word in ("AND", "OR") and "_OR_SIGN" in possible:
         return f"between patterns, {found.word} is written {'&' if found.word == 'AND' else '|'}"
-    if found.text == "," and "_OR_SIGN" in possible and "RPAR" in possible:
-        return "a sequence is written SEQ(A, B)"
     if found.word in RESERVED - {"GROUP"} and "NAME" in possible and not possible & {"RPAR", "PATTERN"}:
         return f'{found.text!r} is a reserved word; as a name it is written "{found.text}"'
     if "PATTERN" in possible and (guess := _clause_guess(found)):
@@ -376,8 +374,8 @@ def _unquoted(text: str) -> str:
 class _Builder(Transformer[Token, Query]):
     """One method per rule of the grammar, called bottom-up while parsing: depth costs no recursion."""
 
-    def QUOTED(self, token: Token) -> Token:  # noqa: N802
-        return token.update(value=_unquoted(token))
+    def NAME(self, token: Token) -> Token:  # noqa: N802
+        return token.update(value=_unquoted(token)) if token.startswith('"') else token
 
     def STRING(self, token: Token) -> Token:  # noqa: N802
         return token.update(value=_unquoted(token))

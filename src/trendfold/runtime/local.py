@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trendfold.errors import nearest
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.kernel.program import Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
 from trendfold.runtime.fold import fold_items
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.tables import build_table, total
-from trendfold.runtime.rows import Workspace, read_rows
-from trendfold.runtime.windows import cut
+from trendfold.runtime.rows import Rows, Workspace, read_rows
+from trendfold.runtime.windows import Items, cut
 
 Progress = Callable[[str, int, int], None]
 """Called with the query just finished, how many are done, and how many there are."""
@@ -55,20 +58,40 @@ def run(
     return Result(tables, batch.rejects, summary)
 
 
-def run_query(plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits) -> tuple[pa.Table, int]:
-    """The result table of one query, and how many windows were looked at."""
+@dataclass(frozen=True)
+class Prepared:
+    """A query whose rows are selected, sorted and cut into windows: only the fold is left."""
+
+    plan: QueryPlan
+    rows: Rows
+    items: Items
+    moment: NDArray[np.int32]
+    batch: EventBatch
+
+    def fold(self) -> tuple[Folded, ...]:
+        """The aggregates of every window item, per operand."""
+        return tuple(
+            fold_items(operand, i, self.rows, self.items, self.moment, self.batch)
+            for i, operand in enumerate(self.plan.operands)
+        )
+
+
+def prepare(plan: QueryPlan, workspace: Workspace, origin: int) -> Prepared:
+    """Select and sort a query's rows, number their moments, and cut them into window items."""
     batch = workspace.batch
     rows = read_rows(plan, workspace)
-    limits.check_groups(plan.query.name, int(rows.group.max(initial=-1)) + 1)
     micros = batch.time[rows.row]
     order = batch.order[rows.row] if batch.order is not None else np.zeros(len(micros), np.int64)
     moment, _ = number_moments(rows.segment, micros, order)
-    items = cut(plan, rows, micros, origin)
-    folded = tuple(
-        fold_items(operand, i, rows, items, moment, batch) for i, operand in enumerate(plan.operands)
-    )
-    totals = total(rows, items, folded)
-    return build_table(plan, totals, rows, batch, origin), len(np.unique(items.index))
+    return Prepared(plan, rows, cut(plan, rows, micros, origin), moment, batch)
+
+
+def run_query(plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits) -> tuple[pa.Table, int]:
+    """The result table of one query, and how many windows were looked at."""
+    ready = prepare(plan, workspace, origin)
+    limits.check_groups(plan.query.name, int(ready.rows.group.max(initial=-1)) + 1)
+    totals = total(ready.rows, ready.items, ready.fold())
+    return build_table(plan, totals, ready.rows, workspace.batch, origin), len(np.unique(ready.items.index))
 
 
 def _unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:
