@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from trendfold.errors import NOWHERE, Problem, Span, nearest
@@ -226,40 +226,35 @@ def _independent_operands(query: Query, both: Both) -> Iterator[Problem]:
                 yield Problem(f"the type {ref.type!r} is in two operands of AND", span=ref.span)
     for conjunct in query.where:
         names = {name for name, _ in named(conjunct)}
-        if len(names) == 2 and all(sides(both, name) for name in names) and not _together(both.parts, names):
+        if len(names) == 2 and names <= set(sides(both)) and not _together(both.parts, names):
             yield Problem("a predicate links two operands of AND", span=extent(conjunct))
 
 
 def _together(patterns: Iterable[Pattern], names: set[str]) -> bool:
     """Whether one of the patterns has positions for all of the names."""
-    return any(all(sides(pattern, name) for name in names) for pattern in patterns)
+    return any(names <= set(sides(pattern)) for pattern in patterns)
 
 
 # ---------------------------------------------------------------- names of events
 
 
-def _known(query: Query) -> list[str]:
-    """Aliases and types, in the order written."""
-    names = (name for ref, _ in refs(query.pattern) for name in (ref.alias, ref.type) if name is not None)
-    return list(dict.fromkeys(names))
-
-
-def _unknown(known: list[str], name: str, span: Span) -> Iterator[Problem]:
+def _unknown(known: Collection[str], name: str, span: Span) -> Iterator[Problem]:
     if name not in known:
-        listed = ", ".join(map(quoted, known[:5])) + (", ..." if len(known) > 5 else "")
+        listed = ", ".join(map(quoted, list(known)[:5])) + (", ..." if len(known) > 5 else "")
         hint = nearest(name, known) or f"the pattern has {listed}"
         yield Problem(f"unknown alias {name!r}", span=span, hint=hint)
 
 
 def _positive(query: Query, name: str, span: Span, what: str) -> Iterator[Problem]:
     """An aggregate or a group needs a name of positive events only."""
-    match sorted(sides(query.pattern, name)):
+    known = sides(query.pattern)
+    match sorted(known.get(name, ())):
         case [True]:
             yield Problem(f"{what} {name!r}, which is negated", span=span)
         case [False, True]:
             yield _mixed(name, span)
         case []:
-            yield from _unknown(_known(query), name, span)
+            yield from _unknown(known, name, span)
 
 
 def _mixed(name: str, span: Span) -> Problem:
@@ -271,40 +266,42 @@ def _mixed(name: str, span: Span) -> Problem:
 
 
 def _where(query: Query) -> Iterator[Problem]:
-    known = _known(query)
+    known = sides(query.pattern)
+    bodies = [node.body for node in walk(query.pattern) if isinstance(node, Not)]
     for conjunct in query.where:
         problems = list(_names_in_where(known, conjunct))
-        yield from problems or _predicate(query, conjunct)
+        yield from problems or _predicate(known, bodies, conjunct)
 
 
-def _names_in_where(known: list[str], conjunct: Expression) -> Iterator[Problem]:
+def _names_in_where(known: Collection[str], conjunct: Expression) -> Iterator[Problem]:
     for node in walk(conjunct):
         match node:
             case Aggregate():
                 message = f"the aggregate {expression_text(node)} stands in WHERE"
                 yield Problem(message, span=node.span, hint="conditions on aggregates go to HAVING")
             case Attribute(None, name):
-                example = f"{quoted(known[0])}.{quoted(name)}"
+                example = f"{quoted(next(iter(known)))}.{quoted(name)}"
                 hint = f"write whose it is, as in {example}"
                 yield Problem(f"the attribute {name!r} has no alias", span=node.span, hint=hint)
             case Attribute(str(alias)):
                 yield from _unknown(known, alias, node.span)
 
 
-def _predicate(query: Query, conjunct: Expression) -> Iterator[Problem]:
+def _predicate(
+    known: Mapping[str, frozenset[bool]], negated: list[Pattern], conjunct: Expression
+) -> Iterator[Problem]:
     span, names = extent(conjunct), {name for name, _ in named(conjunct)}
     match kind(conjunct):
         case None:
             yield _no_meaning(conjunct, span)
         case PredicateKind.ADJACENCY | PredicateKind.CROSS:
-            mixed = [name for name in sorted(names) if len(sides(query.pattern, name)) == 2]
-            is_negated = {side for name in names for side in sides(query.pattern, name)}
-            bodies = [node.body for node in walk(query.pattern) if isinstance(node, Not)]
+            mixed = [name for name in sorted(names) if len(known[name]) == 2]
+            is_negated = {side for name in names for side in known[name]}
             if mixed:
                 yield _mixed(mixed[0], span)
             elif len(is_negated) == 2:
                 yield Problem("the predicate names both negated and positive events", span=span)
-            elif True in is_negated and not _together(bodies, names):
+            elif True in is_negated and not _together(negated, names):
                 yield Problem("the predicate names events of two different NOTs", span=span)
 
 

@@ -109,9 +109,13 @@ def stands_for(ref: EventRef, name: str) -> bool:
     return name in (ref.alias, ref.type)
 
 
-def sides(pattern: Pattern, name: str) -> frozenset[bool]:
-    """The `is_negated` of all positions a name stands for: empty if there are none, two if mixed."""
-    return frozenset(is_negated for ref, is_negated in refs(pattern) if stands_for(ref, name))
+def sides(pattern: Pattern) -> dict[str, frozenset[bool]]:
+    """Every alias and type, in the order written, with the `is_negated` of its positions: two if mixed."""
+    found: dict[str, frozenset[bool]] = {}
+    for ref, is_negated in refs(pattern):
+        for name in filter(None, (ref.alias, ref.type)):
+            found[name] = found.get(name, frozenset()) | {is_negated}
+    return found
 
 
 def positions(pattern: Pattern) -> int:

@@ -53,6 +53,7 @@ from trendfold.query.nodes import (
 
 MAX_BYTES = 5_000_000
 MAX_NESTING = 200
+MAX_AMOUNT_DIGITS = 40
 MAX_NUMBER_DIGITS = 4_000
 """Longer numbers Python would refuse to read or to print."""
 
@@ -624,7 +625,9 @@ def _window(within: _Clause | None, slide: _Clause | None) -> Window | None:
 
 def _size(clause: str, amount: Token) -> Fraction:
     """The number of a clause, exactly. Its size is bounded first: 1e999999999 would fill the memory."""
-    number = Decimal(amount) if len(amount) <= 40 else Decimal("Infinity")
+    if len(amount) > MAX_AMOUNT_DIGITS:
+        raise _error(f"{clause} has a number of more than {MAX_AMOUNT_DIGITS} digits", _span(amount))
+    number = Decimal(amount)
     if number > _MAX_INT64 or (number != 0 and number.adjusted() < -20):
         raise _error(f"{clause} {amount} is out of range", _span(amount))
     if number <= 0:

@@ -50,10 +50,10 @@ def to_text(query: Query) -> str:
     """The canonical text of a query, one clause on each line.
 
     >>> from trendfold.query import parse
-    >>> print(to_text(parse("trips: AGG COUNT pattern SEQ(A, SEQ(B b*, !C, D)) window 120 sec")[0]))
+    >>> print(to_text(parse("trips: AGG COUNT pattern SEQ(A, SEQ(B b+, !C, D)) window 120 sec")[0]))
     QUERY trips
     RETURN COUNT(*)
-    PATTERN SEQ(A, B b*, NOT C, D)
+    PATTERN SEQ(A, B b+, NOT C, D)
     WITHIN 2 min
     """
     lines = [
