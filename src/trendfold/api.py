@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from trendfold.errors import InputError, Problem, QueryError
 from trendfold.events.schema import Kind, Schema
+from trendfold.explain import Explanation, explain
 from trendfold.plan import QueryPlan, plan
 from trendfold.query import check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
 from trendfold.query.nodes import Query, WindowUnit
+from trendfold.query.parser import MAX_BYTES
 
 if TYPE_CHECKING:
     from trendfold.runtime.limits import Limits
@@ -38,6 +40,10 @@ class Workload:
     def plan(self, strategy: str = "auto") -> tuple[QueryPlan, ...]:
         """How each query will be computed."""
         return tuple(plan(query, strategy) for query in self.queries)
+
+    def explain(self, strategy: str = "auto", format: str = "text") -> Explanation:
+        """How each query will be computed, or why not: `format` is text, json or html."""
+        return explain(self.queries, strategy, format)
 
     def run(
         self,
@@ -66,7 +72,7 @@ class Workload:
         """
         # Imported here: `import trendfold` must load neither numba nor a JVM.
         from trendfold.events.batch import Options, schema_of
-        from trendfold.events.sources import read_table
+        from trendfold.events.sources import read as read_source
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin
@@ -74,9 +80,10 @@ class Workload:
         options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
         module = runtime(engine or "local")
         plans = self.plan(strategy)
-        table = read_table(data, needed_columns(self.queries, options.columns))
-        self.check_columns(schema_of(table), options.time_column, options.ticks)
-        return module.run(plans, table, options, read_origin(origin, time_unit), read_limits(limits), progress)
+        source = read_source(data, needed_columns(self.queries, options.columns))
+        self.check_columns(schema_of(source.table), options.time_column, options.ticks)
+        result: Result = module.run(plans, source, options, read_origin(origin, time_unit), read_limits(limits), progress)
+        return result
 
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
         """Raise one QueryError with every query that asks for what the columns cannot give."""
@@ -109,9 +116,17 @@ def parse(text: str) -> Workload:
 def read(path: str | Path) -> Workload:
     """A workload from a file."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise InputError(f"{path} is larger than {MAX_BYTES // 1_000_000} MB; split the workload")
+        text = data.decode("utf-8")
+    except FileNotFoundError:
+        from trendfold.events.sources import missing_file
+
+        raise InputError(missing_file(Path(path))) from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     return parse(text)

@@ -132,6 +132,11 @@ class Machine:
             crossing = [(p, q) for p, q in crossing if p == START or q == END]
         return frozenset(END if q == END else p for p, q in crossing)
 
+    def crossed(self, p: int, q: int) -> int | None:
+        """The guard that the edge from p to q must not find broken."""
+        guard = self.automaton.guard_of.get((p, q))
+        return guard if guard is not None and p in self.exits(guard) else None
+
     def guard_at(self, place: int) -> int | None:
         """The guard whose classes split the mass at `place`."""
         for g in range(len(self.automaton.guards)):
@@ -163,8 +168,7 @@ class Machine:
         sources: list[State] = []
         scans: list[Scan] = []
         for p in self.automaton.sources(q):
-            guard = self.automaton.guard_of.get((p, q))
-            guard = guard if guard is not None and p in self.exits(guard) else None
+            guard = self.crossed(p, q)
             if p in self.by_event:
                 scans.append(Scan(p, self.predicates.between(p, q), guard))
             else:

@@ -29,14 +29,10 @@ def cases(seed: int, scale: float) -> list[Case]:
     found = [Case(FLOOR, partial(np.bincount, codes), events)]
     for size in WINDOWS:
         size = max(1, int(size * scale)) if size > WINDOWS[0] else size
-        for semantics in SEMANTICS:
-            name = f"{semantics}, windows of {size:,}"
-            if semantics == SEMANTICS[0]:
-                first = name
-                promises = (Promise(0.12, FLOOR), Promise(40e6))
-            else:
-                promises = (Promise(0.8, first),)
-            found.append(Case(name, _fold(workspace, semantics, size), events, FLOOR, promises))
+        names = [f"{semantics}, windows of {size:,}" for semantics in SEMANTICS]
+        promises = [(Promise(0.12, FLOOR), Promise(40e6)), *[(Promise(0.8, names[0]),)] * 2]
+        for name, semantics, promised in zip(names, SEMANTICS, promises, strict=True):
+            found.append(Case(name, _fold(workspace, semantics, size), events, FLOOR, promised))
     return found
 
 

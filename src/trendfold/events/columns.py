@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ class Column:
     """
 
     kind: Kind
-    values: NDArray[np.generic]
+    values: NDArray[Any]
     valid: NDArray[np.bool_]
     words: pa.Array | None = None
     per_microsecond: int = 1
@@ -74,7 +75,7 @@ def floats(values: NDArray[np.float64], valid: NDArray[np.bool_]) -> Column:
     return Column(Kind.FLOAT, values + 0.0, valid & np.isfinite(values))
 
 
-def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
+def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     valid = _valid(data)
     return (pc.fill_null(data, value) if data.null_count else data).to_numpy(), valid
 
@@ -82,7 +83,8 @@ def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[np.generic], 
 def _valid(data: pa.ChunkedArray) -> NDArray[np.bool_]:
     if not data.null_count:
         return np.ones(len(data), np.bool_)
-    return pc.is_valid(data).to_numpy()
+    valid: NDArray[np.bool_] = pc.is_valid(data).to_numpy()
+    return valid
 
 
 def _integers(data: pa.ChunkedArray) -> Column:

@@ -1,36 +1,358 @@
-"""Whatever a user hands over -> one Arrow table of the columns a workload needs."""
+"""Whatever a user hands over -> one Arrow table of the columns a workload needs, and what is no row of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from glob import glob, has_magic
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from trendfold.errors import InputError
+from trendfold.errors import InputError, RejectError, nearest
+from trendfold.events.text import (
+    REASON,
+    TEXT,
+    CsvOptions,
+    Part,
+    Text,
+    Type,
+    concat_rejects,
+    csv_columns,
+    empty,
+    first_line,
+    present,
+    read_csv,
+    read_json,
+    text_of,
+)
+
+FORMATS = {
+    **dict.fromkeys(("parquet", "pq"), "parquet"),
+    **dict.fromkeys(("csv", "tsv", "txt", "dat"), "csv"),
+    **dict.fromkeys(("json", "jsonl", "ndjson"), "json"),
+}
+"""File name endings and what they stand for."""
+
+COMPRESSIONS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
+"""Further endings that text files may have."""
 
 
-def read_table(data: Any, columns: Collection[str] | None = None) -> pa.Table:
-    """The rows of `data` as Arrow; only `columns`, where they are known and there."""
-    table = _in_memory(data)
-    if columns is None:
-        return table
-    return table.select([name for name in dict.fromkeys(table.column_names) if name in columns])
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Events in files: a file, a folder or a glob, not read yet."""
+
+    path: str | os.PathLike[str]
+    csv: CsvOptions = field(default_factory=CsvOptions)
 
 
-def _in_memory(data: Any) -> pa.Table:
-    if isinstance(data, pa.Table):
+@dataclass(frozen=True)
+class Source:
+    """The rows of an input, and those that could not be read as rows of its table.
+
+    `rejects` has the columns of `table` as far as they could be read, then `text` (the line as it stood in
+    the file) and `reason`; an underscore goes before a name that is taken.
+    """
+
+    table: pa.Table
+    rejects: pa.Table = field(default_factory=lambda: pa.table({}))
+    warnings: tuple[str, ...] = ()
+
+    def require_whole(self) -> None:
+        """Raise a RejectError if a line is no row: for `on_reject="fail"`."""
+        if self.rejects.num_rows:
+            reason = self.rejects.column(self.rejects.num_columns - 1)[0]
+            raise RejectError(f"a line is rejected: {reason}; pass on_reject='keep' to keep rejects apart")
+
+    def with_rejects(self, rejects: pa.Table) -> pa.Table:
+        """The lines that are no rows, then the rows that are no events."""
+        if not self.rejects.num_rows:
+            return rejects
+        together = pa.concat_tables([rejects, self.rejects], promote_options="permissive")
+        reason = rejects.column_names[-1]
+        return together.select([*(name for name in together.column_names if name != reason), reason])
+
+
+def read(data: Any, columns: Collection[str] | None = None) -> Source:
+    """The rows of `data` with only the `columns` that are asked for.
+
+    Where one of them is not there, all that are there come back, so that a message can name the nearest;
+    from files without any row.
+    """
+    if isinstance(data, Source):
         return data
+    if isinstance(data, (str, os.PathLike)):
+        data = Files(data)
+    if isinstance(data, Files):
+        return _read_files(data, columns)
+    return Source(_in_memory(data, columns))
+
+
+# ---------------------------------------------------------------- in memory
+
+
+def _in_memory(data: Any, columns: Collection[str] | None) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
+        data = pa.Table.from_batches([data])
+    elif isinstance(data, pa.RecordBatchReader):
+        data = data.read_all()
+    if isinstance(data, pa.Table):
+        return _project(data, columns)
     module = type(data).__module__.partition(".")[0]
-    if module == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False)
-    if module == "polars":
-        return (data.collect() if hasattr(data, "collect") else data).to_arrow()
+    try:
+        if module == "pandas" and hasattr(data, "columns"):
+            wanted = _wanted([str(name) for name in data.columns], columns)
+            return pa.Table.from_pandas(
+                data.loc[:, [str(name) in wanted for name in data.columns]], preserve_index=False
+            )
+        if module == "polars" and hasattr(data, "columns"):
+            names = data.collect_schema().names()
+            chosen = data.select(_wanted(names, columns))
+            return (chosen.collect() if hasattr(chosen, "collect") else chosen).to_arrow()
+        if hasattr(data, "__arrow_c_stream__"):
+            return _project(pa.table(data), columns)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InputError(f"cannot read the {module} frame: {first_line(error)}") from None
     raise InputError(
         f"cannot read events from a {type(data).__module__}.{type(data).__name__}; pass a pyarrow Table, "
         f"a pandas or polars frame, or a path"
     )
+
+
+def _project(table: pa.Table, columns: Collection[str] | None) -> pa.Table:
+    wanted = set(_wanted(table.column_names, columns))
+    return table.select([i for i, name in enumerate(table.column_names) if name in wanted])
+
+
+def _wanted(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
+    """The columns to read: those asked for, or all when one that is asked for is not there."""
+    there = list(dict.fromkeys(names))
+    if columns is None or not set(columns) <= set(there):
+        return there
+    return [name for name in there if name in columns]
+
+
+# ---------------------------------------------------------------- which files
+
+
+def _read_files(files: Files, columns: Collection[str] | None) -> Source:
+    options = files.csv
+    paths = list_files(files.path)
+    if not paths:
+        nothing = empty(dict.fromkeys(columns or (), pa.null()))
+        return Source(nothing, warnings=(f"the folder {os.fspath(files.path)} has no files",))
+    readers = [_Reader(path, options) for path in paths]
+    _require_one_format(files.path, readers)
+    known = _union(reader.columns() for reader in readers)
+    if not known:
+        return Source(empty(dict.fromkeys(columns or options.types, pa.null())))
+    if columns is not None and not set(columns) <= set(known):
+        return Source(empty(known))
+    parts = [reader.read(columns) for reader in readers]
+    schema = _unify([(reader.path, part.table.schema) for reader, part in zip(readers, parts, strict=True)])
+    table = pa.concat_tables([_fit(part.table, schema) for part in parts])
+    return Source(table, _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names))
+
+
+def list_files(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of a path, sorted: the file itself, all files under a folder, or all that match a glob.
+
+    Names that begin with `_` or `.` are no data, as in Spark's own folders.
+    """
+    text = os.fspath(path)
+    if not text:
+        raise InputError("the path of the events is empty; pass a file, a folder or a glob")
+    there = Path(text)
+    try:
+        if there.is_dir():
+            return _under(there)
+        if there.exists():
+            return [there]
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {text!r}: {first_line(error)}") from None
+    if not has_magic(text):
+        raise InputError(missing_file(there))
+    found = sorted(Path(match) for match in glob(text, recursive=True))
+    if not found:
+        raise InputError(f"no file matches {text!r}; check the pattern, or name the folder")
+    return list(dict.fromkeys(p for match in found for p in (_under(match) if match.is_dir() else [match])))
+
+
+def _under(folder: Path) -> list[Path]:
+    found = []
+    for path in sorted(folder.rglob("*")):
+        hidden = any(part[0] in "._" for part in path.relative_to(folder).parts)
+        if not hidden and path.is_file():
+            found.append(path)
+    return found
+
+
+def missing_file(path: Path) -> str:
+    """What to say of a file that is not there: the nearest name beside it, or that its folder is missing."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no file {str(path)!r}, nor a folder {str(folder)!r}; check the path"
+    try:
+        hint = nearest(path.name, sorted(other.name for other in folder.iterdir()))
+    except OSError:
+        hint = ""
+    return f"there is no file {str(path)!r}; {hint or 'check the path'}"
+
+
+def _format(path: Path) -> tuple[str, str | None]:
+    """What a file holds, and how it is compressed."""
+    endings = [ending.lower() for ending in path.name.split(".")[1:]]
+    compression = COMPRESSIONS.get(endings[-1]) if endings else None
+    if compression:
+        endings.pop()
+    if endings and endings[-1] in FORMATS:
+        return FORMATS[endings[-1]], compression
+    if _begins_as_parquet(path):
+        return "parquet", None
+    raise InputError(
+        f"cannot tell what {str(path)!r} holds; its name should end in .parquet, .csv or .jsonl "
+        f"(pass a glob to leave other files out)"
+    )
+
+
+def _begins_as_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError as error:
+        raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
+
+
+def _require_one_format(path: str | os.PathLike[str], readers: Sequence[_Reader]) -> None:
+    counts = Counter(reader.format for reader in readers)
+    if len(counts) > 1:
+        held = " and ".join(f"{count} {name}" for name, count in counts.most_common())
+        raise InputError(f"{os.fspath(path)!r} has {held} files; pass a glob that matches one kind")
+
+
+# ---------------------------------------------------------------- one file
+
+
+class _Reader:
+    """One file, opened when its columns are asked for."""
+
+    def __init__(self, path: Path, options: CsvOptions) -> None:
+        self.path, self.options = path, options
+        self.format, self.compression = _format(path)
+        self._json: Part | None = None
+        self._text: Text | None = None
+
+    def columns(self) -> dict[str, Type]:
+        """The columns the file has; null types where only reading it would tell."""
+        with _blame(self.path):
+            match self.format:
+                case "parquet":
+                    schema = self._parquet().schema_arrow
+                    return dict(zip(schema.names, schema.types, strict=True))
+                case "csv":
+                    self._text = text_of(self.path, self.compression)
+                    return csv_columns(self._text, self.path, self.options)
+                case _:
+                    text = text_of(self.path, self.compression)
+                    self._json = read_json(text, self.path, self.options.types)
+                    schema = self._json.table.schema
+                    return dict(zip(schema.names, schema.types, strict=True))
+
+    def read(self, columns: Collection[str] | None) -> Part:
+        """The rows of the file, with those of `columns` that it has."""
+        with _blame(self.path):
+            match self.format:
+                case "parquet":
+                    names = present(self._parquet().schema_arrow.names, columns)
+                    return Part(self._parquet().read(columns=names), pa.table({}))
+                case "csv":
+                    assert self._text is not None
+                    return read_csv(self._text, self.path, self.options, columns)
+                case _:
+                    assert self._json is not None
+                    names = present(self._json.table.column_names, columns)
+                    return Part(self._json.table.select(names), self._json.rejects)
+
+    def _parquet(self) -> Any:
+        import pyarrow.parquet as pq
+
+        if not self.path.stat().st_size:
+            raise InputError(f"{str(self.path)!r} is empty; a Parquet file has at least a footer")
+        return pq.ParquetFile(self.path)
+
+
+class _blame:  # noqa: N801 - reads as a statement
+    """Turn what pyarrow or the system raises into an InputError that names the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"cannot read {str(self.path)!r}: {error.strerror}") from None
+        if isinstance(error, (OSError, pa.ArrowException, UnicodeDecodeError, EOFError)):
+            reason = f"{first_line(error)}; is the file damaged, or of another format than its name says?"
+            raise InputError(f"cannot read {str(self.path)!r}: {reason}") from None
+
+
+# ---------------------------------------------------------------- many files
+
+
+def _union(columns: Iterable[Mapping[str, Type]]) -> dict[str, Type]:
+    """All columns of all files; a type that is known goes before one that is not."""
+    found: dict[str, Type] = {}
+    for part in columns:
+        for name, kind in part.items():
+            if name not in found or pa.types.is_null(found[name]):
+                found[name] = kind
+    return found
+
+
+def _unify(schemas: Sequence[tuple[Path, pa.Schema]]) -> pa.Schema:
+    """One schema by name; numbers widen, and a clash names both files."""
+    found: dict[str, tuple[Path, pa.Field]] = {}
+    for path, schema in schemas:
+        for column in schema.remove_metadata():
+            column = column.remove_metadata().with_nullable(True)
+            first, known = found.get(column.name, (path, column))
+            if pa.types.is_null(known.type):
+                first = path
+            try:
+                together = pa.unify_schemas(
+                    [pa.schema([known]), pa.schema([column])], promote_options="permissive"
+                ).field(0)
+            except (pa.ArrowInvalid, pa.ArrowTypeError):
+                raise InputError(
+                    f"column {column.name!r} is {known.type} in {str(first)!r} but {column.type} in "
+                    f"{str(path)!r}; read them apart, or give it a type in the schema (CSV, JSON lines)"
+                ) from None
+            found[column.name] = (first, together)
+    return pa.schema([column for _, column in found.values()])
+
+
+def _fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly these columns; those it has not are null."""
+    columns = [
+        table.column(column.name).cast(column.type)
+        if column.name in table.column_names
+        else pa.chunked_array([pa.nulls(table.num_rows, column.type)])
+        for column in schema
+    ]
+    return pa.table(columns, schema=schema) if columns else table
+
+
+def _named_rejects(rejects: pa.Table, taken: Collection[str]) -> pa.Table:
+    """Rejects with `text` and `reason` last, under names that no column has."""
+    last = [name for name in (TEXT, REASON) if name in rejects.column_names]
+    rejects = rejects.select([*(name for name in rejects.column_names if name not in last), *last])
+    return rejects.rename_columns([_untaken(n[1:], taken) if n in last else n for n in rejects.column_names])
+
+
+def _untaken(name: str, taken: Collection[str]) -> str:
+    return _untaken(f"_{name}", taken) if name in taken else name

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, State, Step, Symbol
-from trendfold.kernel.program import NOTHING, ONE, Frame, Guards, Ints, Negated, Rows, Steps
+from trendfold.kernel.program import NOTHING, ONE, Frame, Guards, Ints, Negated, Paths, Rows, Steps
 from trendfold.plan.carried import Carried, Measure
 from trendfold.query.nodes import Semantics
 
@@ -283,6 +283,57 @@ def lower_negated(machine: Machine, symbols: Sequence[Symbol]) -> Negated:
         pred_start=_starts(predicates),
         pred=_flat(predicates),
     )
+
+
+def lower_paths(machine: Machine, symbols: Sequence[Symbol], carried: Carried, guard: int | None = None) -> Paths:
+    """The pattern, or with `guard` one NOT's pattern, as a graph to walk."""
+    automaton = machine.automaton
+    if guard is None:
+        positions = {p.index for p in automaton.positive}
+        edges = sorted((p, q) for p, q in automaton.edges if p != START and q != END)
+        first, last = automaton.first, automaton.last
+    else:
+        negated = automaton.guards[guard]
+        positions, edges = set(negated.positions), sorted(negated.edges)
+        first, last = negated.first, negated.last
+    count = len(automaton.positions)
+    number = np.full((count, count), -1, np.int32)
+    for i, (p, q) in enumerate(edges):
+        number[p, q] = i
+    takes = [sorted(symbol & positions) for symbol in symbols]
+    predicates = [machine.predicates.between(p, q) for p, q in edges]
+    cross = machine.predicates.cross
+    ends = [machine.guard_at(START), machine.guard_at(END)] if guard is None else [None, None]
+    columns = {column: i for i, column in enumerate(value_columns(carried))}
+    xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
+    weight = np.full((count, carried.width), NOTHING, np.int32)
+    for w, fed in enumerate(carried.numbers, 1):
+        weight[sorted(fed.positions), w] = (
+            ONE if fed.attribute is None else columns[fed.measure, fed.attribute]
+        )
+    xweight = np.full((count, len(carried.extremes)), NOTHING, np.int32)
+    for x, extreme in enumerate(carried.extremes):
+        xweight[sorted(extreme.positions), x] = xcolumns[extreme.attribute, extreme.is_max]
+    return Paths(
+        take_start=_starts(takes),
+        take=_flat(takes),
+        edge=number,
+        guard=_ints(-1 if guard is not None else _or_none(machine.crossed(p, q)) for p, q in edges),
+        pred_start=_starts(predicates),
+        pred=_flat(predicates),
+        is_first=np.array([p in first for p in range(count)], np.bool_),
+        is_last=np.array([p in last for p in range(count)], np.bool_),
+        ends=_ints(_or_none(end) for end in ends),
+        cross_left=np.array([[p in c.left for p in range(count)] for c in cross], np.bool_).reshape(-1, count),
+        cross_right=np.array([[p in c.right for p in range(count)] for c in cross], np.bool_).reshape(-1, count),
+        cross=_ints(range(len(machine.predicates.adjacency), len(machine.predicates.adjacency) + len(cross))),
+        weight=weight,
+        xweight=xweight,
+    )
+
+
+def _or_none(guard: int | None) -> int:
+    return -1 if guard is None else guard
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -159,6 +159,36 @@ class Pairs(NamedTuple):
     depth: int
 
 
+class Paths(NamedTuple):
+    """An automaton for walking: trends are built one by one (see kernel.construct).
+
+    take, take_start   per symbol: the positions its events can take
+    edge  int32[P,P]   number of the edge from a position to another, or -1
+    guard int32[E]     per edge: guard judged by time, or -1
+    pred, pred_start   per edge: adjacency predicates
+    is_first, is_last  bool[P]
+    ends  int32[2]     guards judged by time at ⊥ and at ⊤, or -1
+    cross_left, cross_right  bool[C,P]  per cross predicate: the positions of its two sides
+    cross int32[C]     the condition's number among the pairs
+    weight, xweight    int32[P,W], int32[P,X]  as in Steps, per position
+    """
+
+    take_start: Ints
+    take: Ints
+    edge: Ints
+    guard: Ints
+    pred_start: Ints
+    pred: Ints
+    is_first: NDArray[np.bool_]
+    is_last: NDArray[np.bool_]
+    ends: Ints
+    cross_left: NDArray[np.bool_]
+    cross_right: NDArray[np.bool_]
+    cross: Ints
+    weight: Ints
+    xweight: Ints
+
+
 class Events(NamedTuple):
     """The rows of one query, sorted by segment (partition and group) and time.
 

@@ -79,7 +79,8 @@ def add_at(where, m, e, total_m, total_e):
 def to_double(m: np.ndarray, e: np.ndarray) -> np.ndarray:
     """The doubles nearest to wide numbers; inf or -inf past 1.8e308."""
     with np.errstate(over="ignore"):
-        return np.ldexp(m, np.minimum(e.astype(np.int64) * RADIX_BITS, 1 << 20).astype(np.int32))
+        bits = np.minimum(e.astype(np.int64) * RADIX_BITS, 1 << 20)
+        return np.asarray(np.ldexp(m, bits.astype(np.int32)))
 
 
 def log2(m: np.ndarray, e: np.ndarray) -> np.ndarray:
@@ -93,4 +94,4 @@ def ratio(m1: np.ndarray, e1: np.ndarray, m2: np.ndarray, e2: np.ndarray) -> np.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         quotient = np.where(m2 != 0, m1 / m2, np.nan)
         gap = (e1.astype(np.int64) - e2) * RADIX_BITS
-        return np.ldexp(quotient, np.clip(gap, -(1 << 20), 1 << 20).astype(np.int32))
+        return np.asarray(np.ldexp(quotient, np.clip(gap, -(1 << 20), 1 << 20).astype(np.int32)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trendfold.automaton import build, split
+from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
-from trendfold.query.nodes import Both, GroupKey, Matches, Query
+from trendfold.query.nodes import Both, GroupKey, Matches, Pattern, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class OperandPlan:
     machine: Machine
     grains: tuple[Choice, ...]
     carried: Carried
+    builds_trends: bool = False
+    """Whether its trends are built one by one, because nothing less can judge them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,17 @@ Planner = Callable[[Query], QueryPlan]
 """A query in, its plan out. Never changes an answer, only its cost."""
 
 
+def plan_auto(query: Query) -> QueryPlan:
+    """The coarsest grain; trends are built only where a predicate compares events far apart."""
+    has_cross = any(split(query, build(pattern)).cross for pattern in _operands(query))
+    return _plan(query, "construct" if has_cross else "cogra")
+
+
+def plan_construct(query: Query) -> QueryPlan:
+    """Every trend built, then aggregated: the two-step baseline of all five papers."""
+    return _plan(query, "construct")
+
+
 def plan_cogra(query: Query) -> QueryPlan:
     """The coarsest grain per place."""
     return _plan(query, "cogra")
@@ -58,7 +71,12 @@ def plan_greta(query: Query) -> QueryPlan:
     return _plan(query, "greta")
 
 
-PLANNERS: dict[str, Planner] = {"auto": plan_cogra, "cogra": plan_cogra, "greta": plan_greta}
+PLANNERS: dict[str, Planner] = {
+    "auto": plan_auto,
+    "construct": plan_construct,
+    "greta": plan_greta,
+    "cogra": plan_cogra,
+}
 
 
 def plan(query: Query, strategy: str = "auto") -> QueryPlan:
@@ -68,24 +86,28 @@ def plan(query: Query, strategy: str = "auto") -> QueryPlan:
     return PLANNERS[strategy](query)
 
 
+def _operands(query: Query) -> tuple[Pattern, ...]:
+    return query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)
+
+
 def _plan(query: Query, strategy: str) -> QueryPlan:
     if isinstance(query.returns, Matches):
         raise UnsupportedError(f"query {query.name!r}: RETURN MATCHES is not there yet; use aggregates")
-    patterns = query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)
-    planned = []
-    for pattern in patterns:
-        automaton = build(pattern)
-        predicates = split(query, automaton)
-        if predicates.cross:
-            raise UnsupportedError(
-                f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy "
-                f"{strategy!r} does not support yet"
-            )
-        if strategy == "greta":
-            grains = finest(automaton)
-        else:
-            grains = coarsest(automaton, query.semantics, predicates)
-        by_event = frozenset(choice.place for choice in grains if choice.grain is Grain.EVENT)
-        machine = Machine(automaton, query.semantics, predicates, by_event)
-        planned.append(OperandPlan(machine, grains, carried(query, automaton)))
-    return QueryPlan(query, strategy, tuple(planned), partition_attributes(query))
+    planned = tuple(_plan_operand(query, build(pattern), strategy) for pattern in _operands(query))
+    return QueryPlan(query, strategy, planned, partition_attributes(query))
+
+
+def _plan_operand(query: Query, automaton: Automaton, strategy: str) -> OperandPlan:
+    predicates = split(query, automaton)
+    if predicates.cross and strategy != "construct":
+        raise UnsupportedError(
+            f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy {strategy!r} "
+            f"cannot judge; use 'construct' or 'auto'"
+        )
+    if strategy == "cogra":
+        grains = coarsest(automaton, query.semantics, predicates)
+    else:
+        grains = finest(automaton, f"{strategy} keeps every binding")
+    by_event = frozenset(choice.place for choice in grains if choice.grain is Grain.EVENT)
+    machine = Machine(automaton, query.semantics, predicates, by_event)
+    return OperandPlan(machine, grains, carried(query, automaton), strategy == "construct")

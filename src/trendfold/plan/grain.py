@@ -35,9 +35,9 @@ def coarsest(automaton: Automaton, semantics: Semantics, predicates: Predicates)
     return tuple(_choose(total, place) for place in _places(automaton))
 
 
-def finest(automaton: Automaton) -> tuple[Choice, ...]:
-    """Every binding kept, everywhere (GRETA)."""
-    return tuple(Choice(p, Grain.EVENT, "greta keeps every binding") for p in _places(automaton))
+def finest(automaton: Automaton, why: str) -> tuple[Choice, ...]:
+    """Every binding kept, everywhere (GRETA, and building trends)."""
+    return tuple(Choice(p, Grain.EVENT, why) for p in _places(automaton))
 
 
 def _places(automaton: Automaton) -> tuple[int, ...]:

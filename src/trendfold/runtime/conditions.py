@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ from trendfold.query.nodes import (
     Logic,
     Unary,
 )
-from trendfold.runtime.expressions import common_codes, evaluate, literal
+from trendfold.runtime.expressions import attribute_lookup, common_codes, evaluate, literal
 
 _COMPARE = {"=": Op.EQ, "!=": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _FLOAT = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV, "%": Op.MOD}
@@ -87,7 +88,7 @@ class _Programs:
         self._close(op, self._float_column(a), self._float_column(b))
 
     def _column(self, node: Expression) -> Column:
-        column = evaluate(node, lambda attribute: self.lookup(attribute.name))
+        column = evaluate(node, attribute_lookup(self.lookup))
         shape = (self.rows,)
         return Column(
             column.kind,
@@ -248,8 +249,8 @@ def _is_second(node: Expression) -> bool:
 
 def ranks(left: Column, right: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Doubles that compare as the values of both columns do; NaN is null."""
-    a: NDArray[np.generic]
-    b: NDArray[np.generic]
+    a: NDArray[Any]
+    b: NDArray[Any]
     if left.words is not None and right.words is not None:
         a, b = common_codes(left, right)
     elif is_exact(left) and is_exact(right) and left.per_microsecond == right.per_microsecond:

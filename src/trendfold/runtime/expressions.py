@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,16 +54,26 @@ def evaluate(node: Expression, lookup: Lookup) -> Column:
             valid = evaluate(operand, lookup).valid
             return _truth(valid if negated else ~valid, np.ones_like(valid))
         case In(operand, items, negated):
-            value = evaluate(operand, lookup)
-            found = _logic("OR", [compare("=", value, evaluate(item, lookup)) for item in items])
+            one = evaluate(operand, lookup)
+            found = _logic("OR", [compare("=", one, evaluate(item, lookup)) for item in items])
             return _unary("NOT", found) if negated else found
         case Between(operand, low, high, negated):
-            value = evaluate(operand, lookup)
-            ends = compare(">=", value, evaluate(low, lookup)), compare("<=", value, evaluate(high, lookup))
+            one = evaluate(operand, lookup)
+            ends = compare(">=", one, evaluate(low, lookup)), compare("<=", one, evaluate(high, lookup))
             inside = _logic("AND", list(ends))
             return _unary("NOT", inside) if negated else inside
         case Like(operand, pattern, negated):
             return _like(evaluate(operand, lookup), pattern, negated)
+
+
+def attribute_lookup(column: Callable[[str], Column]) -> Lookup:
+    """Leaves that are attributes of the events, by name."""
+
+    def lookup(node: Attribute | Aggregate) -> Column:
+        assert isinstance(node, Attribute), "aggregates stand in HAVING only"
+        return column(node.name)
+
+    return lookup
 
 
 def is_true(column: Column) -> NDArray[np.bool_]:
@@ -161,7 +172,7 @@ def compare(op: str, left: Column, right: Column) -> Column:
             return _truth(a >= b, valid)
 
 
-def _comparable(left: Column, right: Column) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+def _comparable(left: Column, right: Column) -> tuple[NDArray[Any], NDArray[Any]]:
     """The values of both columns on one scale."""
     if left.words is not None and right.words is not None:
         return common_codes(left, right)

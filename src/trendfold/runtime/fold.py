@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
+from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
-from trendfold.kernel import bindings, fold
+from trendfold.kernel import bindings, construct, fold
 from trendfold.kernel.guards import latest_starts
 from trendfold.kernel.lower import (
     extreme_columns,
@@ -17,6 +20,7 @@ from trendfold.kernel.lower import (
     lower_frame,
     lower_guards,
     lower_negated,
+    lower_paths,
     lower_rows,
     lower_steps,
     value_columns,
@@ -37,7 +41,13 @@ _SEMANTICS = {
 
 
 def fold_items(
-    plan: OperandPlan, number: int, rows: Rows, items: Items, moment: NDArray[np.int32], batch: EventBatch
+    plan: OperandPlan,
+    number: int,
+    rows: Rows,
+    items: Items,
+    moment: NDArray[np.int32],
+    batch: EventBatch,
+    most_trends: int,
 ) -> Folded:
     """The whole trends of one operand (the `number`-th) in every window item."""
     machine, carried = plan.machine, plan.carried
@@ -55,7 +65,17 @@ def fold_items(
         program = lower_rows(machine, alphabet, carried)
         fold.fold_windows(events, items.low, items.high, program, guards, frame, out)
         return out
-    pairs = compile_pairs(machine.predicates.adjacency, lambda name: batch.column(name).take(rows.row), len(moment))
+    conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
+    pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(moment))
+    latest = _latest(plan, number, rows, events, pairs, most_trends)
+    semantics = _SEMANTICS[machine.semantics]
+    if plan.builds_trends:
+        paths = lower_paths(machine, alphabet, carried)
+        built = construct.build_windows(
+            events, items.low, items.high, paths, pairs, latest, semantics, most_trends, out
+        )
+        _check_built(built, most_trends)
+        return out
     lists = list_numbers(machine)
     bindings.fold_windows(
         events,
@@ -65,8 +85,8 @@ def fold_items(
         guards,
         frame,
         pairs,
-        _latest(plan, number, rows, moment, pairs),
-        _SEMANTICS[machine.semantics],
+        latest,
+        semantics,
         (len(lists), lists.get(START, -1), lists.get(END, -1)),
         _end_guard(plan),
         out,
@@ -81,16 +101,35 @@ def _nothing(items: int, width: int, extremes: int) -> Folded:
 
 
 def _latest(
-    plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], pairs: Pairs
+    plan: OperandPlan, number: int, rows: Rows, events: Events, pairs: Pairs, most_trends: int
 ) -> NDArray[np.int32]:
     """The latest start of each NOT's trends, moment by moment."""
     machine = plan.machine
-    moments = int(moment[-1]) + 1 if len(moment) else 0
+    moments = int(events.moment[-1]) + 1 if len(events.moment) else 0
     latest = np.full((len(machine.automaton.guards), moments), -1, np.int32)
-    if len(latest):
-        negated = lower_negated(machine, rows.alphabets[number])
-        latest_starts(negated, rows.symbols[number], moment, rows.segment, pairs, latest)
+    if not len(latest):
+        return latest
+    alphabet = rows.alphabets[number]
+    latest_starts(lower_negated(machine, alphabet), events.symbol, events.moment, rows.segment, pairs, latest)
+    nothing = _nothing(0, plan.carried.width, len(plan.carried.extremes))
+    for g, guard in enumerate(machine.automaton.guards):
+        own = set(guard.positions)
+        if any(own & cross.left and own & cross.right for cross in machine.predicates.cross):
+            latest[g] = -1
+            paths = lower_paths(machine, alphabet, plan.carried, g)
+            built = construct.latest_built_starts(
+                events, rows.segment, paths, pairs, most_trends, nothing, latest[g]
+            )
+            _check_built(built, most_trends)
     return latest
+
+
+def _check_built(built: int, most: int) -> None:
+    if built > most:
+        raise LimitError(
+            f"more than {most:,} trends had to be built, past limits trends={most:,}; raise the limit, shorten "
+            f"WITHIN, partition the stream, or compare neighbours with NEXT instead of aliases far apart"
+        )
 
 
 def _end_guard(plan: OperandPlan) -> int:
@@ -120,7 +159,7 @@ def ranked(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.unique(column.values.astype(np.int64), return_inverse=True)
 
 
-def decode_extreme(column: Column, extreme: NDArray[np.float64], is_max: bool) -> NDArray[np.generic]:
+def decode_extreme(column: Column, extreme: NDArray[np.float64], is_max: bool) -> NDArray[Any]:
     """The attribute's values back from what MIN compared; 0 where there was none."""
     found = np.where(np.isfinite(extreme), -extreme if is_max else extreme, 0.0) + 0.0
     if column.kind is Kind.FLOAT:

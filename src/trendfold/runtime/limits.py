@@ -38,8 +38,9 @@ class Limits:
 
 def read_limits(given: Mapping[str, int] | Limits | None) -> Limits:
     """Limits from a mapping; unknown names and sizes that are not positive are errors."""
-    if given is None or isinstance(given, Limits):
-        return given or Limits()
+    if isinstance(given, Limits):
+        return given
+    given = {} if given is None else dict(given)
     known = [f.name for f in fields(Limits)]
     for name, value in given.items():
         if name not in known:

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trendfold.errors import nearest
+from trendfold.errors import LimitError, nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.sources import Source
 from trendfold.kernel.program import Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
@@ -28,15 +29,17 @@ Progress = Callable[[str, int, int], None]
 
 def run(
     plans: Sequence[QueryPlan],
-    table: pa.Table,
+    source: Source,
     options: Options,
     origin: int,
     limits: Limits,
     progress: Progress | None = None,
 ) -> Result:
-    """All queries over one table: its columns are read once, each query's rows in turn."""
+    """All queries over one source: its columns are read once, each query's rows in turn."""
     started = time.perf_counter()
-    workspace = Workspace(read_batch(table, options))
+    if options.on_reject == "fail":
+        source.require_whole()
+    workspace = Workspace(read_batch(source.table, options))
     tables: dict[str, pa.Table] = {}
     windows = 0
     for done, plan in enumerate(plans, 1):
@@ -45,17 +48,18 @@ def run(
         if progress is not None:
             progress(plan.query.name, done, len(plans))
     batch = workspace.batch
+    rejects = source.with_rejects(batch.rejects)
     summary = Summary(
         engine="local",
-        events=table.num_rows,
-        rejects=batch.rejects.num_rows,
+        events=source.table.num_rows + source.rejects.num_rows,
+        rejects=rejects.num_rows,
         windows=windows,
         rows={name: result.num_rows for name, result in tables.items()},
         strategy={plan.query.name: plan.strategy for plan in plans},
         seconds=time.perf_counter() - started,
-        warnings=(*_unseen_types(plans, batch.type_names), *_infinite(tables)),
+        warnings=(*source.warnings, *_unseen_types(plans, batch.type_names), *_infinite(tables)),
     )
-    return Result(tables, batch.rejects, summary)
+    return Result(tables, rejects, summary)
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,15 @@ class Prepared:
     moment: NDArray[np.int32]
     batch: EventBatch
 
-    def fold(self) -> tuple[Folded, ...]:
+    def fold(self, limits: Limits = Limits()) -> tuple[Folded, ...]:  # noqa: B008 - frozen
         """The aggregates of every window item, per operand."""
-        return tuple(
-            fold_items(operand, i, self.rows, self.items, self.moment, self.batch)
-            for i, operand in enumerate(self.plan.operands)
-        )
+        try:
+            return tuple(
+                fold_items(operand, i, self.rows, self.items, self.moment, self.batch, limits.trends)
+                for i, operand in enumerate(self.plan.operands)
+            )
+        except LimitError as error:
+            raise LimitError(f"query {self.plan.query.name!r}: {error}") from None
 
 
 def prepare(plan: QueryPlan, workspace: Workspace, origin: int) -> Prepared:
@@ -90,7 +97,7 @@ def run_query(plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits
     """The result table of one query, and how many windows were looked at."""
     ready = prepare(plan, workspace, origin)
     limits.check_groups(plan.query.name, int(ready.rows.group.max(initial=-1)) + 1)
-    totals = total(ready.rows, ready.items, ready.fold())
+    totals = total(ready.rows, ready.items, ready.fold(limits))
     return build_table(plan, totals, ready.rows, workspace.batch, origin), len(np.unique(ready.items.index))
 
 

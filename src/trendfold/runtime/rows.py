@@ -15,7 +15,7 @@ from trendfold.events.columns import codes
 from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Expression, GroupKey, Semantics, WindowUnit
-from trendfold.runtime.expressions import evaluate, is_true
+from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
 
 NO_SYMBOL: Symbol = frozenset()
 
@@ -32,7 +32,7 @@ class Workspace:
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
         """Where a local condition is true, over all rows."""
         if condition not in self._conditions:
-            column = evaluate(condition, lambda attribute: self.batch.column(attribute.name))
+            column = evaluate(condition, attribute_lookup(self.batch.column))
             self._conditions[condition] = np.broadcast_to(is_true(column), (len(self.batch),))
         return self._conditions[condition]
 

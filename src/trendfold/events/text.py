@@ -1,0 +1,485 @@
+"""Text files -> Arrow: CSV and JSON lines, with the lines that are no rows kept apart.
+
+Each file is read the quick way first, by pyarrow. Only one that stops it is read again with care, so that a
+bad line costs a reject and not the run.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trendfold.errors import InputError, nearest
+
+Array: TypeAlias = "pa.Array[Any]"
+Type: TypeAlias = pa.DataType
+
+TYPES: dict[str, Type] = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""The types a schema option may name, spelled as Spark spells them; a timestamp without an offset is UTC."""
+
+SYNONYMS = {
+    "str": "string",
+    "varchar": "string",
+    "bool": "boolean",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+}
+
+_BLOCK = 4 << 20
+"""Bytes of text that are parsed at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """How text files are to be read; `schema`, such as "type string, ts timestamp", is for JSON lines too."""
+
+    header: bool = True
+    delimiter: str | None = None
+    """One character; None is a tab for .tsv and a comma otherwise."""
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        given = self.delimiter
+        if given is not None and (len(given) != 1 or not given.isascii() or given in '"\r\n'):
+            raise InputError(f"the csv delimiter cannot be {given!r}; pass one ASCII character such as ';'")
+        _ = self.types  # raises where the schema is wrong
+
+    @property
+    def types(self) -> dict[str, Type]:
+        """The declared columns, in their order."""
+        return read_schema(self.schema) if self.schema is not None else {}
+
+
+def read_schema(text: str) -> dict[str, Type]:
+    """Column types from text such as `type string, speed double, ts timestamp`.
+
+    >>> read_schema("type string, speed double")
+    {'type': DataType(string), 'speed': DataType(double)}
+    """
+    found: dict[str, Type] = {}
+    for part in text.split(","):
+        name, _, kind = part.strip().replace(":", " ").rpartition(" ")
+        name, kind = name.strip(), kind.strip().lower()
+        if not name:
+            raise InputError(f"schema has {part.strip()!r}; write a name and a type, as in 'speed double'")
+        kind = SYNONYMS.get(kind, kind)
+        if kind not in TYPES:
+            hint = nearest(kind, [*TYPES, *SYNONYMS]) or f"choose one of {', '.join(TYPES)}"
+            raise InputError(f"schema has the unknown type {kind!r} for column {name!r}; {hint}")
+        if name in found:
+            raise InputError(f"schema names the column {name!r} twice; leave one out")
+        found[name] = TYPES[kind]
+    return found
+
+
+TEXT, REASON = "\0text", "\0reason"
+"""What these columns of rejects are called until the columns of all files are known."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one file holds: its rows, and what is no row (TEXT, REASON, and the columns that could be read)."""
+
+    table: pa.Table
+    rejects: pa.Table
+
+
+def empty(columns: Mapping[str, Type]) -> pa.Table:
+    """A table of these columns without rows."""
+    return pa.schema(list(columns.items())).empty_table()
+
+
+def present(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
+    """The names that are asked for."""
+    return [name for name in names if columns is None or name in columns]
+
+
+def concat_rejects(parts: Iterable[pa.Table]) -> pa.Table:
+    """Rejects one after the other, columns by name."""
+    found = [part for part in parts if part.num_rows]
+    return pa.concat_tables(found, promote_options="permissive") if found else pa.table({})
+
+
+def first_line(error: BaseException) -> str:
+    """What a library says went wrong, without its details."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+# ---------------------------------------------------------------- lines
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text file in memory without the lines that are not UTF-8: those are `broken`, with their numbers."""
+
+    data: pa.Buffer
+    broken: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing to read."""
+        return not _head(self.data).strip()
+
+    def rejects(self) -> list[Reject]:
+        """The broken lines."""
+        return [Reject(f"line {number} is not UTF-8", text) for number, text in self.broken]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A line that is no row."""
+
+    reason: str
+    text: str
+
+
+def text_of(path: Path, compression: str | None) -> Text:
+    """The text of a file, mapped into memory where it is not compressed."""
+    if not path.stat().st_size:
+        return Text(pa.py_buffer(b""))
+    if compression:
+        with pa.input_stream(str(path), compression=compression) as stream:
+            data = pa.py_buffer(stream.read())
+    else:
+        with pa.memory_map(str(path)) as mapped:
+            data = mapped.read_buffer()
+    if data.size and data[:3].to_pybytes() == b"\xef\xbb\xbf":
+        data = data[3:]
+    try:
+        _as_string(data).validate(full=True)
+    except pa.ArrowInvalid:
+        return _without_broken_lines(data)
+    return Text(data)
+
+
+def _as_string(data: pa.Buffer) -> Array:
+    """A whole file as one string, without a copy: Arrow checks and counts in it quickly."""
+    ends = pa.py_buffer(np.array([0, data.size], np.int64))
+    return cast(Array, pa.Array.from_buffers(pa.large_string(), 1, [None, ends, data]))
+
+
+def _without_broken_lines(data: pa.Buffer) -> Text:
+    good, broken = [], []
+    for number, line in enumerate(data.to_pybytes().split(b"\n"), 1):
+        try:
+            line.decode("utf-8")
+            good.append(line)
+        except UnicodeDecodeError:
+            broken.append((number, line.decode("utf-8", "backslashreplace").rstrip("\r")))
+    return Text(pa.py_buffer(b"\n".join(good)), tuple(broken))
+
+
+def _head(data: pa.Buffer, size: int = 1 << 20) -> bytes:
+    """The first bytes that are not blank, or nothing."""
+    for start in range(0, data.size, size):
+        end = min(start + 2 * size, data.size)
+        chunk: bytes = data[start:end].to_pybytes().lstrip(b"\r\n")
+        if chunk:
+            return chunk
+    return b""
+
+
+def _part(table: pa.Table, rejects: Sequence[Reject], path: Path) -> Part:
+    """A table and the lines beside it; times get one resolution, so that windows finer than a second fit."""
+    table = _in_microseconds(table)
+    if not rejects:
+        return Part(table, pa.table({}))
+    lines = {
+        TEXT: pa.array([reject.text for reject in rejects], pa.string()),
+        REASON: pa.array([f"{reject.reason} ({path.name})" for reject in rejects], pa.string()),
+    }
+    return Part(table, pa.table(lines))
+
+
+def _in_microseconds(table: pa.Table) -> pa.Table:
+    for i, column in enumerate(table.schema):
+        if pa.types.is_timestamp(column.type) and column.type.unit != "us":
+            try:
+                finer = table.column(i).cast(pa.timestamp("us", column.type.tz))
+            except pa.ArrowInvalid:  # nanoseconds that do not fit, or years that do not
+                continue
+            table = table.set_column(i, column.name, finer)
+    return table
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def csv_columns(text: Text, path: Path, options: CsvOptions) -> dict[str, Type]:
+    """The names in the header, or of the schema where there is none."""
+    declared = options.types
+    if not options.header and declared:
+        return declared
+    if options.header and any(number == 1 for number, _ in text.broken):
+        raise InputError(f"the header of {str(path)!r} is not UTF-8; save the file as UTF-8")
+    if text.is_blank:
+        return {}
+    names = next(_records(text.data, path, options))
+    if not options.header:
+        return {f"f{i}": pa.null() for i in range(len(names))}
+    for name in declared:
+        if name not in names:
+            hint = nearest(name, names) or f"columns are {', '.join(names)}"
+            raise InputError(f"schema names the column {name!r}, which {str(path)!r} has not; {hint}")
+    return {name: declared.get(name, pa.null()) for name in names}
+
+
+def _records(data: pa.Buffer, path: Path, options: CsvOptions) -> Iterator[list[str]]:
+    """The first records by Python's own reader, which is slow and says where it is."""
+    return csv.reader(
+        StringIO(_head(data).decode("utf-8", "ignore"), newline=""), delimiter=_delimiter(path, options)
+    )
+
+
+def _lines(data: pa.Buffer) -> StringIO:
+    return StringIO(data.to_pybytes().decode("utf-8"), newline="")
+
+
+def _delimiter(path: Path, options: CsvOptions) -> str:
+    return options.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
+
+
+def read_csv(text: Text, path: Path, options: CsvOptions, columns: Collection[str] | None) -> Part:
+    """The rows of a CSV file with those of `columns` that it has; a row of another length is a reject."""
+    known = csv_columns(text, path, options)
+    wanted = present(known, columns)
+    if text.is_blank:
+        return _part(empty({name: known[name] for name in wanted}), text.rejects(), path)
+    _require_single(wanted, text, path, options)
+    has_quotes = _has_quotes(text, path, options)
+    declared = {name: kind for name, kind in options.types.items() if name in wanted}
+    # Times are inferred and converted afterwards: Arrow takes either all with an offset or all without.
+    quick = {name: kind for name, kind in declared.items() if not pa.types.is_timestamp(kind)}
+    try:
+        table, bad = _parse_csv(text.data, path, options, wanted, quick, has_quotes)
+    except pa.ArrowInvalid as error:
+        if "conversion error" not in str(error):
+            raise
+        as_text = dict.fromkeys(declared, pa.string())
+        table, bad = _parse_csv(text.data, path, options, wanted, as_text, has_quotes)
+    if not options.header and declared and bad and not table.num_rows:
+        raise InputError(
+            f"the schema has {len(options.types)} columns, but every row of {path} differs: {bad[0].reason}"
+        )
+    part = _part(table, [*text.rejects(), *bad], path)
+    return _with_types(part, declared, path)
+
+
+def _parse_csv(
+    data: pa.Buffer,
+    path: Path,
+    options: CsvOptions,
+    wanted: list[str],
+    types: Mapping[str, Type],
+    has_quotes: bool,
+) -> tuple[pa.Table, list[Reject]]:
+    """The rows with the right number of fields, and the others."""
+    import pyarrow.csv as arrow_csv
+
+    names = list(options.types) if not options.header else []
+    bad: list[Reject] = []
+
+    def keep(row: Any) -> str:
+        bad.append(
+            Reject(f"row {row.number} has {row.actual_columns} fields, not {row.expected_columns}", row.text)
+        )
+        return "skip"
+
+    def parse(threads: bool, block: int) -> pa.Table:
+        bad.clear()
+        return arrow_csv.read_csv(
+            pa.BufferReader(data if data[-1:].to_pybytes() == b"\n" else _ended(data)),
+            arrow_csv.ReadOptions(
+                use_threads=threads,
+                block_size=block,
+                column_names=names,
+                autogenerate_column_names=not options.header and not names,
+            ),
+            arrow_csv.ParseOptions(
+                delimiter=_delimiter(path, options), newlines_in_values=has_quotes, invalid_row_handler=keep
+            ),
+            arrow_csv.ConvertOptions(
+                include_columns=wanted,
+                column_types=types,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+    block = _BLOCK
+    try:
+        table = parse(True, block)
+    except pa.ArrowInvalid as error:
+        if "straddl" not in str(error):
+            raise
+        block = min(data.size + 1, 2**31 - 1)  # one row is longer than a block
+        table = parse(True, block)
+    # Threads do not number rows, and a reject without its number is hard to find.
+    return (parse(False, block), bad) if bad else (table, bad)
+
+
+def _ended(data: pa.Buffer) -> pa.Buffer:
+    """The text with an end to its last line; Arrow takes a lone header without one for nothing at all."""
+    return pa.py_buffer(data.to_pybytes() + b"\n")
+
+
+def _has_quotes(text: Text, path: Path, options: CsvOptions) -> bool:
+    """Whether values may be quoted. A quote that is never closed is an error."""
+    quotes = pc.count_substring(_as_string(text.data), '"')[0].as_py()
+    if quotes % 2:
+        reader = csv.reader(_lines(text.data), delimiter=_delimiter(path, options), strict=True)
+        while True:
+            start = reader.line_num + 1
+            try:
+                next(reader)
+            except StopIteration:
+                break
+            except csv.Error as error:  # other complaints are about quotes that Arrow reads as they stand
+                if "unexpected end" in str(error) or "field limit" in str(error):
+                    message = (
+                        f"{str(path)!r}: a quote opened on line {start} is never closed; close or remove it"
+                    )
+                    raise InputError(message) from None
+    return bool(quotes)
+
+
+def _require_single(wanted: Sequence[str], text: Text, path: Path, options: CsvOptions) -> None:
+    if options.header:
+        counts = Counter(next(_records(text.data, path, options)))
+        for name in wanted:
+            if counts[name] > 1:
+                raise InputError(f"{str(path)!r} has {counts[name]} columns named {name!r}; rename one")
+
+
+# ---------------------------------------------------------------- JSON lines
+
+
+def read_json(text: Text, path: Path, types: Mapping[str, Type]) -> Part:
+    """The objects of a file with one JSON object per line; another line is a reject."""
+    import pyarrow.json as arrow_json
+
+    if text.is_blank:
+        return _part(empty({}), text.rejects(), path)
+    if _head(text.data).startswith(b"["):
+        raise InputError(f"{str(path)!r} is one JSON array; write one object per line")
+    quick = pa.schema([(name, kind) for name, kind in types.items() if not pa.types.is_timestamp(kind)])
+    try:
+        table = arrow_json.read_json(
+            pa.BufferReader(text.data), parse_options=arrow_json.ParseOptions(explicit_schema=quick)
+        )
+        bad: list[Reject] = []
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        table, bad = _parse_json(text.data)
+        if not table.num_rows:
+            raise InputError(f"no line of {str(path)!r} is a JSON object: {bad[0].reason}") from None
+    return _with_types(_part(table, [*text.rejects(), *bad], path), types, path)
+
+
+def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject]]:
+    """Line by line; a column that mixes kinds becomes text, as it would in CSV."""
+    rows, bad = [], []
+    for number, line in enumerate(data.to_pybytes().decode("utf-8").split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_json_object(line))
+        except (ValueError, RecursionError) as error:
+            bad.append(Reject(f"line {number} is no JSON object: {first_line(error)}", line.rstrip("\r")))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: _json_column([row.get(name) for row in rows]) for name in names}), bad
+
+
+def _json_object(line: str) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError(f"the key {Counter(k for k, _ in pairs).most_common(1)[0][0]!r} is there twice")
+        return found
+
+    value = json.loads(line, object_pairs_hook=once)
+    if not isinstance(value, dict):
+        raise ValueError(f"it is a {type(value).__name__}")
+    return value
+
+
+def _json_column(values: list[Any]) -> Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return pa.array(
+            [v if v is None or isinstance(v, str) else json.dumps(v) for v in values], pa.string()
+        )
+
+
+# ---------------------------------------------------------------- declared types
+
+
+def _with_types(part: Part, types: Mapping[str, Type], path: Path) -> Part:
+    """The declared columns in their types; a row with a value that has no such type is a reject."""
+    table, reasons = part.table, np.full(part.table.num_rows, "", dtype=object)
+    for name, kind in types.items():
+        if name not in table.column_names or table.column(name).type == kind:
+            continue
+        text = pc.cast(table.column(name), pa.string()).combine_chunks()
+        text = pa.concat_arrays(text.chunks) if isinstance(text, pa.ChunkedArray) else text
+        values, fits = _convert(text, kind)
+        for row in np.flatnonzero(~fits):
+            reasons[row] = (
+                reasons[row] or f"column {name!r} is not a {kind}: {text[int(row)].as_py()!r} ({path.name})"
+            )
+        table = table.set_column(table.column_names.index(name), name, values)
+    bad = reasons != ""
+    if not bad.any():
+        return Part(table, part.rejects)
+    rejects = table.filter(pa.array(bad)).append_column(REASON, pa.array(reasons[bad].tolist(), pa.string()))
+    return Part(table.filter(pa.array(~bad)), concat_rejects([part.rejects, rejects]))
+
+
+def _convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_]]:
+    """Text as values of a type, null where it cannot be one; and where it can (or is null)."""
+    trimmed = pc.utf8_trim_whitespace(text) if not pa.types.is_string(kind) else text
+    if not pa.types.is_timestamp(kind):
+        return _cast_each(trimmed, kind)
+    # Times with an offset and times without are two types to Arrow; without one it is UTC.
+    has_offset = pc.fill_null(pc.match_substring_regex(trimmed, r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"), False)
+    zoned, zoned_fits = _cast_each(pc.if_else(has_offset, trimmed, None), pa.timestamp("us", "UTC"))
+    plain, plain_fits = _cast_each(pc.if_else(has_offset, None, trimmed), pa.timestamp("us"))
+    plain = plain.cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pc.coalesce(zoned, plain).cast(pa.int64()).cast(kind), zoned_fits & plain_fits
+
+
+def _cast_each(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_]]:
+    """Cast at once; where one value stops it, halve until that value stands alone."""
+    try:
+        return text.cast(kind), np.ones(len(text), np.bool_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(text) == 1:
+            return pa.nulls(1, kind), np.zeros(1, np.bool_)
+        half = len(text) // 2
+        low, high = _cast_each(text[:half], kind), _cast_each(text[half:], kind)
+        return pa.concat_arrays([low[0], high[0]]), np.concatenate([low[1], high[1]])
