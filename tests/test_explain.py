@@ -1,0 +1,239 @@
+"""`explain`: fixtures hold a workload and, below a line of dashes, its text; the rest must say the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+
+import pytest
+
+import trendfold as tf
+from trendfold.api import Workload
+from trendfold.explain import WIDTH, Explanation, describe, to_html, to_json, to_text
+
+FIXTURES = sorted((Path(__file__).parent / "fixtures" / "explain").glob("*.tql"))
+SEPARATOR = "\n---\n"
+UPDATE = os.environ.get("TRENDFOLD_UPDATE_FIXTURES") == "1"
+
+KLEENE = "QUERY k RETURN COUNT(*) PATTERN SEQ(A a+, B b) WITHIN 1 min SLIDE 1 min"
+MATCHES = "QUERY m RETURN MATCHES PATTERN SEQ(A, B) WITHIN 1 min"
+
+
+def read(path: Path) -> tuple[str, str]:
+    text, _, expected = path.read_text(encoding="utf-8").partition(SEPARATOR)
+    return text, expected
+
+
+def workload(path: Path) -> Workload:
+    return tf.parse(read(path)[0])
+
+
+def value_of(text: str, strategy: str = "auto") -> dict:
+    (only,) = to_json(tf.parse(text).explain(strategy).plans)["queries"]
+    return only
+
+
+def operand_of(text: str, strategy: str = "auto") -> dict:
+    (only,) = value_of(text, strategy)["operands"]
+    return only
+
+
+def test_there_are_fixtures() -> None:
+    assert len(FIXTURES) >= 12
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_the_text_is_the_fixture(path: Path) -> None:
+    text, expected = read(path)
+    shown = f"{tf.parse(text).explain()}\n"
+    if UPDATE:
+        path.write_text(text + SEPARATOR + shown, encoding="utf-8")
+    else:
+        assert shown == expected
+
+
+@pytest.mark.parametrize("strategy", ["auto", "greta"])
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_lines_are_short_and_end_in_words(path: Path, strategy: str) -> None:
+    for line in str(workload(path).explain(strategy)).splitlines():
+        assert len(line) <= WIDTH
+        assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_the_value_is_plain_json(path: Path) -> None:
+    plans = workload(path).explain().plans
+    assert json.loads(json.dumps(to_json(plans))) == to_json(plans)
+    assert json.loads(str(workload(path).explain(format="json"))) == to_json(plans)
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_the_page_says_what_the_text_says(path: Path) -> None:
+    plans = workload(path).explain().plans
+    page = to_html(plans)
+    for value in map(describe, plans):
+        assert escape(value["text"]) in page
+        assert escape(value.get("reason", "")) in page
+        for operand in value.get("operands", ()):
+            for grain in operand["grains"]:
+                assert escape(grain["why"]) in page
+                assert grain["why"] in " ".join(to_text(plans).split())
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_the_page_is_well_formed_and_needs_nothing_else(path: Path) -> None:
+    plans = workload(path).explain().plans
+    page = to_html(plans)
+    assert page.count("<svg") == sum(len(value.get("operands", ())) for value in map(describe, plans))
+    for sign in ("http:", "https:", "src=", "href=", "url(", "@import", "<script"):
+        assert sign not in page
+    assert "prefers-color-scheme:dark" in page
+    for picture in page.split('<div class="picture">')[1:]:
+        drawn = ET.fromstring(picture.partition("</div>")[0])
+        assert drawn.attrib["viewBox"]
+        assert drawn.findall(".//rect")
+
+
+def test_guards_stand_on_the_edges_of_the_picture() -> None:
+    page = to_html(tf.parse("RETURN COUNT(*) PATTERN SEQ(A, NOT N, B)").plan())
+    assert '<text class="not"' in page
+    assert "0 A → 2 B\nNOT N</title>" in page
+
+
+def test_whatever_is_written_is_escaped() -> None:
+    text = (
+        """QUERY "<b>&x" RETURN COUNT(*) PATTERN SEQ("<i>" a, NOT "<u>" u, B b) WHERE a."<s>" = '<script>'"""
+    )
+    page = to_html(tf.parse(text).plan())
+    for tag in ("<b>", "<i>", "<u>", "<s>", "<script>"):
+        assert tag not in page
+        assert escape(tag) in page
+
+
+# ---------------------------------------------------------------- one query does not fail the others
+
+
+def test_a_query_without_a_plan_is_explained_by_the_reason() -> None:
+    shown = tf.parse(f"{MATCHES}; {KLEENE}").explain()
+    unplanned, planned = to_json(shown.plans)["queries"]
+    assert "RETURN MATCHES" in unplanned["reason"]
+    assert unplanned["text"].startswith("QUERY m")
+    assert "operands" in planned
+    assert "no plan     query 'm': RETURN MATCHES" in str(shown)
+    assert "RETURN MATCHES" in shown._repr_html_()
+
+
+def test_an_unknown_strategy_is_an_error() -> None:
+    with pytest.raises(tf.UnsupportedError, match="unknown strategy 'fast'"):
+        tf.parse(KLEENE).explain("fast")
+
+
+def test_an_unknown_format_is_an_error() -> None:
+    with pytest.raises(tf.InputError, match="unknown format 'pdf'; choose one of text, json, html"):
+        tf.parse(KLEENE).explain(format="pdf")
+
+
+def test_an_explanation_prints_in_its_format_and_shows_in_a_notebook() -> None:
+    queries = tf.parse(KLEENE)
+    assert isinstance(queries.explain(), Explanation)
+    assert repr(queries.explain()) == str(queries.explain()) == to_text(queries.plan())
+    assert str(queries.explain(format="html")).startswith("<!doctype html>")
+    assert queries.explain()._repr_html_().startswith('<div class="trendfold">')
+
+
+def test_construct_is_said_to_build_every_trend() -> None:
+    (plan,) = tf.parse(KLEENE).plan()
+    built = replace(plan, strategy="construct")
+    text = to_text([built])
+    assert "construct  builds every trend, up to limits.trends" in text
+    assert "builds trends" in text
+    assert "<svg" in to_html([built])
+
+
+# ---------------------------------------------------------------- what the value says
+
+
+@pytest.mark.parametrize(
+    ("clause", "kind", "overlap"),
+    [
+        ("", "none", None),
+        ("WITHIN 1 min", "per-event", None),
+        ("WITHIN 1 min SLIDE 1 min", "tumbling", [1, 1]),
+        ("WITHIN 1 min SLIDE 20 s", "sliding", [3, 3]),
+        ("WITHIN 1 min SLIDE 25 s", "sliding", [2, 3]),
+        ("WITHIN 1 min SLIDE 90 s", "sliding", [0, 1]),
+        ("WITHIN 100 events SLIDE 40 events", "count", [2, 3]),
+    ],
+)
+def test_every_kind_of_window_is_named(clause: str, kind: str, overlap: list[int] | None) -> None:
+    window = value_of(f"RETURN COUNT(*) PATTERN A+ {clause}")["window"]
+    assert window["kind"] == kind
+    assert window.get("windows_per_event") == overlap
+
+
+def test_a_pane_is_the_greatest_length_that_divides_both() -> None:
+    window = value_of("RETURN COUNT(*) PATTERN A+ WITHIN 60 s SLIDE 25 s")["window"]
+    assert (window["pane"], window["panes_per_window"]) == (5_000_000, 12)
+
+
+def test_state_is_counted_in_bytes_and_does_not_grow_above_event_grain() -> None:
+    state = operand_of("RETURN COUNT(*), SUM(a.x), MIN(a.x) PATTERN SEQ(A a+, B b)")["state"]
+    assert (state["states"], state["numbers"], state["extremes"]) == (3, 3, 1)
+    assert state["bytes"] == 3 * (3 * 12 + 8)
+    assert not state["grows"]
+
+
+def test_state_grows_where_every_binding_is_kept() -> None:
+    state = operand_of("RETURN COUNT(*) PATTERN SEQ(A a+, B b) WHERE a.x < NEXT(a).x")["state"]
+    assert state["kept_at"] == [0]
+    assert state["grows"]
+
+
+def test_state_grows_with_a_not_whose_own_events_are_compared() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(NOT SEQ(C c, D d), A) WHERE c.x < NEXT(d).x"
+    operand = operand_of(text)
+    assert operand["state"]["negated_kept_at"] == [0]
+    assert operand["state"]["grows"]
+    assert [c["cost"] for c in operand["cost"]] == ["O(1)", "O(bindings)", "O(1)", "none"]
+
+
+def test_equalities_that_connect_all_aliases_are_partition_predicates() -> None:
+    value = value_of("RETURN COUNT(*) PATTERN SEQ(A a, B b) WHERE a.u = b.u AND a.x > 1")
+    assert value["partition"] == {"attributes": ["u"], "from": ["a.u = b.u"]}
+    assert [p["text"] for p in value["operands"][0]["predicates"]["local"]] == ["a.x > 1"]
+
+
+def test_a_neighbour_predicate_between_strangers_is_said_never_to_apply() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A a, B b, C c) WHERE a.x < NEXT(c).x"
+    assert operand_of(text)["predicates"]["adjacency"] == [{"text": "a.x < NEXT(c).x", "edges": []}]
+    assert "never: these are no neighbours" in str(tf.parse(text).explain())
+
+
+def test_copies_of_a_not_keep_their_own_guards() -> None:
+    operand = operand_of("RETURN COUNT(*) PATTERN SEQ(NOT X, SEQ(A, NOT N, B){2}, NOT Y)")
+    assert [g["pattern"] for g in operand["guards"]] == ["X", "N", "N", "Y"]
+    assert [g["where"] for g in operand["guards"]] == ["start", "middle", "middle", "end"]
+
+
+def test_a_guard_may_be_judged_in_two_ways() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(OR(A a, B b), NOT N, C c) WHERE a.x < NEXT(c).x"
+    (guard,) = operand_of(text)["guards"]
+    assert [(way["how"], way["places"]) for way in guard["judged"]] == [
+        ("by binding time", [0]),
+        ("by class", [1]),
+    ]
+
+
+def test_long_names_and_big_patterns_stay_readable() -> None:
+    name = "T" * 150
+    many = ", ".join(f"E{i}" for i in range(120))
+    queries = tf.parse(
+        f"RETURN COUNT(*) PATTERN SEQ({name} a, {many}) WHERE a.x IN ({many.replace('E', '1')})"
+    )
+    assert max(map(len, str(queries.explain()).splitlines())) <= WIDTH
+    assert "more; the JSON has them all" in str(queries.explain())
+    assert "too many to draw" in str(queries.explain(format="html"))
