@@ -102,7 +102,7 @@ TEXT, REASON = "\0text", "\0reason"
 
 @dataclass(frozen=True)
 class Part:
-    """What one file holds: its rows, and what is no row (TEXT, REASON, and the columns that could be read)."""
+    """What one file holds: its rows, and what is no row: TEXT, REASON, and columns that could be read."""
 
     table: pa.Table
     rejects: pa.Table
