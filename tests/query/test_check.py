@@ -26,6 +26,7 @@ from trendfold.query.nodes import (
     Matches,
     Maybe,
     Not,
+    Pattern,
     Query,
     Seq,
 )
@@ -99,9 +100,10 @@ def test_not_anywhere_else_is_an_error(pattern: str, message: str) -> None:
     assert marked(found).startswith("NOT")
 
 
-def test_not_beside_nothing_but_what_can_be_empty_is_seen_in_nodes_too() -> None:
-    pattern = Seq((Maybe(EventRef("A")), Not(EventRef("B")), EventRef("C")))
-    (found,) = check(Query("q", Matches(), pattern))
+@pytest.mark.parametrize("before", [(), (EventRef("Z"), Not(EventRef("Y")))])
+def test_not_beside_nothing_but_what_can_be_empty_is_seen_in_nodes_too(before: tuple[Pattern, ...]) -> None:
+    pattern = Seq((*before, Maybe(EventRef("A")), Not(EventRef("B")), EventRef("C")))
+    (found, *_) = check(Query("q", Matches(), pattern))
     assert found.message == "NOT stands beside a pattern that can be empty"
     assert (found.query, found.span) == ("q", NOWHERE)
 

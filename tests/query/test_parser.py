@@ -376,6 +376,7 @@ def test_equal_names_are_named_with_both_lines() -> None:
         ("PATTERN A WHERE", "expected a value, found the end of the query", ""),
         ("PATTERN A WITHIN 10", "expected a unit such as 'min' or 'events', found the end of the query", ""),
         ("PATTERN A WITHIN 10 mins", "unknown unit 'mins'", "did you mean 'min'?"),
+        ("PATTERN A WITHIN 10 min, SLIDE 5 min", "expected a clause, found ','", ""),
         ("PATTERN A WITHIN 0 s", "WITHIN must be positive, not 0", ""),
         ("PATTERN A WITHIN -5 min", "WITHIN must be positive, not -5", ""),
         ("PATTERN A WITHIN 5 s SLIDE 0 s", "SLIDE must be positive, not 0", ""),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 
 from trendfold.errors import NOWHERE, Problem, Span, nearest
 from trendfold.events.schema import Kind, Schema
@@ -152,8 +153,13 @@ def _negations_in(seq: Seq, is_outermost: bool) -> Iterator[Problem]:
             yield Problem(message, span=part.span, hint="put it between two events, or in the outermost SEQ")
         if any(isinstance(other, Not) for other in _beside(seq, i)):
             yield Problem("NOT stands beside another NOT", span=part.span, hint="put an event between them")
-        elif any(all(map(can_be_empty, side)) for side in (seq.parts[:i], seq.parts[i + 1 :]) if side):
+        elif any(_is_blank(side) for side in (seq.parts[:i][::-1], seq.parts[i + 1 :]) if side):
             yield beside_empty(part)
+
+
+def _is_blank(side: tuple[Pattern, ...]) -> bool:
+    """Whether all that stands between a NOT and the next one, or the end, can be empty."""
+    return all(map(can_be_empty, takewhile(lambda part: not isinstance(part, Not), side)))
 
 
 def _beside(seq: Seq, index: int) -> tuple[Pattern, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise, zip_longest
@@ -308,7 +309,9 @@ def _clause_guess(token: _Token) -> str:
     """The clause a word may be a misspelling of."""
     if not (token.word and token.is_name) and token.word != "GROUP":
         return ""
-    return _FOREIGN.get(token.word) or nearest(token.word, [clause.replace("_", " ") for clause in _CLAUSES])
+    clauses = [clause.replace("_", " ") for clause in _CLAUSES]
+    close = get_close_matches(token.word, clauses, n=1, cutoff=0.7)
+    return _FOREIGN.get(token.word) or (f"did you mean {close[0]!r}?" if close else "")
 
 
 # ---------------------------------------------------------------- from rules to nodes
