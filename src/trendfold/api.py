@@ -80,7 +80,7 @@ class Workload:
         options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
         module = runtime(engine or "local")
         plans = self.plan(strategy)
-        source = read_source(data, needed_columns(self.queries, options.columns))
+        source = read_source(data, needed_columns(self.queries, options.columns)).with_text(time_column)
         self.check_columns(schema_of(source.table), options.time_column, options.ticks)
         result: Result = module.run(plans, source, options, read_origin(origin, time_unit), read_limits(limits), progress)
         return result
@@ -88,8 +88,10 @@ class Workload:
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
         """Raise one QueryError with every query that asks for what the columns cannot give."""
         problems = []
+        # A column without a single value goes with every kind: what it holds is left open.
+        known: dict[str, Any] = {name: None if kind is Kind.NULL else kind for name, kind in schema.items()}
         for query in self.queries:
-            found = check_columns(query, schema)
+            found = check_columns(query, known)
             if schema.get(time_column) is Kind.INTEGER:
                 found += _misfit_durations(query, ticks)
             problems += found[:1]

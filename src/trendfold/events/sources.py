@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,14 @@ class Source:
     rejects: pa.Table = field(default_factory=lambda: pa.table({}))
     warnings: tuple[str, ...] = ()
 
+    def with_text(self, column: str) -> Source:
+        """The same with `column` as text if it has not a single value, so that its absence has a type."""
+        at = self.table.schema.get_field_index(column)
+        if at < 0 or not pa.types.is_null(self.table.schema.field(at).type):
+            return self
+        text = self.table.column(at).cast(pa.string())
+        return replace(self, table=self.table.set_column(at, column, text))
+
     def require_whole(self) -> None:
         """Raise a RejectError if a line is no row: for `on_reject="fail"`."""
         if self.rejects.num_rows:
@@ -108,7 +116,7 @@ def _in_memory(data: Any, columns: Collection[str] | None) -> pa.Table:
             return pa.Table.from_pandas(
                 data.loc[:, [str(name) in wanted for name in data.columns]], preserve_index=False
             )
-        if module == "polars" and hasattr(data, "columns"):
+        if module == "polars" and hasattr(data, "collect_schema"):
             names = data.collect_schema().names()
             chosen = data.select(_wanted(names, columns))
             return (chosen.collect() if hasattr(chosen, "collect") else chosen).to_arrow()

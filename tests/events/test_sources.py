@@ -1,0 +1,440 @@
+"""Reading whatever a user hands over: what comes back, what is rejected, and what each error says."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trendfold as tf
+from trendfold.errors import InputError, QueryError, RejectError
+from trendfold.events.sources import Files, Source, read
+from trendfold.events.text import CsvOptions, read_schema
+
+ROWS = pa.table({"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "other": ["p", "q", "r"]})
+COLUMNS = {"type", "ts", "x"}
+SEQ = "RETURN COUNT(*) PATTERN SEQ(A, B+)"
+
+
+def put(path: Path, text: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def reasons(source: Source) -> list[str]:
+    return source.rejects.column("reason").to_pylist()
+
+
+def count(data: object, query: str = SEQ, **options: object) -> float:
+    table = tf.parse(query).run(data, **options)["q1"]  # type: ignore[arg-type]
+    return table.column("count")[0].as_py() if table.num_rows else 0.0
+
+
+# ---------------------------------------------------------------- what can be read
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    pq.write_table(ROWS, tmp_path / "events.parquet")
+    return tmp_path / "events.parquet"
+
+
+def test_parquet_is_read_by_column(parquet: Path) -> None:
+    table = read(parquet, COLUMNS).table
+    assert table.column_names == ["type", "ts", "x"]
+    assert table.equals(ROWS.select(["type", "ts", "x"]))
+
+
+def test_a_parquet_file_may_have_any_name(parquet: Path) -> None:
+    renamed = parquet.rename(parquet.with_name("part-00000"))
+    assert read(renamed, COLUMNS).table.num_rows == 3
+
+
+CSV = "type,ts,x,other\nA,1,1.5,p\nB,2,2.5,q\nB,3,,r\n"
+JSON = '{"type":"A","ts":1,"x":1.5}\n{"type":"B","ts":2,"x":2.5}\n\n{"type":"B","ts":3}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("events.csv", CSV),
+        ("events.csv", CSV.replace("\n", "\r\n")),
+        ("events.csv", "\ufeff" + CSV),
+        ("events.csv", CSV.rstrip("\n")),
+        ("events.tsv", CSV.replace(",", "\t")),
+        ("events.csv.gz", gzip.compress(CSV.encode())),
+        ("events.jsonl", JSON),
+        ("events.json", JSON.rstrip("\n")),
+        ("events.jsonl.gz", gzip.compress(JSON.encode())),
+    ],
+)
+def test_text_files_give_the_same_table_as_parquet(tmp_path: Path, name: str, text: str | bytes) -> None:
+    source = read(put(tmp_path / name, text), COLUMNS)
+    assert source.table.to_pydict() == ROWS.select(["type", "ts", "x"]).to_pydict()
+    assert source.rejects.num_rows == 0
+
+
+def test_frames_give_the_columns_that_are_asked_for() -> None:
+    wanted = ROWS.select(["type", "ts", "x"]).to_pydict()
+    assert read(ROWS, COLUMNS).table.to_pydict() == wanted
+    assert read(ROWS.to_batches()[0], COLUMNS).table.to_pydict() == wanted
+    assert read(ROWS.to_reader(), COLUMNS).table.to_pydict() == wanted
+    assert read(pl.from_arrow(ROWS), COLUMNS).table.to_pydict() == wanted
+    assert read(pl.from_arrow(ROWS).lazy(), COLUMNS).table.to_pydict() == wanted  # type: ignore[union-attr]
+    frame = pd.DataFrame({"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "odd": [1, "a", object()]})
+    assert read(frame, COLUMNS).table.to_pydict() == wanted
+
+
+def test_a_csv_without_header_takes_its_names_from_the_schema(tmp_path: Path) -> None:
+    path = put(tmp_path / "events.csv", "A;1;1.5\nB;2;2.5\n")
+    options = CsvOptions(header=False, delimiter=";", schema="type string, ts bigint, x double")
+    assert read(Files(path, options), COLUMNS).table.to_pydict() == {"type": ["A", "B"], "ts": [1, 2], "x": [1.5, 2.5]}
+    assert read(Files(path, CsvOptions(header=False, delimiter=";"))).table.column_names == ["f0", "f1", "f2"]
+
+
+def test_an_empty_field_is_null_and_a_quoted_one_is_not(tmp_path: Path) -> None:
+    source = read(put(tmp_path / "e.csv", 'type,ts\n,1\n"",2\nNA,3\n'))
+    assert source.table.column("type").to_pylist() == [None, "", "NA"]
+
+
+def test_times_in_text_have_microseconds_whatever_their_digits(tmp_path: Path) -> None:
+    text = "type,a,b,c\nA,2024-01-01 00:00:00,2024-01-01T00:00:00.25,2024-01-01T00:00:00+02:00\n"
+    schema = read(put(tmp_path / "e.csv", text)).table.schema
+    assert schema.field("a").type == schema.field("b").type == pa.timestamp("us")
+    assert schema.field("c").type == pa.timestamp("us", "UTC")
+
+
+def test_quoted_line_breaks_stay_in_their_value(tmp_path: Path) -> None:
+    source = read(put(tmp_path / "e.csv", 'type,x\nA,"one\ntwo"\nB,5" pipe\n'))
+    assert source.table.column("x").to_pylist() == ["one\ntwo", '5" pipe']
+
+
+def test_a_line_may_be_longer_than_a_block(tmp_path: Path) -> None:
+    long = "x" * 9_000_000
+    source = read(put(tmp_path / "e.csv", f"type,x\nA,{long}\nB,y\n"))
+    assert source.table.column("x").to_pylist() == [long, "y"]
+
+
+# ---------------------------------------------------------------- folders and globs
+
+
+def test_a_folder_is_all_its_files_but_hidden_ones(tmp_path: Path) -> None:
+    put(tmp_path / "d" / "b.csv", "type,ts\nB,2\n")
+    put(tmp_path / "d" / "deep" / "a.csv", "type,ts\nA,1\n")
+    put(tmp_path / "d" / "_SUCCESS", "")
+    put(tmp_path / "d" / ".b.csv.crc", "zz")
+    assert sorted(read(tmp_path / "d").table.column("type").to_pylist()) == ["A", "B"]
+    assert count(tmp_path / "d") == 1
+
+
+def test_a_glob_matches_files_and_folders(tmp_path: Path) -> None:
+    put(tmp_path / "jan.csv", "type,ts\nA,1\n")
+    put(tmp_path / "feb.csv", "type,ts\nB,2\n")
+    put(tmp_path / "notes.md", "no data")
+    assert read(str(tmp_path / "*.csv")).table.num_rows == 2
+    with pytest.raises(InputError, match=r"no file matches '.*\*\.parquet'; check the pattern"):
+        read(str(tmp_path / "*.parquet"))
+
+
+def test_files_of_a_folder_are_unified_by_name(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"type": ["A"], "ts": pa.array([1], pa.int32()), "x": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"ts": [2], "type": ["B"], "y": ["n"], "x": [0.5]}), tmp_path / "b.parquet")
+    table = read(tmp_path).table
+    assert table.to_pylist() == [
+        {"type": "A", "ts": 1, "x": 1.0, "y": None},
+        {"type": "B", "ts": 2, "x": 0.5, "y": "n"},
+    ]
+
+
+def test_a_clash_of_types_names_both_files(tmp_path: Path) -> None:
+    put(tmp_path / "a.csv", "type,ts,x\nA,1,\n")
+    put(tmp_path / "b.csv", "type,ts,x\nA,1,5\n")
+    put(tmp_path / "c.csv", "type,ts,x\nB,2,five\n")
+    with pytest.raises(InputError, match=r"column 'x' is int64 in '.*b\.csv' but string in '.*c\.csv'"):
+        read(tmp_path)
+    assert read(tmp_path, {"type", "ts"}).table.num_rows == 3
+    declared = read(Files(tmp_path, CsvOptions(schema="x string")))
+    assert declared.table.column("x").to_pylist() == [None, "5", "five"]
+
+
+def test_a_folder_of_several_formats_is_an_error(tmp_path: Path) -> None:
+    put(tmp_path / "a.csv", CSV)
+    put(tmp_path / "b.jsonl", JSON)
+    with pytest.raises(InputError, match="has 1 csv and 1 json files; pass a glob"):
+        read(tmp_path)
+
+
+# ---------------------------------------------------------------- nothing to read
+
+EMPTY = """
+QUERY a RETURN g, COUNT(*), SUM(B.x), MIN(B.x) PATTERN SEQ(A, B+) WHERE B.x > 1 AND [u] GROUP BY g WITHIN 1 min SLIDE 30 s;
+QUERY b RETURN COUNT(*) PATTERN A+
+"""
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.jsonl", "folder", "head.csv", "cut.csv", "blank.csv", "e.parquet"])
+def test_no_rows_give_empty_tables_with_the_right_columns(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    match name:
+        case "folder":
+            path.mkdir()
+        case "head.csv":
+            put(path, "type,ts,g,u,x\n")
+        case "cut.csv":
+            put(path, "type,ts,g,u,x")
+        case "blank.csv":
+            put(path, "\n\n\n")
+        case "e.parquet":
+            kinds = {"type": pa.string(), "ts": pa.timestamp("us"), "g": pa.string(), "u": pa.int64(), "x": pa.float64()}
+            pq.write_table(pa.schema(list(kinds.items())).empty_table(), path)
+        case _:
+            put(path, "")
+    result = tf.parse(EMPTY).run(path)
+    assert result["a"].column_names == ["window_start", "window_end", "g", "count", "sum_B_x", "min_B_x"]
+    assert result["b"].column_names == ["window_start", "window_end", "count"]
+    assert result["a"].num_rows == result["b"].num_rows == result.summary.events == 0
+
+
+def test_an_empty_folder_is_worth_a_warning(tmp_path: Path) -> None:
+    assert read(tmp_path).warnings == (f"the folder {tmp_path} has no files",)
+    assert any("has no files" in warning for warning in tf.parse(SEQ).run(tmp_path).summary.warnings)
+
+
+# ---------------------------------------------------------------- what cannot be read
+
+
+def test_a_missing_file_gets_the_nearest_name(tmp_path: Path) -> None:
+    put(tmp_path / "rides.parquet", "")
+    with pytest.raises(InputError, match=r"there is no file '.*ride\.parquet'; did you mean 'rides\.parquet'\?"):
+        read(tmp_path / "ride.parquet")
+    with pytest.raises(InputError, match=r"nor a folder '.*nowhere'"):
+        read(tmp_path / "nowhere" / "rides.parquet")
+    with pytest.raises(InputError, match="the path of the events is empty"):
+        read("")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all", b"PAR1" + b"\0" * 100 + b"PAR1"])
+def test_damaged_parquet_names_the_file(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(InputError, match=r"bad\.parquet'"):
+        read(put(tmp_path / "bad.parquet", content))
+
+
+def test_parquet_that_is_damaged_inside_names_the_file(parquet: Path) -> None:
+    content = bytearray(parquet.read_bytes())
+    content[4:60] = b"\xff" * 56
+    with pytest.raises(InputError, match=r"cannot read '.*events\.parquet'"):
+        read(put(parquet, bytes(content)), COLUMNS)
+
+
+def test_a_broken_gzip_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot read '.*e\.csv\.gz'"):
+        read(put(tmp_path / "e.csv.gz", gzip.compress(CSV.encode())[:-12]))
+
+
+def test_a_file_of_an_unknown_kind_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot tell what '.*e\.xlsx' holds"):
+        read(put(tmp_path / "e.xlsx", "zz"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_names_the_file(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", CSV)
+    path.chmod(0)
+    with pytest.raises(InputError, match=r"cannot read '.*e\.csv': Permission denied"):
+        read(path)
+
+
+def test_an_object_that_holds_no_events_is_named() -> None:
+    with pytest.raises(InputError, match=r"cannot read events from a builtins\.int; pass a pyarrow Table"):
+        read(5)
+
+
+def test_a_json_array_is_not_json_lines(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"e\.json' is one JSON array; write one object per line"):
+        read(put(tmp_path / "e.json", '[{"type":"A"}]'))
+    with pytest.raises(InputError, match="no line of .* is a JSON object"):
+        read(put(tmp_path / "e.json", 'no JSON\nat all\n'))
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE B.speeed > 1", "did you mean 'speed'"),
+        ("RETURN SUM(B.spee) PATTERN SEQ(A, B+)", "did you mean 'speed'"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE [drivr]", "did you mean 'driver'"),
+        ("RETURN drivers, COUNT(*) PATTERN SEQ(A, B+) GROUP BY drivers", "did you mean 'driver'"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B+) HAVING MAX(B.sped) > 1", "did you mean 'speed'"),
+    ],
+)
+@pytest.mark.parametrize("name", ["e.csv", "e.parquet", "e.jsonl"])
+def test_a_missing_attribute_gets_the_nearest_column(tmp_path: Path, name: str, query: str, message: str) -> None:
+    table = pa.table({"type": ["A", "B"], "ts": [1, 2], "speed": [1.0, 2.0], "driver": [1, 1]})
+    match name:
+        case "e.parquet":
+            pq.write_table(table, tmp_path / name)
+        case "e.csv":
+            put(tmp_path / name, "type,ts,speed,driver\nA,1,1.0,1\nB,2,2.0,1\n")
+        case _:
+            put(tmp_path / name, '{"type":"A","ts":1,"speed":1.0,"driver":1}\n')
+    with pytest.raises(QueryError, match=message):
+        tf.parse(query).run(tmp_path / name)
+    with pytest.raises(QueryError, match=message):
+        tf.parse(query).run(table)
+
+
+@pytest.mark.parametrize("option", ["type_column", "time_column", "order_column", "id_column"])
+def test_a_missing_option_column_gets_the_nearest_column(parquet: Path, option: str) -> None:
+    with pytest.raises(InputError, match=rf"there is no column 'othr' \({option}\); did you mean 'other'\?"):
+        tf.parse(SEQ).run(parquet, **{option: "othr"})  # type: ignore[arg-type]
+
+
+def test_two_columns_of_one_name_are_an_error_if_they_are_needed(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "type,ts,x,x\nA,1,2,3\n")
+    assert read(path, {"type", "ts"}).table.num_rows == 1
+    with pytest.raises(InputError, match="2 columns named 'x'; rename one"):
+        read(path, COLUMNS)
+
+
+def test_a_column_of_another_kind_is_an_error_with_a_place(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "type,ts,x\nA,1,2\nB,2,two\n")
+    with pytest.raises(QueryError, match=r"1:\d+: query 'q1'"):
+        tf.parse("RETURN SUM(B.x) PATTERN SEQ(A, B+)").run(path)
+    with pytest.raises(InputError, match=r"'ok' \(time_column\) is of type bool"):
+        tf.parse(SEQ).run(put(tmp_path / "t.csv", "type,ok\nA,true\n"), time_column="ok")
+
+
+# ---------------------------------------------------------------- rejects
+
+
+def test_rows_of_another_length_are_rejects(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "type,ts,x\nA,1,1\nB,2\nB,3,3,3\nB,4,4\n")
+    source = read(path, COLUMNS)
+    assert source.table.column("ts").to_pylist() == [1, 4]
+    assert reasons(source) == ["row 3 has 2 fields, not 3 (e.csv)", "row 4 has 4 fields, not 3 (e.csv)"]
+    assert source.rejects.column("text").to_pylist() == ["B,2", "B,3,3,3"]
+
+
+def test_rejected_lines_join_rejected_rows(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "type,ts\nA,1\n,2\nB\nB,4\nB,\n")
+    result = tf.parse(SEQ).run(path)
+    assert result["q1"].column("count").to_pylist() == [1.0]
+    assert result.summary.events == 5
+    assert result.summary.rejects == result.rejects.num_rows == 3
+    assert result.rejects.column_names[-1] == "reason"
+    assert result.rejects.column("reason").to_pylist() == ["null type", "null time", "row 4 has 1 fields, not 2 (e.csv)"]
+    with pytest.raises(RejectError, match="row 4 has 1 fields, not 2"):
+        tf.parse(SEQ).run(path, on_reject="fail")
+
+
+def test_unparsable_times_are_rejects(tmp_path: Path) -> None:
+    result = tf.parse(SEQ).run(put(tmp_path / "e.csv", "type,ts\nA,2024-01-01\nB,soon\nB,2024-01-02T00:00:00Z\n"))
+    assert result.rejects.column("reason").to_pylist() == ["unparsable time"]
+    assert result["q1"].column("count").to_pylist() == [1.0]
+
+
+@pytest.mark.parametrize("column", ["reason", "text"])
+def test_the_names_of_reject_columns_give_way_to_the_data(tmp_path: Path, column: str) -> None:
+    path = put(tmp_path / "e.csv", f"type,ts,{column}\nA,1,why\nB\n")
+    assert f"_{column}" in read(path).rejects.column_names
+    result = tf.parse(f"RETURN COUNT(*) PATTERN A WHERE A.{column} = 'why'").run(path)
+    assert f"_{column}" in result.rejects.column_names
+
+
+def test_lines_that_are_not_utf8_are_rejects(tmp_path: Path) -> None:
+    source = read(put(tmp_path / "e.csv", b"type,ts,x\nA,1,1\nB\xff,2,1\nB\xe9\nB,4,1\n"), COLUMNS)
+    assert source.table.column("ts").to_pylist() == [1, 4]
+    assert reasons(source) == ["line 3 is not UTF-8 (e.csv)", "line 4 is not UTF-8 (e.csv)"]
+    assert source.rejects.column("text").to_pylist() == ["B\\xff,2,1", "B\\xe9"]
+    source = read(put(tmp_path / "e.jsonl", b'{"type":"A","ts":1}\n{"type":"\xff","ts":2}\n'))
+    assert source.table.num_rows == 1
+    assert reasons(source) == ["line 2 is not UTF-8 (e.jsonl)"]
+
+
+def test_a_header_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the header of '.*e\.csv' is not UTF-8"):
+        read(put(tmp_path / "e.csv", CSV.encode("utf-16")))
+
+
+def test_a_quote_that_is_never_closed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a quote opened on line 3 is never closed"):
+        read(put(tmp_path / "e.csv", 'type,x\nA,"a"\nB,"b\nB,c\nB,d\n'))
+
+
+def test_values_that_are_not_of_the_declared_type_are_rejects(tmp_path: Path) -> None:
+    text = "type,ts,x\nA,2024-01-01 00:00:00,1\nB,2024-01-01T00:00:01Z, 2.5\nB,later,3\nB,2024-01-01,much\nB\n"
+    options = CsvOptions(schema="type string, ts timestamp, x double")
+    source = read(Files(put(tmp_path / "e.csv", text), options), COLUMNS)
+    assert source.table.schema.types == [pa.string(), pa.timestamp("us", "UTC"), pa.float64()]
+    assert source.table.column("x").to_pylist() == [1.0, 2.5]
+    assert sorted(reasons(source)) == [
+        "column 'ts' is not a timestamp[us, tz=UTC]: 'later' (e.csv)",
+        "column 'x' is not a double: 'much' (e.csv)",
+        "row 6 has 1 fields, not 3 (e.csv)",
+    ]
+
+
+def test_json_lines_that_are_no_objects_are_rejects(tmp_path: Path) -> None:
+    text = '{"type":"A","ts":1}\n{"type":"B","ts":\n[1]\n{"type":"B","type":"C"}\n{"type":"B","ts":4}\n'
+    source = read(put(tmp_path / "e.jsonl", text))
+    assert source.table.to_pylist() == [{"type": "A", "ts": 1}, {"type": "B", "ts": 4}]
+    assert [reason.partition(":")[0] for reason in reasons(source)] == [f"line {n} is no JSON object" for n in (2, 3, 4)]
+
+
+def test_a_json_column_of_mixed_kinds_is_text(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.jsonl", '{"type":"A","ts":1,"x":1}\n{"type":7,"ts":2,"x":"two"}\n')
+    table = read(path).table
+    assert table.column("type").to_pylist() == ["A", "7"]
+    assert table.column("x").to_pylist() == ["1", "two"]
+    declared = read(Files(path, CsvOptions(schema="x double")))
+    assert declared.table.column("x").to_pylist() == [1.0]
+    assert reasons(declared) == ["column 'x' is not a double: 'two' (e.jsonl)"]
+
+
+def test_a_schema_that_fits_no_row_is_an_error(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "A,1\nB,2\n")
+    with pytest.raises(InputError, match="the schema has 3 columns, but every row of .* differs: row 1 has 2 fields"):
+        read(Files(path, CsvOptions(header=False, schema="type string, ts int, x int")))
+
+
+# ---------------------------------------------------------------- options
+
+
+def test_a_schema_is_names_and_types() -> None:
+    assert read_schema("a string, my col:double , ts timestamp") == {
+        "a": pa.string(),
+        "my col": pa.float64(),
+        "ts": pa.timestamp("us", "UTC"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("a", "schema has 'a'; write a name and a type"),
+        ("a string,", "schema has ''; write a name and a type"),
+        ("a strnig", "unknown type 'strnig' for column 'a'; did you mean 'string'"),
+        ("a int, a int", "names the column 'a' twice"),
+    ],
+)
+def test_a_wrong_schema_says_what_to_write(schema: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        CsvOptions(schema=schema)
+
+
+def test_a_schema_of_columns_that_are_not_there_is_an_error(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", CSV)
+    with pytest.raises(InputError, match=r"schema names the column 'typ', which .* has not; did you mean 'type'"):
+        read(Files(path, CsvOptions(schema="typ string")))
+
+
+@pytest.mark.parametrize("delimiter", ["", ",,", '"', "\n", "é"])
+def test_a_delimiter_is_one_character(delimiter: str) -> None:
+    with pytest.raises(InputError, match="the csv delimiter cannot be"):
+        CsvOptions(delimiter=delimiter)
