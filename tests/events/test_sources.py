@@ -88,14 +88,20 @@ def test_frames_give_the_columns_that_are_asked_for() -> None:
     assert read(ROWS.to_reader(), COLUMNS).table.to_pydict() == wanted
     assert read(pl.from_arrow(ROWS), COLUMNS).table.to_pydict() == wanted
     assert read(pl.from_arrow(ROWS).lazy(), COLUMNS).table.to_pydict() == wanted  # type: ignore[union-attr]
-    frame = pd.DataFrame({"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "odd": [1, "a", object()]})
+    frame = pd.DataFrame(
+        {"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "odd": [1, "a", object()]}
+    )
     assert read(frame, COLUMNS).table.to_pydict() == wanted
 
 
 def test_a_csv_without_header_takes_its_names_from_the_schema(tmp_path: Path) -> None:
     path = put(tmp_path / "events.csv", "A;1;1.5\nB;2;2.5\n")
     options = CsvOptions(header=False, delimiter=";", schema="type string, ts bigint, x double")
-    assert read(Files(path, options), COLUMNS).table.to_pydict() == {"type": ["A", "B"], "ts": [1, 2], "x": [1.5, 2.5]}
+    assert read(Files(path, options), COLUMNS).table.to_pydict() == {
+        "type": ["A", "B"],
+        "ts": [1, 2],
+        "x": [1.5, 2.5],
+    }
     assert read(Files(path, CsvOptions(header=False, delimiter=";"))).table.column_names == ["f0", "f1", "f2"]
 
 
@@ -144,7 +150,9 @@ def test_a_glob_matches_files_and_folders(tmp_path: Path) -> None:
 
 
 def test_files_of_a_folder_are_unified_by_name(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"type": ["A"], "ts": pa.array([1], pa.int32()), "x": [1]}), tmp_path / "a.parquet")
+    pq.write_table(
+        pa.table({"type": ["A"], "ts": pa.array([1], pa.int32()), "x": [1]}), tmp_path / "a.parquet"
+    )
     pq.write_table(pa.table({"ts": [2], "type": ["B"], "y": ["n"], "x": [0.5]}), tmp_path / "b.parquet")
     table = read(tmp_path).table
     assert table.to_pylist() == [
@@ -174,12 +182,15 @@ def test_a_folder_of_several_formats_is_an_error(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- nothing to read
 
 EMPTY = """
-QUERY a RETURN g, COUNT(*), SUM(B.x), MIN(B.x) PATTERN SEQ(A, B+) WHERE B.x > 1 AND [u] GROUP BY g WITHIN 1 min SLIDE 30 s;
+QUERY a RETURN g, COUNT(*), SUM(B.x), MIN(B.x) PATTERN SEQ(A, B+) WHERE B.x > 1 AND [u]
+GROUP BY g WITHIN 1 min SLIDE 30 s;
 QUERY b RETURN COUNT(*) PATTERN A+
 """
 
 
-@pytest.mark.parametrize("name", ["e.csv", "e.jsonl", "folder", "head.csv", "cut.csv", "blank.csv", "e.parquet"])
+@pytest.mark.parametrize(
+    "name", ["e.csv", "e.jsonl", "folder", "head.csv", "cut.csv", "blank.csv", "e.parquet"]
+)
 def test_no_rows_give_empty_tables_with_the_right_columns(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     match name:
@@ -192,7 +203,13 @@ def test_no_rows_give_empty_tables_with_the_right_columns(tmp_path: Path, name: 
         case "blank.csv":
             put(path, "\n\n\n")
         case "e.parquet":
-            kinds = {"type": pa.string(), "ts": pa.timestamp("us"), "g": pa.string(), "u": pa.int64(), "x": pa.float64()}
+            kinds = {
+                "type": pa.string(),
+                "ts": pa.timestamp("us"),
+                "g": pa.string(),
+                "u": pa.int64(),
+                "x": pa.float64(),
+            }
             pq.write_table(pa.schema(list(kinds.items())).empty_table(), path)
         case _:
             put(path, "")
@@ -212,7 +229,9 @@ def test_an_empty_folder_is_worth_a_warning(tmp_path: Path) -> None:
 
 def test_a_missing_file_gets_the_nearest_name(tmp_path: Path) -> None:
     put(tmp_path / "rides.parquet", "")
-    with pytest.raises(InputError, match=r"there is no file '.*ride\.parquet'; did you mean 'rides\.parquet'\?"):
+    with pytest.raises(
+        InputError, match=r"there is no file '.*ride\.parquet'; did you mean 'rides\.parquet'\?"
+    ):
         read(tmp_path / "ride.parquet")
     with pytest.raises(InputError, match=r"nor a folder '.*nowhere'"):
         read(tmp_path / "nowhere" / "rides.parquet")
@@ -259,8 +278,8 @@ def test_an_object_that_holds_no_events_is_named() -> None:
 def test_a_json_array_is_not_json_lines(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"e\.json' is one JSON array; write one object per line"):
         read(put(tmp_path / "e.json", '[{"type":"A"}]'))
-    with pytest.raises(InputError, match="no line of .* is a JSON object"):
-        read(put(tmp_path / "e.json", 'no JSON\nat all\n'))
+    with pytest.raises(InputError, match=r"no line of .* is a JSON object"):
+        read(put(tmp_path / "e.json", "no JSON\nat all\n"))
 
 
 @pytest.mark.parametrize(
@@ -274,7 +293,9 @@ def test_a_json_array_is_not_json_lines(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["e.csv", "e.parquet", "e.jsonl"])
-def test_a_missing_attribute_gets_the_nearest_column(tmp_path: Path, name: str, query: str, message: str) -> None:
+def test_a_missing_attribute_gets_the_nearest_column(
+    tmp_path: Path, name: str, query: str, message: str
+) -> None:
     table = pa.table({"type": ["A", "B"], "ts": [1, 2], "speed": [1.0, 2.0], "driver": [1, 1]})
     match name:
         case "e.parquet":
@@ -328,13 +349,19 @@ def test_rejected_lines_join_rejected_rows(tmp_path: Path) -> None:
     assert result.summary.events == 5
     assert result.summary.rejects == result.rejects.num_rows == 3
     assert result.rejects.column_names[-1] == "reason"
-    assert result.rejects.column("reason").to_pylist() == ["null type", "null time", "row 4 has 1 fields, not 2 (e.csv)"]
+    assert result.rejects.column("reason").to_pylist() == [
+        "null type",
+        "null time",
+        "row 4 has 1 fields, not 2 (e.csv)",
+    ]
     with pytest.raises(RejectError, match="row 4 has 1 fields, not 2"):
         tf.parse(SEQ).run(path, on_reject="fail")
 
 
 def test_unparsable_times_are_rejects(tmp_path: Path) -> None:
-    result = tf.parse(SEQ).run(put(tmp_path / "e.csv", "type,ts\nA,2024-01-01\nB,soon\nB,2024-01-02T00:00:00Z\n"))
+    result = tf.parse(SEQ).run(
+        put(tmp_path / "e.csv", "type,ts\nA,2024-01-01\nB,soon\nB,2024-01-02T00:00:00Z\n")
+    )
     assert result.rejects.column("reason").to_pylist() == ["unparsable time"]
     assert result["q1"].column("count").to_pylist() == [1.0]
 
@@ -368,7 +395,9 @@ def test_a_quote_that_is_never_closed_is_an_error(tmp_path: Path) -> None:
 
 
 def test_values_that_are_not_of_the_declared_type_are_rejects(tmp_path: Path) -> None:
-    text = "type,ts,x\nA,2024-01-01 00:00:00,1\nB,2024-01-01T00:00:01Z, 2.5\nB,later,3\nB,2024-01-01,much\nB\n"
+    text = (
+        "type,ts,x\nA,2024-01-01 00:00:00,1\nB,2024-01-01T00:00:01Z, 2.5\nB,later,3\nB,2024-01-01,much\nB\n"
+    )
     options = CsvOptions(schema="type string, ts timestamp, x double")
     source = read(Files(put(tmp_path / "e.csv", text), options), COLUMNS)
     assert source.table.schema.types == [pa.string(), pa.timestamp("us", "UTC"), pa.float64()]
@@ -384,7 +413,9 @@ def test_json_lines_that_are_no_objects_are_rejects(tmp_path: Path) -> None:
     text = '{"type":"A","ts":1}\n{"type":"B","ts":\n[1]\n{"type":"B","type":"C"}\n{"type":"B","ts":4}\n'
     source = read(put(tmp_path / "e.jsonl", text))
     assert source.table.to_pylist() == [{"type": "A", "ts": 1}, {"type": "B", "ts": 4}]
-    assert [reason.partition(":")[0] for reason in reasons(source)] == [f"line {n} is no JSON object" for n in (2, 3, 4)]
+    assert [reason.partition(":")[0] for reason in reasons(source)] == [
+        f"line {n} is no JSON object" for n in (2, 3, 4)
+    ]
 
 
 def test_a_json_column_of_mixed_kinds_is_text(tmp_path: Path) -> None:
@@ -399,7 +430,9 @@ def test_a_json_column_of_mixed_kinds_is_text(tmp_path: Path) -> None:
 
 def test_a_schema_that_fits_no_row_is_an_error(tmp_path: Path) -> None:
     path = put(tmp_path / "e.csv", "A,1\nB,2\n")
-    with pytest.raises(InputError, match="the schema has 3 columns, but every row of .* differs: row 1 has 2 fields"):
+    with pytest.raises(
+        InputError, match=r"the schema has 3 columns, but every row of .* differs: row 1 has 2 fields"
+    ):
         read(Files(path, CsvOptions(header=False, schema="type string, ts int, x int")))
 
 
@@ -430,7 +463,9 @@ def test_a_wrong_schema_says_what_to_write(schema: str, message: str) -> None:
 
 def test_a_schema_of_columns_that_are_not_there_is_an_error(tmp_path: Path) -> None:
     path = put(tmp_path / "e.csv", CSV)
-    with pytest.raises(InputError, match=r"schema names the column 'typ', which .* has not; did you mean 'type'"):
+    with pytest.raises(
+        InputError, match=r"schema names the column 'typ', which .* has not; did you mean 'type'"
+    ):
         read(Files(path, CsvOptions(schema="typ string")))
 
 

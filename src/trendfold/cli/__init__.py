@@ -1,0 +1,355 @@
+"""The command line. Each command imports what it needs, so that `trendfold check` waits for no engine."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trendfold import __version__, api
+from trendfold.cli.show import (
+    EXTENSIONS,
+    make_folder,
+    print_json,
+    print_table,
+    printable,
+    progress,
+    replacing,
+    say,
+    write_all,
+    write_tables,
+)
+from trendfold.errors import InputError, QueryError, TrendfoldError, UnsupportedError, nearest
+
+if TYPE_CHECKING:
+    from trendfold.events.sources import Files
+    from trendfold.runtime.result import Result
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and say how it went: 0 done, 1 failed while running, 2 bad query, option or input."""
+    parser = _parser()
+    try:
+        args, unknown = parser.parse_known_args(argv)
+        if unknown and args.command is not _not_yet:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit as done:  # --help, --version, or an option that is wrong
+        return int(done.code or 0)
+    try:
+        code = args.command(args)
+        sys.stdout.flush()
+        return int(code or 0)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 130
+    except BrokenPipeError:
+        # Whoever read the output has gone. Python flushes once more at exit: it gets somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except QueryError as error:
+        if args.debug:
+            raise
+        say(_located(error, getattr(args, "queries", None)))
+        return error.exit_code
+    except TrendfoldError as error:
+        if args.debug:
+            raise
+        say(f"error: {error}")
+        return error.exit_code
+    except Exception as error:
+        if args.debug:
+            raise
+        told = f"{type(error).__name__}: {error}".partition("\n")[0]
+        say(f"error: {told} (not foreseen: run again with --debug and report what it shows)")
+        return 1
+
+
+def _located(error: QueryError, path: str | None) -> str:
+    """Every problem of a workload, with the file in front of line and column."""
+    if path is None:
+        return str(error)
+    return "\n\n".join(f"{path}:{'' if p.text else ' '}{p}" for p in error.problems)
+
+
+# ---------------------------------------------------------------- options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trendfold", description="Aggregates event trends without building them.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"trendfold {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int | None], text: str
+    ) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        added.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        added.set_defaults(command=run)
+        return added
+
+    run = command("run", _run, "answer the queries of a file over events")
+    run.add_argument("queries", metavar="QUERIES.tql")
+    _add_input(run, required=True)
+    run.add_argument("--engine", choices=("spark", "local"), default="local", help="default: local")
+    run.add_argument("--master", metavar="URL", help="Spark master, with --engine spark")
+    run.add_argument("--strategy", default="auto", help="how queries are computed; default: auto")
+    run.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
+    run.add_argument(
+        "--origin", help="where windows are counted from: a time, or a zone whose midnight counts"
+    )
+    run.add_argument("--output", metavar="DIR", help="write one file per query instead of printing")
+    run.add_argument(
+        "--format", choices=tuple(EXTENSIONS), help="of the files, or json to print; default: parquet"
+    )
+    run.add_argument("--rejects", metavar="DIR", help="write the rejected rows, with their reasons")
+    run.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
+
+    check = command("check", _check, "report every error of a query file, with line, column and caret")
+    check.add_argument("queries", metavar="QUERIES.tql")
+    _add_input(check, required=False)
+
+    explain = command("explain", _explain, "show how each query would be computed")
+    explain.add_argument("queries", metavar="QUERIES.tql")
+    _add_input(explain, required=False)
+    explain.add_argument("--strategy", default="auto")
+    explain.add_argument("--format", choices=("text", "json", "html"), default="text")
+
+    generate = command("generate", _generate, "write a seeded stream of synthetic events")
+    generate.add_argument(
+        "dataset", metavar="DATASET", help="ridesharing, stock, taxi, bus, smart-home or activity"
+    )
+    generate.add_argument("--events", type=int, default=10_000, metavar="N")
+    generate.add_argument("--seed", type=int, default=0, metavar="S")
+    generate.add_argument("--output", required=True, metavar="PATH", help=".parquet, .csv or .jsonl")
+    generate.add_argument("--rate", type=float, help="events per second")
+    generate.add_argument("--groups", type=int, help="distinct values of the attribute to group by")
+    generate.add_argument("--burst", type=float, help="mean length of a run of events of one type")
+    generate.add_argument(
+        "--disorder", type=float, default=0.0, metavar="SECONDS", help="how late a row may stand"
+    )
+    generate.add_argument(
+        "--ties", type=float, default=0.0, help="fraction of events at the time of the one before"
+    )
+    generate.add_argument(
+        "--types", default="", help="names of the event types, where the dataset leaves them open"
+    )
+
+    bench = command("bench", _bench, "measure side by side; fails when a promise is not kept")
+    bench.add_argument("name", metavar="NAME")
+    bench.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="multiplies the numbers of events"
+    )
+    bench.add_argument("--repeats", type=int, default=5, metavar="N")
+    bench.add_argument("--seed", type=int, default=0, metavar="S")
+    bench.add_argument("--json", metavar="FILE", help="also write every figure to a file")
+
+    demo = command("demo", _demo, "three queries over generated rides, and a picture")
+    demo.add_argument("--events", type=int, default=200_000, metavar="N")
+    demo.add_argument("--seed", type=int, default=7, metavar="S")
+    demo.add_argument("--output", default="trendfold-demo", metavar="DIR")
+
+    for name in ("stream", "console"):
+        later = command(name, _not_yet, "not there yet")
+        later.set_defaults(name=name)
+    return parser
+
+
+def _add_input(parser: argparse.ArgumentParser, required: bool) -> None:
+    parser.add_argument(
+        "--input",
+        required=required,
+        metavar="PATH",
+        help="a file, a folder or a glob: Parquet, CSV, JSON lines",
+    )
+    parser.add_argument("--type-column", default="type", metavar="C", help="default: type")
+    parser.add_argument("--time-column", default="ts", metavar="C", help="default: ts")
+    parser.add_argument("--order-column", metavar="C", help="breaks ties in time")
+    parser.add_argument("--id-column", metavar="C")
+    parser.add_argument(
+        "--time-unit", choices=("s", "ms", "us"), default="s", help="of a numeric time column"
+    )
+    parser.add_argument("--csv-header", choices=("yes", "no"), default="yes")
+    parser.add_argument("--csv-delimiter", metavar="C", help="default: a comma, for .tsv a tab")
+    parser.add_argument("--schema", help='types of CSV or JSON columns, as in "type string, speed double"')
+
+
+def _files(args: argparse.Namespace) -> Files:
+    from trendfold.events.sources import Files
+    from trendfold.events.text import CsvOptions
+
+    delimiter = "\t" if args.csv_delimiter == r"\t" else args.csv_delimiter
+    return Files(args.input, CsvOptions(args.csv_header == "yes", delimiter, args.schema))
+
+
+def _number_or_text(text: str | None) -> int | float | str | None:
+    """An origin may be a number, in the time column's unit."""
+    for kind in (int, float):
+        try:
+            return kind(text) if text is not None else None
+        except ValueError:
+            pass
+    return text
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.master is not None and args.engine != "spark":
+        raise InputError("--master is for --engine spark; leave it out")
+    if args.output is None and args.format not in (None, "json"):
+        raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")
+    workload = api.read(args.queries)
+    for folder in (args.output, args.rejects):
+        if folder is not None:
+            make_folder(folder)
+    with progress("queries") as tell:
+        result = workload.run(
+            _files(args),
+            type_column=args.type_column,
+            time_column=args.time_column,
+            order_column=args.order_column,
+            id_column=args.id_column,
+            time_unit=args.time_unit,
+            origin=_number_or_text(args.origin),
+            engine=args.engine,
+            strategy=args.strategy,
+            arithmetic=args.arithmetic,
+            on_reject=args.on_reject,
+            progress=tell,
+        )
+    file_format = args.format or "parquet"
+    if args.rejects is not None:
+        write_tables(args.rejects, {"rejects": result.rejects}, file_format)
+    if args.output is not None:
+        write_tables(args.output, result, file_format)
+    elif args.format == "json":
+        for name in result:
+            print_json(name, result[name])
+    else:
+        for name in result:
+            print_table(name, result[name])
+    say(str(result.summary))
+    _say_rejects(result, args.rejects)
+    return 0
+
+
+def _say_rejects(result: Result, folder: str | None) -> None:
+    if not result.rejects.num_rows:
+        return
+    reasons = result.rejects.column(result.rejects.num_columns - 1).to_pylist()
+    counts = Counter(reasons).most_common()
+    shown = [f"{count:,} × {printable(reason)}" for reason, count in counts[:3]]
+    shown += [f"{len(counts) - 3:,} other reasons"] * (len(counts) > 3)
+    say(f"rejects: {'; '.join(shown)}" + ("" if folder else " (--rejects DIR writes them)"))
+
+
+def _check(args: argparse.Namespace) -> int:
+    workload = api.read(args.queries)
+    about = ""
+    if args.input is not None:
+        about = _check_input(workload, args)
+    fine = "1 query is fine" if len(workload) == 1 else f"all {len(workload):,} queries are fine"
+    print(f"{args.queries}: {fine}{about}")
+    return 0
+
+
+def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
+    """Read the events as `run` would, and check the queries against their columns."""
+    from trendfold.events.batch import Options, read_batch, schema_of
+    from trendfold.events.sources import read
+    from trendfold.query import needed_columns
+
+    named = args.type_column, args.time_column, args.order_column, args.id_column
+    options = Options(*named, time_unit=args.time_unit)
+    source = read(_files(args), needed_columns(workload.queries, options.columns)).with_text(args.time_column)
+    problems: list[str] = []
+    rejects = source.rejects.num_rows
+    try:
+        workload.check_columns(schema_of(source.table), options.time_column, options.ticks)
+    except QueryError as error:
+        problems.append(_located(error, args.queries))
+    try:
+        rejects += read_batch(source.table, options).rejects.num_rows
+    except InputError as error:
+        problems.append(str(error))
+    if problems:
+        raise InputError("\n\n".join(problems))
+    events = source.table.num_rows + source.rejects.num_rows
+    return f" over {events:,} events, {rejects:,} of them rejects"
+
+
+def _explain(args: argparse.Namespace) -> int:
+    workload = api.read(args.queries)
+    if args.input is not None:
+        _check_input(workload, args)
+    print(workload.explain(args.strategy, args.format))
+    return 0
+
+
+def _generate(args: argparse.Namespace) -> int:
+    from trendfold.events.generate import DATASETS, Options
+
+    if args.dataset not in DATASETS:
+        hint = nearest(args.dataset, DATASETS) or f"choose one of {', '.join(DATASETS)}"
+        raise InputError(f"unknown dataset {args.dataset!r}; {hint}")
+    path = Path(args.output)
+    formats = {f".{ending}": name for name, ending in EXTENSIONS.items()} | {".json": "json"}
+    if path.suffix not in formats:
+        raise InputError(f"cannot tell the format of {args.output!r}; end it in .parquet, .csv or .jsonl")
+    make_folder(path.parent)
+    table = DATASETS[args.dataset](
+        Options(
+            events=args.events,
+            seed=args.seed,
+            rate=args.rate,
+            groups=args.groups,
+            burst=args.burst,
+            disorder_s=args.disorder,
+            ties=args.ties,
+            types=tuple(name.strip() for name in args.types.split(",") if name.strip()),
+        )
+    )
+    write_all({path: table}, formats[path.suffix])
+    print(f"{args.output}: {table.num_rows:,} events of {args.dataset}, seed {args.seed}")
+    return 0
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from trendfold.bench import run
+    from trendfold.bench.harness import render, to_json
+
+    if not 0 < args.scale < math.inf:
+        raise InputError(f"--scale is {args.scale}; it must be above 0")
+    if args.json is not None:
+        make_folder(Path(args.json).parent)
+    report = run(args.name, seed=args.seed, scale=args.scale, repeats=args.repeats, progress=say)
+    console = Console()
+    console.print(render(report), width=console.width if console.is_terminal else 200)
+    if args.json is not None:
+        with replacing([Path(args.json)]) as (beside,):
+            beside.write_text(to_json(report), encoding="utf-8")
+    return 0 if report.is_kept else 1
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from trendfold.cli.demo import demo
+
+    demo(args.events, args.seed, args.output)
+    return 0
+
+
+def _not_yet(args: argparse.Namespace) -> int:
+    raise UnsupportedError(
+        f"'trendfold {args.name}' is not there yet; 'trendfold run' answers queries over files"
+    )

@@ -1,0 +1,215 @@
+"""Results to look at and to keep: tables, JSON lines, files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+from urllib.parse import quote
+
+from trendfold.errors import InputError, TrendfoldError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS_SHOWN = 20
+"""Rows of a query that a terminal gets to see."""
+
+EXTENSIONS = {"parquet": "parquet", "csv": "csv", "json": "jsonl"}
+"""How files of a format are named."""
+
+
+def say(line: str) -> None:
+    """Whatever is not a result goes to standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+# ---------------------------------------------------------------- progress
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal, elsewhere a line a second."""
+    if not sys.stderr.isatty():
+        last = time.monotonic()
+
+        def line(name: str, done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= 1:
+                last = time.monotonic()
+                say(f"{done:,} of {total:,} {what} done ({printable(name)})")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda name, done, total: bars.update(task, completed=done, total=total)
+
+
+# ---------------------------------------------------------------- printing
+
+
+def print_table(name: str, table: pa.Table) -> None:
+    """The rows under their query's name: the first of them on a terminal, all of them elsewhere."""
+    is_terminal = sys.stdout.isatty()
+    shown = table.slice(0, ROWS_SHOWN) if is_terminal else table
+    cells = [[_cell(value) for value in column.to_pylist()] for column in shown.columns]
+    right = [not _is_text(field.type) for field in table.schema]
+    if is_terminal:
+        _print_rich(name, table.column_names, cells, right)
+        if table.num_rows > ROWS_SHOWN:
+            print(f"... and {table.num_rows - ROWS_SHOWN:,} more rows (--output DIR writes all of them)")
+        return
+    print(printable(name))
+    widths = [
+        max([len(head), *map(len, column)]) for head, column in zip(table.column_names, cells, strict=True)
+    ]
+    for row in [table.column_names, ["-" * width for width in widths], *zip(*cells, strict=True)]:
+        padded = (v.rjust(w) if r else v.ljust(w) for v, w, r in zip(row, widths, right, strict=True))
+        print("  ".join(padded).rstrip())
+    print()
+
+
+def _print_rich(
+    name: str, heads: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(title=Text(printable(name)), title_justify="left")
+    for head, is_right in zip(heads, right, strict=True):
+        drawn.add_column(Text(printable(head)), justify="right" if is_right else "left", overflow="fold")
+    for row in zip(*cells, strict=True):
+        drawn.add_row(*(Text(value) for value in row))
+    Console().print(drawn)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind))
+
+
+def _cell(value: object) -> str:
+    """A value to look at: counts without decimals, other numbers with six digits, nothing for null."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case float() if math.isfinite(value) and value == int(value) and abs(value) < 2**53:
+            return f"{int(value):,}"
+        case float():
+            return f"{value:.6g}"
+        case datetime():
+            return value.isoformat(" ", "auto").replace("+00:00", "Z")
+        case _:
+            return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Text that cannot move a terminal's cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_json(name: str, table: pa.Table) -> None:
+    """One object per row; `query` goes first, and a column of that name gets an underscore."""
+    columns = [f"_{column}" if column == "query" else column for column in table.column_names]
+    for line in _json_lines(table.rename_columns(columns), {"query": name}):
+        print(line)
+
+
+def _json_lines(table: pa.Table, first: Mapping[str, str]) -> Iterator[str]:
+    for batch in table.to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            yield json.dumps({**first, **{k: _json_value(v) for k, v in row.items()}}, ensure_ascii=False)
+
+
+def _json_value(value: object) -> object:
+    """JSON has no infinities and no times: both become text, times as ISO 8601."""
+    match value:
+        case float() if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        case float() if math.isnan(value):
+            return None
+        case date():
+            return value.isoformat()
+        case None | bool() | int() | float() | str():
+            return value
+        case list():
+            return [_json_value(item) for item in value]
+        case dict():
+            return {k: _json_value(v) for k, v in value.items()}
+    return str(value)
+
+
+# ---------------------------------------------------------------- writing
+
+
+def make_folder(folder: str | Path) -> None:
+    """Before the work, so that a run does not fail for want of a folder at its end."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"cannot write into the folder {str(folder)!r}; choose another")
+
+
+def write_tables(folder: str, tables: Mapping[str, pa.Table], file_format: str) -> None:
+    """One file per table, named after it; what a file name cannot hold is written %XX."""
+    names = {name: quote(name, safe=" ") if name.strip(".") else name.replace(".", "%2E") for name in tables}
+    write_all({Path(folder, f"{names[n]}.{EXTENSIONS[file_format]}"): tables[n] for n in tables}, file_format)
+
+
+def write_all(files: Mapping[Path, pa.Table], file_format: str) -> None:
+    """All files or, when one cannot be written, none."""
+    writer = {"parquet": _write_parquet, "csv": _write_csv, "json": _write_json}[file_format]
+    with replacing(list(files)) as beside:
+        for path, table in zip(beside, files.values(), strict=True):
+            with path.open("wb") as file:
+                writer(table, file)
+
+
+@contextmanager
+def replacing(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
+    """Files to write beside `paths`, that take their places together once all are written."""
+    beside = tuple(path.with_name(f".{os.getpid()}-{i}.part") for i, path in enumerate(paths))
+    try:
+        yield beside
+        for new, path in zip(beside, paths, strict=True):
+            os.replace(new, path)
+    except OSError as error:
+        told = error.strerror or error
+        raise TrendfoldError(f"cannot write {str(error.filename or paths[0])!r}: {told}") from None
+    finally:
+        for new in beside:
+            new.unlink(missing_ok=True)
+
+
+def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, file)
+
+
+def _write_csv(table: pa.Table, file: IO[bytes]) -> None:
+    import pyarrow.csv as csv
+
+    csv.write_csv(table, file)
+
+
+def _write_json(table: pa.Table, file: IO[bytes]) -> None:
+    for line in _json_lines(table, {}):
+        file.write(line.encode() + b"\n")

@@ -1,0 +1,582 @@
+"""The command line: what each command prints and writes, and that no bad input ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+import pytest
+
+from trendfold import api, cli
+from trendfold.cli import demo, main, show
+from trendfold.errors import InputError, TrendfoldError
+
+QUERIES = """\
+QUERY trips
+RETURN COUNT(*), SUM(B.x)
+PATTERN SEQ(A, B+);
+
+QUERY per_driver
+RETURN driver, COUNT(*)
+PATTERN B+
+GROUP BY driver
+"""
+EVENTS = "type,ts,driver,x\nA,1,d1,0\nB,2,d1,1.5\nB,3,d2,2.5\nB,4,d1,1\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own to work in, with queries and events."""
+    monkeypatch.chdir(tmp_path)
+    Path("queries.tql").write_text(QUERIES, encoding="utf-8")
+    Path("events.csv").write_text(EVENTS, encoding="utf-8")
+    return tmp_path
+
+
+RUN = ("run", "queries.tql", "--input", "events.csv")
+
+
+def source_of(*parts: str) -> Path:
+    return Path(cli.__file__).parents[1].joinpath(*parts)
+
+
+def in_shell(*args: str, cwd: Path, **options: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(source_of().parent)}
+    command = [sys.executable, "-m", "trendfold", *args]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, **options
+    )  # type: ignore[call-overload, no-any-return]
+
+
+# ---------------------------------------------------------------- run
+
+
+def test_run_prints_a_table_per_query(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(RUN) == 0
+    out, err = capsys.readouterr()
+    assert out == (
+        "trips\n"
+        "window_start  window_end  count  sum_B_x\n"
+        "------------  ----------  -----  -------\n"
+        "                              7       20\n"
+        "\n"
+        "per_driver\n"
+        "window_start  window_end  driver  count\n"
+        "------------  ----------  ------  -----\n"
+        "                          d1          3\n"
+        "                          d2          1\n"
+        "\n"
+    )
+    assert "4 events, 0 rejects, 2 queries," in err
+
+
+def test_run_prints_json_and_nothing_else(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RUN, "--format", "json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows == [
+        {"query": "trips", "window_start": None, "window_end": None, "count": 7.0, "sum_B_x": 20.0},
+        {"query": "per_driver", "window_start": None, "window_end": None, "driver": "d1", "count": 3.0},
+        {"query": "per_driver", "window_start": None, "window_end": None, "driver": "d2", "count": 1.0},
+    ]
+
+
+def test_run_writes_a_file_per_query(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file_format, ending, read in (
+        ("parquet", "parquet", pq.read_table),
+        ("csv", "csv", pa.csv.read_csv),
+        ("json", "jsonl", pa.json.read_json),
+    ):
+        assert main([*RUN, "--output", f"out/{file_format}", "--format", file_format]) == 0
+        written = sorted(path.name for path in Path("out", file_format).iterdir())
+        assert written == [f"per_driver.{ending}", f"trips.{ending}"]
+        table = read(f"out/{file_format}/per_driver.{ending}")
+        assert table.select(["driver", "count"]).to_pydict() == {"driver": ["d1", "d2"], "count": [3.0, 1.0]}
+    assert capsys.readouterr().out == ""
+
+
+def test_files_are_parquet_unless_asked_otherwise(folder: Path) -> None:
+    assert main([*RUN, "--output", "out"]) == 0
+    assert pq.read_table("out/trips.parquet").column("count").to_pylist() == [7.0]
+
+
+def test_query_names_become_safe_file_names(folder: Path) -> None:
+    Path("queries.tql").write_text(
+        'QUERY "../a/b" RETURN COUNT(*) PATTERN A; QUERY ".." RETURN COUNT(*) PATTERN A'
+    )
+    assert main([*RUN, "--output", "out"]) == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == ["%2E%2E.parquet", "..%2Fa%2Fb.parquet"]
+
+
+def test_a_write_that_fails_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(table: pa.Table, file: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    Path("out").mkdir()
+    Path("out/trips.parquet").write_text("old")
+    monkeypatch.setattr(show, "_write_parquet", full)
+    with pytest.raises(TrendfoldError, match=r"cannot write .*: No space left on device"):
+        show.write_tables("out", {"trips": pa.table({}), "other": pa.table({})}, "parquet")
+    assert [path.name for path in Path("out").iterdir()] == ["trips.parquet"]
+    assert Path("out/trips.parquet").read_text() == "old"
+    assert main([*RUN, "--output", "out"]) == 1
+
+
+def test_run_passes_its_options_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 10 s SLIDE 10 s")
+    Path("events.txt").write_text("A;1000;1\nB;2000;2\nB;2000;3\n")
+    options = (
+        "--csv-header no --csv-delimiter ; --time-column when --type-column kind --order-column seq".split()
+    )
+    schema = ["--schema", "kind string, when bigint, seq int"]
+    given = [
+        "run",
+        "queries.tql",
+        "--input",
+        "events.txt",
+        *options,
+        *schema,
+        "--time-unit",
+        "ms",
+        "--origin",
+        "500",
+    ]
+    assert main([*given, "--format", "json", "--strategy", "greta"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row == {"query": "q1", "window_start": 500, "window_end": 10_500, "count": 3.0}
+
+
+def test_rejects_are_told_and_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("events.csv").write_text(EVENTS + "B,6\n,7,d1,1\nB,,d1,1\nB,,d2,1\n")
+    assert main([*RUN, "--rejects", "bad", "--format", "json"]) == 0
+    told = capsys.readouterr().err
+    assert "8 events, 4 rejects" in told
+    assert "rejects: 2 × null time; 1 × null type; 1 × row 6 has 2 fields, not 4 (events.csv)" in told
+    rows = [json.loads(line) for line in Path("bad/rejects.jsonl").read_text().splitlines()]
+    assert [row["reason"] for row in rows] == [
+        "null type",
+        "null time",
+        "null time",
+        "row 6 has 2 fields, not 4 (events.csv)",
+    ]
+    assert rows[-1]["text"] == "B,6"
+    assert main([*RUN, "--on-reject", "fail"]) == 1
+    assert main([*RUN]) == 0
+    assert "(--rejects DIR writes them)" in capsys.readouterr().err
+
+
+def test_warnings_reach_standard_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, Bee+)")
+    assert main(RUN) == 0
+    assert "warning: no event has the type 'Bee' of q1" in capsys.readouterr().err
+
+
+def test_infinite_counts_are_still_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text("RETURN COUNT(*), LOG2(COUNT(*)) PATTERN B+")
+    Path("events.csv").write_text("type,ts\n" + "".join(f"B,{i}\n" for i in range(2_000)))
+    assert main([*RUN, "--format", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["count"] == "Infinity"
+    assert row["log2_count"] == pytest.approx(2_000)
+
+
+def test_a_column_called_query_keeps_its_values(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text('RETURN "query", COUNT(*) PATTERN B GROUP BY "query"')
+    Path("events.csv").write_text("type,ts,query\nB,1,why\n")
+    assert main([*RUN, "--format", "json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["query"], row["_query"]) == ("q1", "why")
+
+
+def test_values_cannot_move_the_cursor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("events.csv").write_text("type,ts,driver,x\nA,1,a,0\nB,2,\x1b[2Jgone,1\n")
+    assert main(RUN) == 0
+    assert "\\x1b[2Jgone" in capsys.readouterr().out
+
+
+def test_a_terminal_sees_the_first_rows_and_how_many_more(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show.print_table("q", pa.table({"count": [float(i) for i in range(25)], "name": ["[b]x[/b]"] * 25}))
+    out = capsys.readouterr().out
+    assert "... and 5 more rows (--output DIR writes all of them)" in out
+    assert "[b]x[/b]" in out
+    assert " 19 " in out
+    assert " 20 " not in out
+
+
+def test_a_terminal_sees_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with show.progress("queries") as tell:
+        tell("a", 1, 2)
+        tell("b", 2, 2)
+    assert capsys.readouterr().out == ""
+
+
+def test_elsewhere_progress_is_a_line_a_second(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 0.5, 1.2, 1.2, 1.9, 2.5, 2.5])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    with show.progress("queries") as tell:
+        for done in range(1, 5):
+            tell(f"q{done}", done, 4)
+    assert capsys.readouterr().err == "2 of 4 queries done (q2)\n4 of 4 queries done (q4)\n"
+
+
+# ---------------------------------------------------------------- check, explain
+
+
+def test_check_says_how_many_queries_are_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "queries.tql"]) == 0
+    assert capsys.readouterr().out == "queries.tql: all 2 queries are fine\n"
+    assert main(["check", "queries.tql", "--input", "events.csv"]) == 0
+    assert capsys.readouterr().out == "queries.tql: all 2 queries are fine over 4 events, 0 of them rejects\n"
+
+
+def test_check_shows_every_error_with_its_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text(
+        "QUERY a RETURN COUNT(*) PATTERN SEQ(A B;\n"
+        "QUERY b RETURN COUNT(*) PATTERN A WHERE Aa.x > 1;\n"
+        "QUERY c RETURN COUNT(*) PATTERN A\n"
+    )
+    assert main(["check", "queries.tql"]) == 2
+    err = capsys.readouterr().err
+    assert re.search(r"^queries\.tql:1:\d+: query 'a': ", err, re.MULTILINE)
+    assert re.search(r"^queries\.tql:2:41: query 'b': ", err, re.MULTILINE)
+    assert "   2 | QUERY b RETURN COUNT(*) PATTERN A WHERE Aa.x > 1;\n" in err
+    assert f"{' ' * (7 + 40)}^^" in err
+    assert "Traceback" not in err
+
+
+def test_check_with_input_knows_columns_and_types(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text(
+        "QUERY a RETURN SUM(B.driver) PATTERN B;\n"
+        "QUERY b RETURN MIN(B.xx) PATTERN B;\n"
+        "QUERY c RETURN MAX(B.x) PATTERN B"
+    )
+    assert main(["check", "queries.tql", "--input", "events.csv", "--time-column", "tss"]) == 2
+    err = capsys.readouterr().err
+    assert "queries.tql:1:" in err or "queries.tql:2:" in err
+    assert "there is no column 'xx'" in err
+    assert "there is no column 'tss' (time_column); did you mean 'ts'?" in err
+    assert main(["check", "queries.tql", "--input", "events.csv"]) == 2
+    assert "queries.tql:2:16: query 'b': there is no column 'xx'\n" in capsys.readouterr().err
+
+
+def test_explain_in_each_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "queries.tql"]) == 0
+    assert "trips" in capsys.readouterr().out
+    assert main(["explain", "queries.tql", "--format", "json", "--input", "events.csv"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main(["explain", "queries.tql", "--format", "html"]) == 0
+    assert "<svg" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- generate, bench, demo
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl", "json"])
+def test_generated_events_can_be_run(folder: Path, capsys: pytest.CaptureFixture[str], ending: str) -> None:
+    out = f"made/rides.{ending}"
+    assert main(["generate", "ridesharing", "--events", "500", "--seed", "3", "--output", out]) == 0
+    assert capsys.readouterr().out == f"{out}: 500 events of ridesharing, seed 3\n"
+    Path("rides.tql").write_text(
+        "RETURN COUNT(*) PATTERN SEQ(Request R, Travel T+) WHERE [driver, rider] WITHIN 1 min SLIDE 1 min"
+    )
+    assert main(["run", "rides.tql", "--input", out, "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    assert "500 events, 0 rejects" in printed.err
+    first = json.loads(printed.out.splitlines()[0])
+    assert first["window_start"] == "2024-01-01T00:00:00+00:00"
+
+
+def test_generate_takes_the_shape_of_the_stream(folder: Path) -> None:
+    shape = "--rate 10 --groups 3 --burst 5 --disorder 2 --ties 0.5 --types X,Y".split()
+    assert main(["generate", "stock", "--events", "200", *shape, "--output", "s.parquet"]) == 0
+    assert set(pq.read_table("s.parquet").column("type").to_pylist()) == {"X", "Y"}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["ridesharin", "--output", "a.csv"], "unknown dataset 'ridesharin'; did you mean 'ridesharing'?"),
+        (["bus", "--output", "a.xlsx"], "cannot tell the format of 'a.xlsx'"),
+        (["bus", "--output", "a.csv", "--events", "-1"], "option 'events' is -1; it must be 0 or more"),
+        (["activity", "--output", "a.csv", "--types", "X"], "option 'types' is not for 'activity'"),
+    ],
+)
+def test_wrong_options_of_generate(
+    folder: Path, capsys: pytest.CaptureFixture[str], args: list[str], message: str
+) -> None:
+    assert main(["generate", *args]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_bench_fails_when_a_promise_is_not_kept(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trendfold import bench
+    from trendfold.bench.harness import Case, Promise
+
+    def cases(seed: int, scale: float) -> list[Case]:
+        return [Case("nothing", lambda: None, int(10 * scale), promises=(Promise(promised),))]
+
+    module = type(sys)("trendfold_bench_of_nothing")
+    module.cases = cases  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(bench.BENCHES, "nothing", module.__name__)
+    promised = 1.0
+    assert main(["bench", "nothing", "--repeats", "2", "--scale", "2", "--json", "out/b.json"]) == 0
+    assert json.loads(Path("out/b.json").read_text())["settings"] == {"seed": 0, "scale": 2.0, "repeats": 2}
+    assert "pass" in capsys.readouterr().out
+    promised = 1e30
+    assert main(["bench", "nothing", "--repeats", "1"]) == 1
+    assert "FAIL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["kernl"], "unknown bench 'kernl'; did you mean 'kernel'?"),
+        (["kernel", "--scale", "0"], "--scale is 0.0; it must be above 0"),
+        (["kernel", "--repeats", "0", "--scale", "0.0001"], "option 'repeats' is 0"),
+    ],
+)
+def test_wrong_options_of_bench(capsys: pytest.CaptureFixture[str], args: list[str], message: str) -> None:
+    assert main(["bench", *args]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_demo_prints_and_draws(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--events", "20000"]) == 0
+    out = capsys.readouterr().out
+    for name in ("waiting", "pool", "cancelled"):
+        assert f"\n{name}\nwindow_start" in out
+        assert f"{name}: trends per window, log scale" in out
+    assert "█" in out
+    drawn = ElementTree.parse("trendfold-demo/trends.svg").getroot()
+    titles = [title.text or "" for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(titles) >= 30
+    assert all(re.fullmatch(r"\d\d:\d\d: [\d,]+", title) for title in titles)
+    assert Path("trendfold-demo/demo.tql").read_text() == source_of("demo.tql").read_text()
+
+
+def test_demo_of_no_events_is_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--events", "0"]) == 0
+    assert "(no rows)" in capsys.readouterr().out
+
+
+def test_bars_are_as_tall_as_the_logarithm() -> None:
+    assert demo._chart([("a", 9.0), ("b", 999.0)], height=3).splitlines()[:3] == [
+        "   1e3 │  ██",
+        "       │  ██",
+        "       │████",
+    ]
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def fails(capsys: pytest.CaptureFixture[str], args: Sequence[str], code: int = 2) -> str:
+    """Run something that must fail, with one clear error and nothing on standard output."""
+    assert main(args) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert "not foreseen" not in err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the workload has no query"),
+        ("RETURN COUNT(*) PATTERN A?", "empty"),
+        ("RETURN COUNT(*) PATTERN A WHERE b.x = 1", "unknown alias 'b'"),
+        ("QUERY a RETURN COUNT(*) PATTERN A; QUERY a RETURN COUNT(*) PATTERN B", "two queries are named 'a'"),
+        ("RETURN COUNT(*) PATTERN A WITHIN 1 min SLIDE 0 min", "SLIDE"),
+        ("RETURN COUNT(*) PATTERN A WITHIN -5 min", "WITHIN"),
+        ("RETURN COUNT(*) PATTERN " + "(" * 10_000 + "A" + ")" * 10_000, "nested deeper than 200"),
+    ],
+)
+def test_bad_queries(folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
+    Path("queries.tql").write_text(text)
+    assert message in fails(capsys, RUN)
+    err = fails(capsys, ["check", "queries.tql"])
+    assert err.startswith("queries.tql:")
+    assert message in err
+
+
+def test_a_query_file_that_is_too_large_is_not_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open("queries.tql", "wb") as file:
+        file.truncate(50_000_000)
+    started = time.perf_counter()
+    assert "queries.tql is larger than 5 MB; split the workload" in fails(capsys, ["check", "queries.tql"])
+    assert time.perf_counter() - started < 2
+
+
+def test_a_query_file_that_is_not_utf8(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_bytes(b"RETURN COUNT(*) PATTERN \xff")
+    assert "queries.tql is not UTF-8 at byte 24; save it as UTF-8" in fails(capsys, RUN)
+
+
+def test_a_query_file_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "there is no file 'querys.tql'; did you mean 'queries.tql'?" in fails(
+        capsys, ["check", "querys.tql"]
+    )
+    assert "cannot read .: Is a directory" in fails(capsys, ["check", "."])
+    with pytest.raises(InputError, match="cannot read"):
+        api.read("a\0b")
+
+
+def test_input_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    err = fails(capsys, ["run", "queries.tql", "--input", "event.csv"])
+    assert err == "error: there is no file 'event.csv'; did you mean 'events.csv'?\n"
+    assert "no file matches '*.parquet'" in fails(capsys, ["run", "queries.tql", "--input", "*.parquet"])
+
+
+def test_input_that_is_damaged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.parquet").write_bytes(b"PAR1 and nothing else")
+    assert "cannot read 'bad.parquet'" in fails(capsys, ["run", "queries.tql", "--input", "bad.parquet"])
+
+
+def test_columns_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    err = fails(capsys, [*RUN, "--type-column", "typ"])
+    assert err == "error: there is no column 'typ' (type_column); did you mean 'type'?\n"
+    Path("queries.tql").write_text("RETURN SUM(B.xx) PATTERN B")
+    assert "queries.tql:1:8: query 'q1': there is no column 'xx'" in fails(capsys, RUN)
+
+
+def test_times_that_are_no_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("events.csv").write_text("type,ts,driver,x\nA,2024-01-01,a,1\nB,tomorrow,b,2\n")
+    assert main(RUN) == 0
+    assert "2 events, 1 rejects" in capsys.readouterr().err
+
+
+def test_input_without_a_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("events.csv").write_text("")
+    assert main([*RUN, "--output", "out", "--format", "csv"]) == 0
+    assert Path("out/per_driver.csv").read_text() == '"window_start","window_end","driver","count"\n'
+    assert main([*RUN, "--format", "json"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--format", "csv"], "--format csv needs --output DIR"),
+        (["--master", "local"], "--master is for --engine spark"),
+        (["--engine", "spark"], "engine 'spark'"),
+        (["--strategy", "gretta"], "unknown strategy 'gretta'"),
+        (["--origin", "Mars/Olympus"], "origin 'Mars/Olympus' is neither"),
+        (["--csv-delimiter", ";;"], "the csv delimiter cannot be ';;'"),
+        (["--schema", "x dbl"], "unknown type 'dbl'"),
+        (["--output", "events.csv"], "cannot make the folder 'events.csv': File exists"),
+        (["--rejects", "events.csv/x"], "cannot make the folder 'events.csv/x': Not a directory"),
+        (["--time-unit", "ns"], "invalid choice: 'ns'"),
+        (["--no-such-option"], "unrecognized arguments: --no-such-option"),
+    ],
+)
+def test_wrong_options_of_run(
+    folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert message in fails(capsys, [*RUN, *options])
+
+
+@pytest.mark.parametrize(
+    "command", [["stream", "q.tql", "--source", "x"], ["console", "--port", "80"], ["console"]]
+)
+def test_commands_that_are_not_there_yet(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    assert f"'trendfold {command[0]}' is not there yet" in fails(capsys, command)
+
+
+def test_without_a_command_usage_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "usage: trendfold" in fails(capsys, [])
+    assert main(["--help"]) == 0
+    assert main(["--version"]) == 0
+    assert "trendfold 0." in capsys.readouterr().out
+
+
+def test_what_nobody_foresaw_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: str) -> api.Workload:
+        raise ZeroDivisionError("of all things\nand more")
+
+    monkeypatch.setattr(api, "read", broken)
+    assert main(RUN) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: ZeroDivisionError: of all things (not foreseen: run again with --debug")
+    assert err.count("\n") == 1
+    for debug in ([*RUN, "--debug"], ["--debug", *RUN]):
+        with pytest.raises(ZeroDivisionError):
+            main(debug)
+
+
+def test_an_interrupt_ends_with_130(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: str) -> api.Workload:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "read", interrupted)
+    assert main(RUN) == 130
+
+
+# ---------------------------------------------------------------- as a process
+
+
+def test_a_real_process_prints_json_and_ends_in_time(folder: Path) -> None:
+    in_shell(*RUN, cwd=folder)  # compiles, the first time
+    started = time.perf_counter()
+    done = in_shell(*RUN, "--format", "json", cwd=folder)
+    assert done.returncode == 0
+    assert [json.loads(line)["count"] for line in done.stdout.splitlines()] == [7.0, 3.0, 1.0]
+    # The promise is 2 s; a busy machine gets some more.
+    assert time.perf_counter() - started < 6
+
+
+def test_a_real_process_fails_with_its_code(folder: Path) -> None:
+    done = in_shell("check", "nothing.tql", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no file 'nothing.tql'" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
+    Path("queries.tql").write_text("RETURN x, COUNT(*) PATTERN B GROUP BY x")
+    Path("events.csv").write_text("type,ts,x\n" + "".join(f"B,{i},{i}\n" for i in range(50_000)))
+    environment = {**os.environ, "PYTHONPATH": str(source_of().parent)}
+    command = [sys.executable, "-m", "trendfold", *RUN, "--format", "json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        told = process.stderr.read().decode()
+    assert process.returncode == 141
+    assert "Error" not in told
+    assert "Traceback" not in told
+
+
+def test_check_loads_no_engine(folder: Path) -> None:
+    code = (
+        "import sys; from trendfold.cli import main; main(['check', 'queries.tql']); "
+        "print([m for m in ('numba', 'rich', 'pandas', 'pyspark') if m in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(source_of().parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
