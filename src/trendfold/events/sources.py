@@ -155,9 +155,7 @@ def _read_files(files: Files, columns: Collection[str] | None) -> Source:
     readers = [_Reader(path, options) for path in paths]
     _require_one_format(files.path, readers)
     known = _union(reader.columns() for reader in readers)
-    if not known:
-        return Source(empty(dict.fromkeys(columns or options.types, pa.null())))
-    if columns is not None and not set(columns) <= set(known):
+    if known and columns is not None and not set(columns) <= set(known):
         return Source(empty(known))
     parts = [reader.read(columns) for reader in readers]
     schema = _unify([(reader.path, part.table.schema) for reader, part in zip(readers, parts, strict=True)])

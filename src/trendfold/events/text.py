@@ -255,6 +255,13 @@ def _records(data: pa.Buffer, path: Path, options: CsvOptions) -> Iterator[list[
     )
 
 
+def _count(data: pa.Buffer, byte: bytes) -> int:
+    """How often a byte occurs, a block at a time."""
+    values = np.frombuffer(data, np.uint8)
+    blocks = (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
+    return sum(int(np.count_nonzero(block == byte[0])) for block in blocks)
+
+
 def _lines(data: pa.Buffer) -> StringIO:
     return StringIO(data.to_pybytes().decode("utf-8"), newline="")
 
@@ -350,7 +357,7 @@ def _ended(data: pa.Buffer) -> pa.Buffer:
 
 def _has_quotes(text: Text, path: Path, options: CsvOptions) -> bool:
     """Whether values may be quoted. A quote that is never closed is an error."""
-    quotes = pc.count_substring(_as_string(text.data), '"')[0].as_py()
+    quotes = _count(text.data, b'"')
     if quotes % 2:
         reader = csv.reader(_lines(text.data), delimiter=_delimiter(path, options), strict=True)
         while True:
@@ -424,6 +431,7 @@ def _json_object(line: str) -> dict[str, Any]:
     value = json.loads(line, object_pairs_hook=once)
     if not isinstance(value, dict):
         raise ValueError(f"it is a {type(value).__name__}")
+    json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
     return value
 
 
@@ -449,15 +457,18 @@ def _with_types(part: Part, types: Mapping[str, Type], path: Path) -> Part:
         text = pa.concat_arrays(text.chunks) if isinstance(text, pa.ChunkedArray) else text
         values, fits = _convert(text, kind)
         for row in np.flatnonzero(~fits):
-            reasons[row] = (
-                reasons[row] or f"column {name!r} is not a {kind}: {text[int(row)].as_py()!r} ({path.name})"
-            )
+            told = f"column {name!r} holds {text[int(row)].as_py()!r}, which is no {_spelled(kind)} ({path.name})"
+            reasons[row] = reasons[row] or told
         table = table.set_column(table.column_names.index(name), name, values)
     bad = reasons != ""
     if not bad.any():
         return Part(table, part.rejects)
     rejects = table.filter(pa.array(bad)).append_column(REASON, pa.array(reasons[bad].tolist(), pa.string()))
     return Part(table.filter(pa.array(~bad)), concat_rejects([part.rejects, rejects]))
+
+
+def _spelled(kind: Type) -> str:
+    return next(name for name, known in TYPES.items() if known == kind)
 
 
 def _convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_]]:

@@ -185,11 +185,11 @@ def _weigh(events, e, t, steps, sum_m, sum_e, best):
         if column >= -1:
             part_m, part_e = sum_m[0], sum_e[0]
             if column >= 0:
-                part_m, part_e = times(part_m, part_e, events.values[column, e])
+                part_m, part_e = times(part_m, part_e, events.values[e, column])
             sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], part_m, part_e)
     for x in range(best.shape[0]):
         if steps.xweight[t, x] >= 0:
-            best[x] = min(best[x], events.extremes[steps.xweight[t, x], e])
+            best[x] = min(best[x], events.extremes[e, steps.xweight[t, x]])
 
 
 @kernel

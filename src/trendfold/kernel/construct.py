@@ -155,13 +155,13 @@ def _carry(events, paths, depth, i, p, sum_m, sum_e, best):
         m, e = (sum_m[depth - 1, w], sum_e[depth - 1, w]) if depth else (0.0, np.int32(0))
         column = paths.weight[p, w]
         if column >= -1:
-            part_m, part_e = (1.0, 0) if column < 0 else times(1.0, 0, events.values[column, i])
+            part_m, part_e = (1.0, 0) if column < 0 else times(1.0, 0, events.values[i, column])
             m, e = add(m, e, part_m, part_e)
         sum_m[depth, w], sum_e[depth, w] = m, e
     for x in range(best.shape[1]):
         value = best[depth - 1, x] if depth else np.inf
         if paths.xweight[p, x] >= 0:
-            value = min(value, events.extremes[paths.xweight[p, x], i])
+            value = min(value, events.extremes[i, paths.xweight[p, x]])
         best[depth, x] = value
 
 

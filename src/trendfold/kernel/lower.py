@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, State, Step, Symbol
-from trendfold.kernel.program import NOTHING, ONE, Frame, Guards, Ints, Negated, Paths, Rows, Steps
+from trendfold.kernel.program import NOTHING, ONE, Frame, Grid, Guards, Ints, Negated, Paths, Rows, Steps
 from trendfold.plan.carried import Carried, Measure
 from trendfold.query.nodes import Semantics
 
@@ -40,41 +40,61 @@ def lower_frame(machine: Machine, carried: Carried) -> Frame:
     )
 
 
-def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> Rows:
+def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> tuple[Rows, Grid]:
     """The update of every symbol as sparse rows; nothing may be kept binding by binding."""
     lowering = _RowLowering(machine, carried)
-    per_symbol = lowering.padded([lowering.rows(machine.steps(symbol)) for symbol in symbols])
+    per_symbol = [lowering.rows(machine.steps(symbol)) for symbol in symbols]
     extremes = [lowering.extreme_rows(machine.steps(symbol)) for symbol in symbols]
     rows = [row for group in per_symbol for row in group]
-    xrows = [row for group in extremes for row in group]
-    spends = lowering.level([lowering.spends(machine.steps(symbol)) for symbol in symbols])
-    fades = lowering.level([lowering.fades(machine.steps(symbol)) for symbol in symbols])
-    return Rows(
+    spends = [lowering.spends(machine.steps(symbol)) for symbol in symbols]
+    fades = [lowering.fades(machine.steps(symbol)) for symbol in symbols]
+    void, void_entry, void_extreme = lowering.void
+    program = Rows(
         row_start=_starts(per_symbol),
         dst=_ints(row[0] for row in rows).astype(np.uint32),
         keep=np.array([row[1] for row in rows], np.float64),
         op_start=_starts([row[2] for row in rows]),
         op=_flat(row[2] for row in rows).astype(np.uint32),
         vop_start=_starts([row[3] for row in rows]),
-        vop=_ints(entry for row in rows for entry, _ in row[3]),
-        vcol=_ints(column for row in rows for _, column in row[3]),
-        spend_start=_starts(spends),
-        spend=_flat(spends).astype(np.uint32),
-        fade_start=_starts(fades),
-        fade=_flat(fades).astype(np.uint32),
-        xrow_start=_starts(extremes),
-        xdst=_ints(row[0] for row in xrows),
-        xcol=_ints(row[1] for row in xrows),
-        xop_start=_starts([row[2] for row in xrows]),
-        xop=_ints(entry for row in xrows for entry, _ in row[2]),
-        xgate=_ints(gate for row in xrows for _, gate in row[2]),
+        vop=_ints(entry for row in rows for entry, _ in row[3]).astype(np.uint32),
+        vcol=_ints(column for row in rows for _, column in row[3]).astype(np.uint32),
+        spend=_padded(spends, void),
+        fade=_padded(fades, void),
+        xdst=_padded([[dst for dst, _, _ in rows] for rows in extremes], void_extreme),
+        xcol=_padded([[column for _, column, _ in rows] for rows in extremes], NOTHING).astype(np.int32),
+        xsrc=_padded_twice([[[s for s, _ in ops] for _, _, ops in rows] for rows in extremes], void_extreme),
+        xgate=_padded_twice([[[g for _, g in ops] for _, _, ops in rows] for rows in extremes], void_entry),
     )
+    return program, _grid(per_symbol, void_entry)
+
+
+def _grid(per_symbol: list[list[_Row]], void: int) -> Grid:
+    """All symbols with as many rows and terms as the largest."""
+    terms = [
+        [[(dst, 0)] * int(keep) + [(op, 0) for op in ops] + vops for dst, keep, ops, vops in rows]
+        for rows in per_symbol
+    ]
+    most_rows = max((len(rows) for rows in terms), default=0)
+    most_terms = max((len(row) for rows in terms for row in rows), default=0)
+    if len(terms) * most_rows * most_terms > _LARGEST_GRID:
+        most_rows = 0
+    dst = np.full((len(terms), most_rows), void, np.uint32)
+    src = np.full((len(terms), most_rows, most_terms), void, np.uint32)
+    col = np.zeros_like(src)
+    for a, rows in enumerate(terms if most_rows else []):
+        for r, row in enumerate(rows):
+            dst[a, r] = per_symbol[a][r][0]
+            for k, (entry, column) in enumerate(row):
+                src[a, r, k], col[a, r, k] = entry, column
+    return Grid(dst, src, col)
 
 
 _Row = tuple[int, float, list[int], list[tuple[int, int]]]
 
-_CHEAP = 4
-"""Terms per symbol up to which padding pays."""
+_ExtremeRow = tuple[int, int, list[tuple[int, int]]]
+
+_LARGEST_GRID = 1_000_000
+"""Terms of all symbols together; past it every moment takes the long way."""
 
 
 class _RowLowering:
@@ -83,10 +103,11 @@ class _RowLowering:
     def __init__(self, machine: Machine, carried: Carried) -> None:
         self.machine, self.carried = machine, carried
         self.number = {state: i for i, state in enumerate(machine.states)}
-        self.columns = {column: i for i, column in enumerate(value_columns(carried))}
+        self.columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
         self.xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
         self.steps = machine.steps(frozenset(p.index for p in machine.automaton.positive))
         self.carries = [self._reached(number.positions) for number in carried.numbers]
+        self.xcarries = [self._reached(extreme.positions) for extreme in carried.extremes]
 
     def _reached(self, positions: frozenset[int]) -> set[int]:
         """The places where a number fed at `positions` can be other than zero."""
@@ -101,6 +122,12 @@ class _RowLowering:
             if grown <= reached:
                 return reached
             reached |= grown
+
+    @property
+    def void(self) -> tuple[int, int, int]:
+        """The state that is always empty, and its first entry among numbers and among extremes."""
+        state = len(self.number)
+        return state, state * self.carried.width, state * len(self.carried.extremes)
 
     def entry(self, state: State, number: int) -> int:
         return self.number[state] * self.carried.width + number
@@ -122,31 +149,6 @@ class _RowLowering:
                     row[3].extend(vops)
         return list(found.values())
 
-    def padded(self, per_symbol: list[list[_Row]]) -> list[list[_Row]]:
-        """The same rows, all symbols with as many rows and terms, where that is cheap.
-
-        Loops that always run equally often are never mispredicted, which is worth more than the
-        multiplications by zero they add.
-        """
-        most_rows = max((len(rows) for rows in per_symbol), default=0)
-        most_ops = max((len(row[2]) for rows in per_symbol for row in rows), default=0)
-        if most_rows * most_ops > _CHEAP:
-            return per_symbol
-        void = len(self.number) * self.carried.width
-        blank: _Row = (void, 0.0, [void] * most_ops, [])
-        return [
-            [(dst, keep, ops + [void] * (most_ops - len(ops)), vops) for dst, keep, ops, vops in rows]
-            + [blank] * (most_rows - len(rows))
-            for rows in per_symbol
-        ]
-
-    def level(self, per_symbol: list[list[int]]) -> list[list[int]]:
-        """The same lists of states, all of one length, where that is cheap."""
-        most = max((len(states) for states in per_symbol), default=0)
-        if most > _CHEAP:
-            return per_symbol
-        return [states + [len(self.number)] * (most - len(states)) for states in per_symbol]
-
     def _terms(self, step: Step, number: int) -> tuple[list[int], list[tuple[int, int]]]:
         """What a step adds to one number: the sources' own, and what the event gives to each trend."""
         if number == 0:
@@ -161,12 +163,15 @@ class _RowLowering:
         column = self.columns[carried.measure, carried.attribute]
         return ops, [(count, column) for count in counts]
 
-    def extreme_rows(self, steps: tuple[Step, ...]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    def extreme_rows(self, steps: tuple[Step, ...]) -> list[_ExtremeRow]:
+        """What a step does to the extremes of its targets, where they can be other than none."""
         found = []
         count = len(self.carried.extremes)
         for step in steps:
             for target in step.targets:
                 for x, extreme in enumerate(self.carried.extremes):
+                    if target.place not in self.xcarries[x]:
+                        continue
                     fed = step.position in extreme.positions
                     column = self.xcolumns[extreme.attribute, extreme.is_max] if fed else NOTHING
                     sources = [(self.number[s] * count + x, self.entry(s, 0)) for s in step.sources]
@@ -220,7 +225,7 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
     per_symbol = [machine.steps(symbol) for symbol in symbols]
     steps = [step for group in per_symbol for step in group]
     scans = [scan for step in steps for scan in step.scans]
-    columns = {column: i for i, column in enumerate(value_columns(carried))}
+    columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
     xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
 
     def weight(step: Step, index: int) -> int:
@@ -304,7 +309,7 @@ def lower_paths(machine: Machine, symbols: Sequence[Symbol], carried: Carried, g
     predicates = [machine.predicates.between(p, q) for p, q in edges]
     cross = machine.predicates.cross
     ends = [machine.guard_at(START), machine.guard_at(END)] if guard is None else [None, None]
-    columns = {column: i for i, column in enumerate(value_columns(carried))}
+    columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
     xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
     weight = np.full((count, carried.width), NOTHING, np.int32)
     for w, fed in enumerate(carried.numbers, 1):
@@ -338,6 +343,22 @@ def _or_none(guard: int | None) -> int:
 
 def _ints(values: Iterable[int]) -> Ints:
     return np.array(list(values), np.int32)
+
+
+def _padded(groups: Sequence[Sequence[int]], filler: int) -> NDArray[np.uint32]:
+    """Rows of unequal lengths as one array; what is missing is `filler`."""
+    longest = max((len(group) for group in groups), default=0)
+    rows = [[*group, *[filler] * (longest - len(group))] for group in groups]
+    return np.array(rows, np.int64).reshape(len(groups), longest).astype(np.uint32)
+
+
+def _padded_twice(groups: Sequence[Sequence[Sequence[int]]], filler: int) -> NDArray[np.uint32]:
+    """`_padded` for rows of rows."""
+    longest = max((len(group) for group in groups), default=0)
+    deepest = max((len(row) for group in groups for row in group), default=0)
+    rows = [row for group in groups for row in [*group, *[()] * (longest - len(group))]]
+    flat = [[*row, *[filler] * (deepest - len(row))] for row in rows]
+    return np.array(flat, np.int64).reshape(len(groups), longest, deepest).astype(np.uint32)
 
 
 def _flat(groups: Iterable[Sequence[int]]) -> Ints:

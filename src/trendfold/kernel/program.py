@@ -36,19 +36,20 @@ class Guards(NamedTuple):
 class Rows(NamedTuple):
     """The update of every symbol as rows of a sparse matrix over *entries* (state, number).
 
-        new[dst] = keep · old[dst] + Σ old[src] + Σ old[vsrc] · value[column]
+        new[dst] = keep · old[dst] + Σ old[op] + Σ old[vop] · value[vcol]
 
     row_start  int32[A+1]  rows of a symbol, no two with the same dst
     dst, keep              per row
     op, op_start           entries added as they are
     vop, vcol, vop_start   entries added times a value of the event
-    spend, spend_start     per symbol: states its event uses up (*next*)
-    fade, fade_start       per symbol: states whose mass lasts for one moment only (*contiguous*)
-
-    Entries and states are unsigned: a signed index costs a test for wraparound in the hottest loop.
+    spend      uint32[A,S]  per symbol: states its event uses up (*next*)
+    fade       uint32[A,F]  per symbol: states whose mass lasts for one moment only (*contiguous*)
 
     Extremes (MIN, and MAX as MIN of the negated) have entries of their own:
-        new[xdst] = min(old[xdst], old[xop]..., value[xcol] if any xgate holds mass)
+        new[xdst] = min(old[xdst], old[xsrc]..., value[xcol] if any xgate holds mass)
+    xdst uint32[A,Y], xcol int32[A,Y], xsrc and xgate uint32[A,Y,Z]
+
+    Where a symbol has fewer than others, it names the void state or entry, which is always empty.
     """
 
     row_start: Ints
@@ -57,18 +58,31 @@ class Rows(NamedTuple):
     op_start: Ints
     op: Indices
     vop_start: Ints
-    vop: Ints
-    vcol: Ints
-    spend_start: Ints
+    vop: Indices
+    vcol: Indices
     spend: Indices
-    fade_start: Ints
     fade: Indices
-    xrow_start: Ints
-    xdst: Ints
+    xdst: Indices
     xcol: Ints
-    xop_start: Ints
-    xop: Ints
-    xgate: Ints
+    xsrc: Indices
+    xgate: Indices
+
+
+class Grid(NamedTuple):
+    """The same rows once more, all symbols with R rows of K terms: what the hottest loop reads.
+
+        new[dst] = Σ old[src] · value[col]
+
+    `keep` is a term like the others, column 0 of the values is 1, and what is missing reads the void entry,
+    which is 0. Loops that always run equally often are never mispredicted, and that is worth more than
+    the multiplications by zero. Indices are unsigned: a signed one costs a test for wraparound.
+
+    dst  uint32[A,R]    src, col  uint32[A,R,K]    R is 0 where a grid would be too large
+    """
+
+    dst: Indices
+    src: Indices
+    col: Indices
 
 
 class Steps(NamedTuple):
@@ -194,8 +208,8 @@ class Events(NamedTuple):
 
     symbol    int32[n]      what the row can take
     moment    int32[n]      numbered through; equal for rows that are not before each other
-    values    float64[V,n]  what SUM and its kin add; 0 is null
-    extremes  float64[X,n]  what MIN compares; +inf is null; negated for MAX
+    values    float64[n,V]  column 0 is 1, then what SUM and its kin add, 0 for null; V is 0 without any
+    extremes  float64[n,X]  what MIN compares; +inf is null; negated for MAX
     """
 
     symbol: Ints

@@ -40,33 +40,37 @@ _SEMANTICS = {
 }
 
 
+def read_events(
+    plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
+) -> Events:
+    """What the kernels read of the rows for one operand, the `number`-th."""
+    values = [_values(batch.column(a).take(rows.row), m) for m, a in value_columns(plan.carried)]
+    extremes = [_extremes(batch.column(a), rows.row, is_max) for a, is_max in extreme_columns(plan.carried)]
+    ones = [np.ones(len(moment))] if values else []
+    return Events(rows.symbols[number], moment, _beside(ones + values, len(moment)), _beside(extremes, len(moment)))
+
+
 def fold_items(
     plan: OperandPlan,
     number: int,
+    events: Events,
     rows: Rows,
     items: Items,
-    moment: NDArray[np.int32],
     batch: EventBatch,
     most_trends: int,
 ) -> Folded:
     """The whole trends of one operand (the `number`-th) in every window item."""
     machine, carried = plan.machine, plan.carried
     alphabet = rows.alphabets[number]
-    events = Events(
-        rows.symbols[number],
-        moment,
-        _stack([_values(batch.column(a).take(rows.row), m) for m, a in value_columns(carried)], len(moment)),
-        _stack([_extremes(batch.column(a), rows.row, is_max) for a, is_max in extreme_columns(carried)], len(moment)),
-    )
     frame = lower_frame(machine, carried)
     guards = lower_guards(machine, alphabet)
     out = _nothing(len(items.low), frame.width, frame.extremes)
     if not machine.by_event:
-        program = lower_rows(machine, alphabet, carried)
-        fold.fold_windows(events, items.low, items.high, program, guards, frame, out)
+        program, grid = lower_rows(machine, alphabet, carried)
+        fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
         return out
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
-    pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(moment))
+    pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row))
     latest = _latest(plan, number, rows, events, pairs, most_trends)
     semantics = _SEMANTICS[machine.semantics]
     if plan.builds_trends:
@@ -137,8 +141,9 @@ def _end_guard(plan: OperandPlan) -> int:
     return -1 if guard is None else guard
 
 
-def _stack(columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
-    return np.array(columns, np.float64).reshape(len(columns), rows)
+def _beside(columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+    """Columns side by side, so that one event's values lie together."""
+    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
 
 
 def _values(column: Column, measure: Measure) -> NDArray[np.float64]:

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from trendfold.errors import LimitError, nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.sources import Source
-from trendfold.kernel.program import Folded
+from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
-from trendfold.runtime.fold import fold_items
+from trendfold.runtime.fold import fold_items, read_events
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.tables import build_table, total
@@ -69,15 +68,15 @@ class Prepared:
     plan: QueryPlan
     rows: Rows
     items: Items
-    moment: NDArray[np.int32]
+    events: tuple[Events, ...]
     batch: EventBatch
 
     def fold(self, limits: Limits = Limits()) -> tuple[Folded, ...]:  # noqa: B008 - frozen
         """The aggregates of every window item, per operand."""
         try:
             return tuple(
-                fold_items(operand, i, self.rows, self.items, self.moment, self.batch, limits.trends)
-                for i, operand in enumerate(self.plan.operands)
+                fold_items(operand, i, events, self.rows, self.items, self.batch, limits.trends)
+                for i, (operand, events) in enumerate(zip(self.plan.operands, self.events, strict=True))
             )
         except LimitError as error:
             raise LimitError(f"query {self.plan.query.name!r}: {error}") from None
@@ -90,7 +89,8 @@ def prepare(plan: QueryPlan, workspace: Workspace, origin: int) -> Prepared:
     micros = batch.time[rows.row]
     order = batch.order[rows.row] if batch.order is not None else np.zeros(len(micros), np.int64)
     moment, _ = number_moments(rows.segment, micros, order)
-    return Prepared(plan, rows, cut(plan, rows, micros, origin), moment, batch)
+    events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
+    return Prepared(plan, rows, cut(plan, rows, micros, origin), events, batch)
 
 
 def run_query(plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits) -> tuple[pa.Table, int]:
