@@ -403,8 +403,8 @@ def test_values_that_are_not_of_the_declared_type_are_rejects(tmp_path: Path) ->
     assert source.table.schema.types == [pa.string(), pa.timestamp("us", "UTC"), pa.float64()]
     assert source.table.column("x").to_pylist() == [1.0, 2.5]
     assert sorted(reasons(source)) == [
-        "column 'ts' is not a timestamp[us, tz=UTC]: 'later' (e.csv)",
-        "column 'x' is not a double: 'much' (e.csv)",
+        "column 'ts' holds 'later', which is no timestamp (e.csv)",
+        "column 'x' holds 'much', which is no double (e.csv)",
         "row 6 has 1 fields, not 3 (e.csv)",
     ]
 
@@ -418,6 +418,28 @@ def test_json_lines_that_are_no_objects_are_rejects(tmp_path: Path) -> None:
     ]
 
 
+def test_half_a_surrogate_pair_is_no_text(tmp_path: Path) -> None:
+    source = read(put(tmp_path / "e.jsonl", '{"type":"\\ud800"}\n{"type":"A"}\n'))
+    assert source.table.column("type").to_pylist() == ["A"]
+    assert source.rejects.num_rows == 1
+
+
+def test_rows_without_any_wanted_column_are_still_rows(tmp_path: Path) -> None:
+    result = tf.parse(SEQ).run(put(tmp_path / "e.jsonl", "{}\n{}\n"))
+    assert result.rejects.column("reason").to_pylist() == ["null type", "null type"]
+    for name, text in (("a.csv", "type,ts\nA,1\n"), ("b.csv", "x,y\n1,2\n3,4\n")):
+        put(tmp_path / "folder" / name, text)
+    table = read(tmp_path / "folder", {"type", "ts"}).table
+    assert table.to_pydict() == {"type": ["A", None, None], "ts": [1, None, None]}
+
+
+def test_lines_that_are_all_broken_are_all_rejects(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", b"\xff\n\xfe\n")
+    source = read(Files(path, CsvOptions(header=False)), {"type", "ts"})
+    assert source.rejects.num_rows == 2
+    assert sorted(source.table.column_names) == ["ts", "type"]
+
+
 def test_a_json_column_of_mixed_kinds_is_text(tmp_path: Path) -> None:
     path = put(tmp_path / "e.jsonl", '{"type":"A","ts":1,"x":1}\n{"type":7,"ts":2,"x":"two"}\n')
     table = read(path).table
@@ -425,7 +447,7 @@ def test_a_json_column_of_mixed_kinds_is_text(tmp_path: Path) -> None:
     assert table.column("x").to_pylist() == ["1", "two"]
     declared = read(Files(path, CsvOptions(schema="x double")))
     assert declared.table.column("x").to_pylist() == [1.0]
-    assert reasons(declared) == ["column 'x' is not a double: 'two' (e.jsonl)"]
+    assert reasons(declared) == ["column 'x' holds 'two', which is no double (e.jsonl)"]
 
 
 def test_a_schema_that_fits_no_row_is_an_error(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ def demo(events: int, seed: int, folder: str) -> None:
     workload = api.parse(text)
     table = ridesharing(Options(events=events, seed=seed))
     print(f"{events:,} events of rides, generated with seed {seed}; the queries:\n\n{text}")
+    say("compiling the loops, which takes up to a minute on the first run and nothing later")
+    workload.run(table.slice(0, 1_000))
     with progress("queries") as tell:
         result = workload.run(table, progress=tell)
     for name in result:

@@ -159,6 +159,8 @@ def _read_files(files: Files, columns: Collection[str] | None) -> Source:
         return Source(empty(known))
     parts = [reader.read(columns) for reader in readers]
     schema = _unify([(reader.path, part.table.schema) for reader, part in zip(readers, parts, strict=True)])
+    if not known:
+        schema = pa.schema([(name, pa.null()) for name in columns or options.types])
     table = pa.concat_tables([_fit(part.table, schema) for part in parts])
     return Source(table, _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names))
 

@@ -292,7 +292,8 @@ def read_csv(text: Text, path: Path, options: CsvOptions, columns: Collection[st
         raise InputError(
             f"the schema has {len(options.types)} columns, but every row of {path} differs: {bad[0].reason}"
         )
-    part = _part(table, [*text.rejects(), *bad], path)
+    # Arrow takes no columns for all columns; a file of a folder may have none that is wanted.
+    part = _part(table.select(wanted), [*text.rejects(), *bad], path)
     return _with_types(part, declared, path)
 
 
@@ -457,8 +458,8 @@ def _with_types(part: Part, types: Mapping[str, Type], path: Path) -> Part:
         text = pa.concat_arrays(text.chunks) if isinstance(text, pa.ChunkedArray) else text
         values, fits = _convert(text, kind)
         for row in np.flatnonzero(~fits):
-            told = f"column {name!r} holds {text[int(row)].as_py()!r}, which is no {_spelled(kind)} ({path.name})"
-            reasons[row] = reasons[row] or told
+            told = f"column {name!r} holds {text[int(row)].as_py()!r}, which is no {_spelled(kind)}"
+            reasons[row] = reasons[row] or f"{told} ({path.name})"
         table = table.set_column(table.column_names.index(name), name, values)
     bad = reasons != ""
     if not bad.any():
