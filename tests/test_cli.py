@@ -525,6 +525,25 @@ def test_what_nobody_foresaw_is_one_line(
             main(debug)
 
 
+def test_want_of_memory_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_much(path: str) -> api.Workload:
+        raise MemoryError
+
+    monkeypatch.setattr(api, "read", too_much)
+    assert "error: out of memory" in fails(capsys, RUN, code=1)
+
+
+def test_a_terminal_without_unicode_is_no_reason_to_fail(folder: Path) -> None:
+    Path("queries.tql").write_text("RETURN driver, COUNT(*) PATTERN B GROUP BY driver", encoding="utf-8")
+    Path("events.csv").write_text("type,ts,driver\nB,1,é\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(source_of().parent), "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "trendfold", *RUN]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=True)
+    assert "\\xe9" in done.stdout
+
+
 def test_an_interrupt_ends_with_130(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(path: str) -> api.Workload:
         raise KeyboardInterrupt

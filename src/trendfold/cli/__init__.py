@@ -8,8 +8,9 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from trendfold import __version__, api
 from trendfold.cli.show import (
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and say how it went: 0 done, 1 failed while running, 2 bad query, option or input."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names and values may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
     parser = _parser()
     try:
         args, unknown = parser.parse_known_args(argv)
@@ -61,6 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         say(f"error: {error}")
         return error.exit_code
+    except MemoryError:
+        if args.debug:
+            raise
+        say("error: out of memory; take fewer events or queries at a time")
+        return 1
     except Exception as error:
         if args.debug:
             raise
@@ -271,18 +280,21 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
     named = args.type_column, args.time_column, args.order_column, args.id_column
     options = Options(*named, time_unit=args.time_unit)
     source = read(_files(args), needed_columns(workload.queries, options.columns)).with_text(args.time_column)
-    problems: list[str] = []
+    problems: list[TrendfoldError] = []
     rejects = source.rejects.num_rows
     try:
         workload.check_columns(schema_of(source.table), options.time_column, options.ticks)
     except QueryError as error:
-        problems.append(_located(error, args.queries))
+        problems.append(error)
     try:
         rejects += read_batch(source.table, options).rejects.num_rows
     except InputError as error:
-        problems.append(str(error))
+        problems.append(error)
+    if len(problems) == 1:
+        raise problems[0]
     if problems:
-        raise InputError("\n\n".join(problems))
+        say(_located(cast(QueryError, problems[0]), args.queries) + "\n")
+        raise problems[1]
     events = source.table.num_rows + source.rejects.num_rows
     return f" over {events:,} events, {rejects:,} of them rejects"
 
