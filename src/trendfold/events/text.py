@@ -381,9 +381,8 @@ def _require_single(wanted: Sequence[str], text: Text, path: Path, options: CsvO
         counts = Counter(next(_records(text.data, path, options)))
         for name in wanted:
             if counts[name] > 1:
-                raise InputError(
-                    f"{str(path)!r} has {counts[name]} columns named {name!r}; rename one, or read it without header"
-                )
+                hint = "rename one, or read it without header"
+                raise InputError(f"{str(path)!r} has {counts[name]} columns named {name!r}; {hint}")
 
 
 # ---------------------------------------------------------------- JSON lines

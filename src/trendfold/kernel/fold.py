@@ -48,7 +48,7 @@ def _fold(events, low, high, rows, grid, guards, mantissa, exponent, extreme, fa
     """
     symbol, moment, values, values_x = events.symbol, events.moment, events.values, events.extremes
     dst, src, col, moves = grid.dst, grid.src, grid.col, guards.moves
-    spend, fade, xdst, xcol, xsrc, xgate = rows.spend, rows.fade, rows.xdst, rows.xcol, rows.xsrc, rows.xgate
+    spend, fade, xdst, xsrc, xgate, xcol = rows.spend, rows.fade, rows.xdst, rows.xsrc, rows.xgate, rows.xcol
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
     sums, fresh_x = fresh[0], fresh[2]
     has_values, has_extremes = values.shape[1] > 0, xdst.shape[1] > 0
@@ -94,7 +94,7 @@ def _fold(events, low, high, rows, grid, guards, mantissa, exponent, extreme, fa
                     sums[r] = total
             if fits:
                 if has_extremes:
-                    _gather_extremes(a, i, values_x, xdst, xcol, xsrc, xgate, m, x, fresh_x)
+                    _gather_extremes(a, i, values_x, xdst, xsrc, xgate, xcol, m, x, fresh_x)
                 for k in range(spends):
                     _empty(spend[a, k], mantissa, extreme)
                 if fades:
@@ -149,7 +149,7 @@ def _fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, 
                 part_m, part_e = times(m[s], e[s], events.values[i, rows.vcol[o]])
                 fresh_m[d], fresh_e[d] = add(fresh_m[d], fresh_e[d], part_m, part_e)
         _gather_extremes(
-            symbol[i], i, events.extremes, rows.xdst, rows.xcol, rows.xsrc, rows.xgate, m, x, fresh[2]
+            symbol[i], i, events.extremes, rows.xdst, rows.xsrc, rows.xgate, rows.xcol, m, x, fresh[2]
         )
     rescaled = moved and exponent.any()
     for i in range(start, stop):
@@ -184,16 +184,14 @@ def _clear(state, mantissa, exponent, extreme):
 
 
 @inlined
-def _gather_extremes(a, i, values_x, xdst, xcol, xsrc, xgate, m, x, fresh_x):
+def _gather_extremes(a, i, values_x, xdst, xsrc, xgate, xcol, m, x, fresh_x):
     """min over the sources, and over the event's own value if it continues any trend."""
     for r in range(xdst.shape[1]):
-        best, continues = np.inf, False
+        best = fresh_x[xdst[a, r]]
         for k in range(xsrc.shape[2]):
-            best = min(best, x[xsrc[a, r, k]])
-            continues |= m[xgate[a, r, k]] != 0.0
-        if continues and xcol[a, r] >= 0:
-            best = min(best, values_x[i, xcol[a, r]])
-        fresh_x[xdst[a, r]] = min(fresh_x[xdst[a, r]], best)
+            own = values_x[i, xcol[a, r, k]] if m[xgate[a, r, k]] != 0.0 else np.inf
+            best = min(best, min(own, x[xsrc[a, r, k]]))
+        fresh_x[xdst[a, r]] = best
 
 
 @inlined

@@ -60,10 +60,10 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
         vcol=_ints(column for row in rows for _, column in row[3]).astype(np.uint32),
         spend=_padded(spends, void),
         fade=_padded(fades, void),
-        xdst=_padded([[dst for dst, _, _ in rows] for rows in extremes], void_extreme),
-        xcol=_padded([[column for _, column, _ in rows] for rows in extremes], NOTHING).astype(np.int32),
-        xsrc=_padded_twice([[[s for s, _ in ops] for _, _, ops in rows] for rows in extremes], void_extreme),
-        xgate=_padded_twice([[[g for _, g in ops] for _, _, ops in rows] for rows in extremes], void_entry),
+        xdst=_padded([[dst for dst, _ in rows] for rows in extremes], void_extreme),
+        xsrc=_padded_twice([[[t[0] for t in terms] for _, terms in rows] for rows in extremes], void_extreme),
+        xgate=_padded_twice([[[t[1] for t in terms] for _, terms in rows] for rows in extremes], void_entry),
+        xcol=_padded_twice([[[t[2] for t in terms] for _, terms in rows] for rows in extremes], 0),
     )
     return program, _grid(per_symbol, void_entry)
 
@@ -91,7 +91,8 @@ def _grid(per_symbol: list[list[_Row]], void: int) -> Grid:
 
 _Row = tuple[int, float, list[int], list[tuple[int, int]]]
 
-_ExtremeRow = tuple[int, int, list[tuple[int, int]]]
+_ExtremeRow = tuple[int, list[tuple[int, int, int]]]
+"""dst, and terms (source, gate, column)."""
 
 _LARGEST_GRID = 1_000_000
 """Terms of all symbols together; past it every moment takes the long way."""
@@ -104,7 +105,7 @@ class _RowLowering:
         self.machine, self.carried = machine, carried
         self.number = {state: i for i, state in enumerate(machine.states)}
         self.columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
-        self.xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
+        self.xcolumns = {column: i for i, column in enumerate(extreme_columns(carried), 1)}
         self.steps = machine.steps(frozenset(p.index for p in machine.automaton.positive))
         self.carries = [self._reached(number.positions) for number in carried.numbers]
         self.xcarries = [self._reached(extreme.positions) for extreme in carried.extremes]
@@ -164,8 +165,8 @@ class _RowLowering:
         return ops, [(count, column) for count in counts]
 
     def extreme_rows(self, steps: tuple[Step, ...]) -> list[_ExtremeRow]:
-        """What a step does to the extremes of its targets, where they can be other than none."""
-        found = []
+        """What an event does to the extremes of its targets, where they can be other than none."""
+        found: dict[int, _ExtremeRow] = {}
         count = len(self.carried.extremes)
         for step in steps:
             for target in step.targets:
@@ -173,10 +174,11 @@ class _RowLowering:
                     if target.place not in self.xcarries[x]:
                         continue
                     fed = step.position in extreme.positions
-                    column = self.xcolumns[extreme.attribute, extreme.is_max] if fed else NOTHING
-                    sources = [(self.number[s] * count + x, self.entry(s, 0)) for s in step.sources]
-                    found.append((self.number[target] * count + x, column, sources))
-        return found
+                    column = self.xcolumns[extreme.attribute, extreme.is_max] if fed else 0
+                    dst = self.number[target] * count + x
+                    terms = [(self.number[s] * count + x, self.entry(s, 0), column) for s in step.sources]
+                    found.setdefault(dst, (dst, []))[1].extend(terms)
+        return list(found.values())
 
     def _spent(self, step: Step) -> list[State]:
         if self.machine.semantics is not Semantics.NEXT:
@@ -226,7 +228,7 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
     steps = [step for group in per_symbol for step in group]
     scans = [scan for step in steps for scan in step.scans]
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
-    xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
+    xcolumns = {column: i for i, column in enumerate(extreme_columns(carried), 1)}
 
     def weight(step: Step, index: int) -> int:
         if index == 0 or step.position not in carried.numbers[index - 1].positions:
@@ -310,7 +312,7 @@ def lower_paths(machine: Machine, symbols: Sequence[Symbol], carried: Carried, g
     cross = machine.predicates.cross
     ends = [machine.guard_at(START), machine.guard_at(END)] if guard is None else [None, None]
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
-    xcolumns = {column: i for i, column in enumerate(extreme_columns(carried))}
+    xcolumns = {column: i for i, column in enumerate(extreme_columns(carried), 1)}
     weight = np.full((count, carried.width), NOTHING, np.int32)
     for w, fed in enumerate(carried.numbers, 1):
         weight[sorted(fed.positions), w] = (

@@ -46,8 +46,8 @@ class Rows(NamedTuple):
     fade       uint32[A,F]  per symbol: states whose mass lasts for one moment only (*contiguous*)
 
     Extremes (MIN, and MAX as MIN of the negated) have entries of their own:
-        new[xdst] = min(old[xdst], old[xsrc]..., value[xcol] if any xgate holds mass)
-    xdst uint32[A,Y], xcol int32[A,Y], xsrc and xgate uint32[A,Y,Z]
+        new[xdst] = min(old[xdst], old[xsrc]..., value[xcol] where xgate holds mass)
+    xdst uint32[A,Y]; xsrc, xgate, xcol uint32[A,Y,Z]; no two rows of a symbol with the same xdst
 
     Where a symbol has fewer than others, it names the void state or entry, which is always empty.
     """
@@ -63,9 +63,9 @@ class Rows(NamedTuple):
     spend: Indices
     fade: Indices
     xdst: Indices
-    xcol: Ints
     xsrc: Indices
     xgate: Indices
+    xcol: Indices
 
 
 class Grid(NamedTuple):
@@ -209,7 +209,7 @@ class Events(NamedTuple):
     symbol    int32[n]      what the row can take
     moment    int32[n]      numbered through; equal for rows that are not before each other
     values    float64[n,V]  column 0 is 1, then what SUM and its kin add, 0 for null; V is 0 without any
-    extremes  float64[n,X]  what MIN compares; +inf is null; negated for MAX
+    extremes  float64[n,X]  column 0 is +inf, then what MIN compares, +inf for null, negated for MAX
     """
 
     symbol: Ints

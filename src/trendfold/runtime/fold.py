@@ -46,8 +46,7 @@ def read_events(
     """What the kernels read of the rows for one operand, the `number`-th."""
     values = [_values(batch.column(a).take(rows.row), m) for m, a in value_columns(plan.carried)]
     extremes = [_extremes(batch.column(a), rows.row, is_max) for a, is_max in extreme_columns(plan.carried)]
-    ones = [np.ones(len(moment))] if values else []
-    return Events(rows.symbols[number], moment, _beside(ones + values, len(moment)), _beside(extremes, len(moment)))
+    return Events(rows.symbols[number], moment, _beside(1.0, values, len(moment)), _beside(np.inf, extremes, len(moment)))
 
 
 def fold_items(
@@ -141,9 +140,9 @@ def _end_guard(plan: OperandPlan) -> int:
     return -1 if guard is None else guard
 
 
-def _beside(columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
-    """Columns side by side, so that one event's values lie together."""
-    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
+def _beside(first: float, columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+    """A constant and then the columns side by side, so that one event's values lie together."""
+    return np.stack([np.full(rows, first), *columns], axis=1) if columns else np.zeros((rows, 0))
 
 
 def _values(column: Column, measure: Measure) -> NDArray[np.float64]:
