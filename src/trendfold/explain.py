@@ -14,7 +14,7 @@ from math import gcd
 from textwrap import wrap
 from typing import Any, TypeVar
 
-from trendfold.automaton.glushkov import END, START, Automaton, expand
+from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
 from trendfold.errors import InputError, UnsupportedError
@@ -320,7 +320,7 @@ def _negated(pattern: Pattern) -> list[Pattern]:
             case Not(body):
                 found.append(body)
             case Repeat() as repeat if any(isinstance(part, Not) for part in walk(repeat)):
-                stack.append(expand(repeat))
+                stack.extend([repeat.body] * (repeat.high or repeat.low))
             case node:
                 stack.extend(reversed(children(node)))
     return found

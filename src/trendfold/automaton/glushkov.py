@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 
 from trendfold.query.nodes import Both, Either, EventRef, Maybe, Not, Pattern, Plus, Repeat, Seq
@@ -34,7 +35,7 @@ class Guard:
     edges: frozenset[tuple[int, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Automaton:
     """Glushkov's automaton of one pattern.
 
@@ -48,15 +49,20 @@ class Automaton:
     guards: tuple[Guard, ...] = ()
     guard_of: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def first(self) -> frozenset[int]:
         return frozenset(q for p, q in self.edges if p == START)
 
-    @property
+    @cached_property
     def last(self) -> frozenset[int]:
         return frozenset(p for p, q in self.edges if q == END)
 
-    @property
+    @cached_property
+    def followed(self) -> frozenset[int]:
+        """The positions that another may follow."""
+        return frozenset(p for p, q in self.edges if p != START and q != END)
+
+    @cached_property
     def positive(self) -> tuple[Position, ...]:
         """The positions that trends are made of."""
         negated = {p for guard in self.guards for p in guard.positions}
@@ -64,7 +70,14 @@ class Automaton:
 
     def sources(self, q: int) -> tuple[int, ...]:
         """The places an event at `q` may directly follow."""
-        return tuple(sorted(p for p, to in self.edges if to == q))
+        return self._sources.get(q, ())
+
+    @cached_property
+    def _sources(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, list[int]] = {}
+        for p, q in sorted(self.edges):
+            found.setdefault(q, []).append(p)
+        return {q: tuple(sources) for q, sources in found.items()}
 
     def called(self, name: str) -> frozenset[int]:
         """The positions, negated ones too, that `name` stands for."""
@@ -145,10 +158,23 @@ class _Walk:
             case Maybe(body):
                 inner = self.visit(body)
                 return _Ends(inner.first, inner.last, nullable=True)
-            case Repeat():
-                return self.visit(expand(node))
+            case Repeat(body, low, high):
+                return self.repeat(body, low, high)
             case Not() | Both():
                 raise AssertionError(f"{type(node).__name__} where the checks allow none")
+
+    def repeat(self, body: Pattern, low: int, high: int | None) -> _Ends:
+        """`P{m,}` is m copies, the last of them `P+`; `P{m,n}` is n copies of which any m may be the last.
+
+        The same positions and edges as m copies and then nested optionals, without the nesting.
+        """
+        ends = [self.visit(body) for _ in range(high or low)]
+        if high is None:
+            self.connect(ends[-1].last, ends[-1].first)
+        self._follow(ends, [])
+        needed, optional = ends[:low], ends[low:]
+        last = _reach(needed[::-1], "last").union(*(e.last for e in optional))
+        return _Ends(_reach(ends, "first"), last, all(e.nullable for e in needed))
 
     def sequence(self, parts: tuple[Pattern, ...]) -> _Ends:
         """Connect each part to those after it, up to the first that cannot be empty.
@@ -163,13 +189,16 @@ class _Walk:
                 guards.append((len(ends), self.guard(part.body)))
             else:
                 ends.append(self.visit(part))
+        self._follow(ends, guards)
+        return _Ends(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))
+
+    def _follow(self, ends: list[_Ends], guards: list[tuple[int, int]]) -> None:
         for i in range(len(ends)):
             for j in range(i + 1, len(ends)):
                 crossed = [guard for place, guard in guards if i < place <= j]
                 self.connect(ends[i].last, ends[j].first, crossed[0] if crossed else None)
                 if not ends[j].nullable:
                     break
-        return _Ends(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))
 
 
 def _reach(ends: list[_Ends], side: str) -> frozenset[int]:
@@ -180,17 +209,3 @@ def _reach(ends: list[_Ends], side: str) -> frozenset[int]:
         if not part.nullable:
             break
     return frozenset(found)
-
-
-def expand(node: Repeat) -> Pattern:
-    """`P{m,}` as m-1 copies and `P+`; `P{m,n}` as m copies and nested optionals."""
-    if node.high is None:
-        return _chain([node.body] * (node.low - 1) + [Plus(node.body)])
-    optional: Pattern | None = None
-    for _ in range(node.high - node.low):
-        optional = Maybe(_chain([node.body] + ([optional] if optional else [])))
-    return _chain([node.body] * node.low + ([optional] if optional else []))
-
-
-def _chain(parts: list[Pattern]) -> Pattern:
-    return parts[0] if len(parts) == 1 else Seq(tuple(parts))

@@ -147,9 +147,8 @@ class Machine:
     @cached_property
     def states(self) -> tuple[State, ...]:
         """⊥ and ⊤, and every position that something can follow, each with its classes."""
-        followed = {p for p, q in self.automaton.edges if q != END and p != START}
         found = []
-        for place in (START, *sorted(followed), END):
+        for place in (START, *sorted(self.automaton.followed), END):
             if place not in self.by_event:
                 found += [State(place, c) for c in range(self._class_count(place))]
         return tuple(found)
@@ -174,8 +173,7 @@ class Machine:
             else:
                 broken = 0 if guard is None else 1
                 sources += [State(p, c) for c in range(self._class_count(p) - broken)]
-        followed = any(p == q and to != END for p, to in self.automaton.edges)
-        places = [q] * followed + [END] * ((q, END) in self.automaton.edges)
+        places = [q] * (q in self.automaton.followed) + [END] * (q in self.automaton.last)
         return Step(
             q,
             tuple(sources),

@@ -41,8 +41,7 @@ def finest(automaton: Automaton, why: str) -> tuple[Choice, ...]:
 
 
 def _places(automaton: Automaton) -> tuple[int, ...]:
-    followed = {p for p, q in automaton.edges if q != END and p != START}
-    return (START, *sorted(followed), END)
+    return (START, *sorted(automaton.followed), END)
 
 
 def _choose(machine: Machine, place: int) -> Choice:
