@@ -155,6 +155,12 @@ def test_such_a_window_holds_its_end_and_not_its_start() -> None:
     assert windows("PATTERN SEQ(A, B) WITHIN 3 s", stream("a1 b3")) == [(0, 3, 1)]
 
 
+def test_such_a_window_ends_at_the_microsecond_of_its_event() -> None:
+    when = datetime(2024, 1, 1, 0, 0, 5, 1)
+    events = pa.table({"type": ["A"], "ts": pa.array([when], pa.timestamp("us"))})
+    assert windows("PATTERN A WITHIN 2 s", events) == [(when - timedelta(seconds=2), when, 1)]
+
+
 def test_a_local_predicate_decides_who_can_end_a_trend() -> None:
     events = stream("a1 b2 b3", v=[0, 1, 0])
     found = windows("PATTERN SEQ(A, B) WHERE B.v = 1 WITHIN 5 s", events)
