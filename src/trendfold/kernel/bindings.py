@@ -25,7 +25,7 @@ def fold_windows(events, lows, highs, steps, guards, frame, pairs, latest, seman
     lists      (count, list of ⊥ or -1, list of ⊤ or -1)
     end_guard  the guard judged by time at ⊤, or -1
     """
-    capacity = _capacity(events.symbol, lows, highs, steps, lists[0])
+    capacity = most_kept(events.symbol, lows, highs, steps, lists[0])
     kept = (
         np.zeros((lists[0], capacity), np.int32),  # row
         np.zeros((lists[0], capacity), np.int32),  # moment
@@ -62,7 +62,7 @@ def fold_windows(events, lows, highs, steps, guards, frame, pairs, latest, seman
 
 
 @kernel
-def _capacity(symbol, lows, highs, steps, lists):
+def most_kept(symbol, lows, highs, steps, lists):
     """The most bindings any list must hold in any window item."""
     most = 1
     count = np.zeros(lists, np.int64)

@@ -23,18 +23,27 @@ def move_classes(guards, symbol, start, stop, mantissa, exponent, extreme):
     for g in range(guards.class_start.shape[0] - 1):
         low, broken = guards.class_start[g], guards.class_start[g + 1] - 1
         for c in range(broken - 1, low - 1, -1):
-            reached = guards.class_mask[c]
-            for i in range(start, stop):
-                reached |= guards.reach[symbol[i], c]
-            if reached == guards.class_mask[c]:
+            target = class_after(guards, symbol, start, stop, c, broken)
+            if target == c:
                 continue
-            target = broken
-            if reached & BROKEN == 0:
-                target = c
-                while guards.class_mask[target] != reached:
-                    target += 1
             for p in range(guards.place_start[g], guards.place_start[g + 1]):
                 _move(guards.place[p] + c - low, guards.place[p] + target - low, mantissa, exponent, extreme)
+
+
+@kernel
+def class_after(guards, symbol, start, stop, c, broken):
+    """The class that mass of class `c` is in after the moment [start, stop)."""
+    reached = guards.class_mask[c]
+    for i in range(start, stop):
+        reached |= guards.reach[symbol[i], c]
+    if reached == guards.class_mask[c]:
+        return c
+    if reached & BROKEN != 0:
+        return broken
+    target = c
+    while guards.class_mask[target] != reached:
+        target += 1
+    return target
 
 
 @kernel

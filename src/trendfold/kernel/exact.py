@@ -1,0 +1,358 @@
+"""The machine once more, in whole numbers of any size: `arithmetic="exact"`.
+
+What a fold does to mass is linear with integer coefficients, so it may be done modulo 2^(32 L): the result is
+right as soon as L digits of 32 bits hold it and its sign, however large or negative the masses on the way were.
+The wide fold, which comes first, says how many digits that are, item by item.
+
+A number is a row of digits, lowest first, beside how many of them are in use; the rest are zero and may hold
+anything. Only a count that is truly zero uses none. A negative number uses all L.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT, most_kept
+from trendfold.kernel.guards import class_after
+from trendfold.kernel.jit import kernel
+from trendfold.kernel.pairs import holds
+
+DIGIT_BITS = 32
+_LOW = np.uint64(0xFFFFFFFF)
+_SHIFT = np.uint64(32)
+_NONE = np.uint64(0)
+_ONE = np.uint64(1)
+
+
+# ---- Digits ---------------------------------------------------------------------------------------
+
+
+@kernel
+def add(to, to_used, t, of, of_used, s, length):
+    """Row t of `to` += row s of `of`, modulo 2^(32 length)."""
+    count = of_used[s]
+    old = to_used[t]
+    common = min(count, old)
+    carry = _NONE
+    for i in range(common):
+        total = np.uint64(to[t, i]) + np.uint64(of[s, i]) + carry
+        to[t, i] = np.uint32(total & _LOW)
+        carry = total >> _SHIFT
+    for i in range(common, count):
+        total = np.uint64(of[s, i]) + carry
+        to[t, i] = np.uint32(total & _LOW)
+        carry = total >> _SHIFT
+    to_used[t] = max(old, count)
+    if carry:
+        _carry(to, to_used, t, count, carry, length)
+
+
+@kernel
+def _carry(to, to_used, t, at, carry, length):
+    """Row t += carry · 2^(32 at)."""
+    i = at
+    while carry and i < length:
+        _reach(to, to_used, t, i)
+        total = np.uint64(to[t, i]) + carry
+        to[t, i] = np.uint32(total & _LOW)
+        carry = total >> _SHIFT
+        i += 1
+
+
+@kernel
+def _reach(to, to_used, t, i):
+    """Let row t use digit i."""
+    while to_used[t] <= i:
+        to[t, to_used[t]] = np.uint32(0)
+        to_used[t] += 1
+
+
+@kernel
+def add_times(to, to_used, t, of, of_used, s, magnitude, negative, length):
+    """Row t += ± magnitude · row s, for a magnitude of 64 bits."""
+    if magnitude == _ONE and not negative:
+        add(to, to_used, t, of, of_used, s, length)
+        return
+    for half in range(2):
+        digit = (magnitude >> _SHIFT) if half else (magnitude & _LOW)
+        if digit == _NONE:
+            continue
+        count = min(of_used[s], length - half)
+        if count <= 0:
+            continue
+        _reach(to, to_used, t, count + half - 1)
+        carry = _NONE
+        if not negative:
+            for i in range(count):
+                total = np.uint64(of[s, i]) * digit + np.uint64(to[t, i + half]) + carry
+                to[t, i + half] = np.uint32(total & _LOW)
+                carry = total >> _SHIFT
+            _carry(to, to_used, t, count + half, carry, length)
+            continue
+        for i in range(count):
+            part = np.uint64(of[s, i]) * digit + carry
+            carry = (part >> _SHIFT) + _subtract(to, t, i + half, part & _LOW)
+        i = count + half
+        while carry and i < length:
+            _reach(to, to_used, t, i)
+            carry = _subtract(to, t, i, carry)
+            i += 1
+
+
+@kernel
+def _subtract(to, t, i, part):
+    """Digit i of row t -= part < 2^32; what must be borrowed from the next digit."""
+    here = np.uint64(to[t, i])
+    to[t, i] = np.uint32((here - part) & _LOW)
+    return _ONE if here < part else _NONE
+
+
+@kernel
+def _write(out, at, of, of_used, s, length):
+    for i in range(length):
+        out[at + i] = of[s, i] if i < of_used[s] else np.uint32(0)
+
+
+@kernel
+def _empty(used, state, width):
+    for w in range(width):
+        used[state * width + w] = 0
+
+
+@kernel
+def _move_classes(guards, symbol, start, stop, digits, used, width, length):
+    """guards.move_classes on digits."""
+    for g in range(guards.class_start.shape[0] - 1):
+        low, broken = guards.class_start[g], guards.class_start[g + 1] - 1
+        for c in range(broken - 1, low - 1, -1):
+            target = class_after(guards, symbol, start, stop, c, broken)
+            if target == c:
+                continue
+            for p in range(guards.place_start[g], guards.place_start[g + 1]):
+                here, there = guards.place[p] + c - low, guards.place[p] + target - low
+                for w in range(width):
+                    add(digits, used, there * width + w, digits, used, here * width + w, length)
+                _empty(used, here, width)
+
+
+# ---- One vector per place ---------------------------------------------------------------------------
+
+
+@kernel
+def fold_vectors(events, values, lows, highs, lengths, rows, guards, frame, out, out_start):
+    """kernel.fold in digits: number w of item k goes to out[out_start[k] + w · lengths[k] :], lengths[k] of them.
+
+    values  (uint64[n,V] magnitudes, bool[n,V] signs), columns as in Events.values
+    """
+    symbol, moment = events.symbol, events.moment
+    width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
+    digits, used = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
+    fresh, fresh_used = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
+    for k in range(lows.shape[0]):
+        length = lengths[k]
+        used[:] = 0
+        digits[frame.start * width, 0], used[frame.start * width] = 1, 1
+        before = lows[k]
+        i = lows[k]
+        while i < highs[k]:
+            j = i + 1
+            while j < highs[k] and moment[j] == moment[i]:
+                j += 1
+            _fold_moment(symbol, values, before, i, j, rows, guards, width, digits, used, fresh, fresh_used, length)
+            before = i
+            i = j
+        for w in range(width):
+            fresh_used[w] = 0
+            for s in frame.whole:
+                add(fresh, fresh_used, w, digits, used, s * width + w, length)
+            _write(out, out_start[k] + w * length, fresh, fresh_used, w, length)
+            fresh_used[w] = 0
+
+
+@kernel
+def _fold_moment(symbol, values, before, start, stop, rows, guards, width, digits, used, fresh, fresh_used, length):
+    """One moment: gather, spend, fade, move classes, settle. `fresh` is empty before and after."""
+    moved = False
+    for i in range(start, stop):
+        moved |= guards.moves[symbol[i]]
+        for r in range(rows.row_start[symbol[i]], rows.row_start[symbol[i] + 1]):
+            d = rows.dst[r]
+            for o in range(rows.op_start[r], rows.op_start[r + 1]):
+                add(fresh, fresh_used, d, digits, used, rows.op[o], length)
+            for o in range(rows.vop_start[r], rows.vop_start[r + 1]):
+                size, negative = values[0][i, rows.vcol[o]], values[1][i, rows.vcol[o]]
+                add_times(fresh, fresh_used, d, digits, used, rows.vop[o], size, negative, length)
+    for i in range(start, stop):
+        for k in range(rows.spend.shape[1]):
+            _empty(used, rows.spend[symbol[i], k], width)
+    for i in range(before, start):
+        for k in range(rows.fade.shape[1]):
+            _empty(used, rows.fade[symbol[i], k], width)
+    if moved:
+        _move_classes(guards, symbol, start, stop, digits, used, width, length)
+    for i in range(start, stop):
+        for r in range(rows.row_start[symbol[i]], rows.row_start[symbol[i] + 1]):
+            d = rows.dst[r]
+            add(digits, used, d, fresh, fresh_used, d, length)
+            fresh_used[d] = 0  # tied events may share a row
+
+
+# ---- Bindings one by one ----------------------------------------------------------------------------
+
+
+@kernel
+def fold_bindings(
+    events,
+    values,
+    lows,
+    highs,
+    lengths,
+    steps,
+    guards,
+    frame,
+    pairs,
+    latest,
+    semantics,
+    lists,
+    end_guard,
+    out,
+    out_start,
+):
+    """kernel.bindings in digits; arguments as there and in fold_vectors."""
+    width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
+    capacity = most_kept(events.symbol, lows, highs, steps, lists[0])
+    kept = (
+        np.zeros((lists[0], capacity), np.int32),  # row
+        np.zeros((lists[0], capacity), np.int32),  # moment
+        np.zeros((lists[0], capacity), np.int32),  # moment at which it was continued (next)
+        np.empty((lists[0] * capacity * width, most), np.uint32),
+        np.zeros(lists[0] * capacity * width, np.int64),
+    )
+    count = np.zeros(lists[0], np.int32)
+    state = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
+    fresh = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
+    total = np.empty((width, most), np.uint32), np.zeros(width, np.int64)
+    for k in range(lows.shape[0]):
+        low, high, length = lows[k], highs[k], lengths[k]
+        state[1][:] = 0
+        count[:] = 0
+        if frame.start >= 0:
+            state[0][frame.start * width, 0], state[1][frame.start * width] = 1, 1
+        if lists[1] >= 0 and low < high:
+            total[1][:] = 0
+            total[0][0, 0], total[1][0] = 1, 1
+            _keep(lists[1], -1, events.moment[low] - 1, kept, count, total, length)
+        _fold(events, values, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, count, total, length)
+        total[1][:] = 0
+        for s in frame.whole:
+            for w in range(width):
+                add(total[0], total[1], w, state[0], state[1], s * width + w, length)
+        if lists[2] >= 0 and low < high:
+            ended = latest[end_guard, events.moment[high - 1]] if end_guard >= 0 else -1
+            for b in range(count[lists[2]]):
+                if kept[1][lists[2], b] >= ended:
+                    for w in range(width):
+                        row = (lists[2] * capacity + b) * width + w
+                        add(total[0], total[1], w, kept[3], kept[4], row, length)
+        for w in range(width):
+            _write(out, out_start[k] + w * length, total[0], total[1], w, length)
+
+
+@kernel
+def _fold(events, values, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, count, total, length):
+    """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
+    symbol, moment = events.symbol, events.moment
+    width = total[1].shape[0]
+    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    before = low
+    i = low
+    while i < high:
+        j = i + 1
+        while j < high and moment[j] == moment[i]:
+            j += 1
+        moved = False
+        for e in range(i, j):
+            moved |= guards.moves[symbol[e]]
+            for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+                _gather(events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length)
+                if total[1][0] == 0:
+                    continue
+                for w in range(1, width):
+                    column = steps.weight[t, w]
+                    if column >= 0:
+                        size, negative = values[0][e, column], values[1][e, column]
+                        add_times(total[0], total[1], w, total[0], total[1], 0, size, negative, length)
+                    elif column == -1:
+                        add(total[0], total[1], w, total[0], total[1], 0, length)
+                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
+                    for w in range(width):
+                        add(fresh[0], fresh[1], steps.dst[d] * width + w, total[0], total[1], w, length)
+                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
+                    _keep(steps.kept[b], e, moment[e], kept, count, total, length)
+        if semantics == NEXT:
+            for e in range(i, j):
+                for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+                    for o in range(steps.src_start[t], steps.src_start[t + 1]):
+                        if not steps.is_start[steps.src[o]]:
+                            _empty(state[1], steps.src[o], width)
+        elif semantics == CONTIGUOUS:
+            for e in range(before, i):
+                for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+                    for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
+                        if not steps.is_end[steps.dst[d]]:
+                            _empty(state[1], steps.dst[d], width)
+        if moved:
+            _move_classes(guards, symbol, i, j, state[0], state[1], width, length)
+        for e in range(i, j):
+            for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
+                    for w in range(width):
+                        entry = steps.dst[d] * width + w
+                        add(state[0], state[1], entry, fresh[0], fresh[1], entry, length)
+                    _empty(fresh[1], steps.dst[d], width)
+        before = i
+        i = j
+
+
+@kernel
+def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length):
+    """Sum the mass that event `e` continues at step `t`, from before its moment."""
+    width, capacity = total[1].shape[0], kept[0].shape[1]
+    total[1][:] = 0
+    for o in range(steps.src_start[t], steps.src_start[t + 1]):
+        for w in range(width):
+            add(total[0], total[1], w, state[0], state[1], steps.src[o] * width + w, length)
+    now = events.moment[e]
+    for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+        here, fixed, guard = steps.scan[c], steps.scan_fixed[c], steps.scan_guard[c]
+        since = latest[guard, now - 1] if guard >= 0 and now > 0 else -1
+        if semantics == CONTIGUOUS and not fixed:
+            since = max(since, now - 1)
+        for b in range(count[here] - 1, -1, -1):
+            made = kept[1][here, b]
+            if made >= now:
+                continue
+            if made < since:
+                break
+            if semantics == NEXT and kept[2][here, b] < now:
+                continue
+            fits = True
+            for p in range(steps.pred_start[c], steps.pred_start[c + 1]):
+                fits = fits and holds(pairs, steps.pred[p], kept[0][here, b], e, stacks[0], stacks[1], stacks[2])
+            if not fits:
+                continue
+            if not fixed:
+                kept[2][here, b] = now
+            for w in range(width):
+                add(total[0], total[1], w, kept[3], kept[4], (here * capacity + b) * width + w, length)
+
+
+@kernel
+def _keep(here, row, moment, kept, count, total, length):
+    b = count[here]
+    kept[0][here, b], kept[1][here, b], kept[2][here, b] = row, moment, UNSPENT
+    for w in range(total[1].shape[0]):
+        at = (here * kept[0].shape[1] + b) * total[1].shape[0] + w
+        kept[4][at] = 0
+        add(kept[3], kept[4], at, total[0], total[1], w, length)
+    count[here] = b + 1
