@@ -152,7 +152,6 @@ def test_every_width_of_number_is_a_number(type_: pa.DataType) -> None:
     assert judged("A.v + 200 > 300", v=pa.array([100, 101, None], type_)) == [F, T, N]
 
 
-@pytest.mark.xfail(strict=True, raises=pa.ArrowInvalid, reason="the cast to doubles is a checked one")
 def test_unsigned_numbers_past_63_bits_are_doubles() -> None:
     assert one("A.v > 9223372036854775807", 2**64 - 1, pa.uint64()) is True
 

@@ -91,7 +91,7 @@ def _integers(data: pa.ChunkedArray) -> Column:
     try:
         wide = data.cast(pa.int64())
     except pa.ArrowInvalid:  # unsigned values past 2^63
-        return floats(*_filled(data.cast(pa.float64()), 0.0))
+        return floats(*_filled(data.cast(pa.float64(), safe=False), 0.0))
     return Column(Kind.INTEGER, *_filled(wide, 0))
 
 

@@ -68,6 +68,11 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
     return program, _grid(per_symbol, void_entry)
 
 
+def no_grid(grid: Grid) -> Grid:
+    """A grid without rows: every moment takes the long way, in wide arithmetic."""
+    return Grid(grid.dst[:, :0], grid.src[:, :0], grid.col[:, :0])
+
+
 def _grid(per_symbol: list[list[_Row]], void: int) -> Grid:
     """All symbols with as many rows and terms as the largest."""
     terms = [

@@ -59,6 +59,7 @@ class Op(IntEnum):
 # Plain integers: numba freezes module-level ints into the code, and reads enum members slowly.
 _EQ, _NE, _LT, _LE, _GT, _GE = 1, 2, 3, 4, 5, 6
 _INT_MIN, _INT_MAX = np.int64(-(2**63)), np.int64(2**63 - 1)
+_MAGNITUDE = np.uint64(2**63)
 
 
 @kernel
@@ -186,14 +187,19 @@ def _int_arithmetic(op, top, i, n):
         i[top] = a - b
         null |= (b < 0 and a > _INT_MAX + b) or (b > 0 and a < _INT_MIN + b)
     elif op == 32:
-        i[top] = a * b
-        null |= abs(np.float64(a) * np.float64(b)) > 9.2e18 and (a != 0 and (i[top] // a != b or i[top] % a != 0))
+        most = _MAGNITUDE if (a < 0) != (b < 0) else _MAGNITUDE - np.uint64(1)
+        null |= a != 0 and _magnitude(b) > most // _magnitude(a)
+        i[top] = 0 if null else a * b
     elif b == 0:
         null = 1
-    elif b == -1:
-        i[top] = 0  # INT_MIN % -1 traps in hardware
     else:
-        rest = abs(a % b) if a == _INT_MIN else abs(a) % abs(b)
+        rest = np.int64(_magnitude(a) % _magnitude(b))
         i[top] = -rest if a < 0 else rest
     n[top] = null
     return top
+
+
+@kernel
+def _magnitude(a):
+    """|a| without overflow, also of the least integer."""
+    return np.uint64(a) if a >= 0 else np.uint64(-(a + 1)) + np.uint64(1)

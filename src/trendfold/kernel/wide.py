@@ -1,8 +1,8 @@
 """Wide numbers: m · 2^(256 e), a double with its own exponent, so that no count overflows.
 
 The number of trends doubles with every event and leaves a double's range after a thousand of them.
-A mantissa stays below 2^256 in size; two numbers whose exponents differ by two or more differ by a
-factor of at least 2^256, so the smaller one cannot be seen in the sum. Counts are never subtracted.
+A mantissa stays below 2^256 in size, and with an exponent it is at least 1 (unless a sum cancels out), so
+of two numbers whose exponents differ by two or more the smaller cannot be seen in the sum.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ def times(m, e, a):
         e += 1
     if m == 0.0:
         e = 0
+    while e > 0 and abs(m) < 1.0:  # a small value of many trends must not hide larger numbers
+        m *= RADIX
+        e -= 1
     return m, e
 
 

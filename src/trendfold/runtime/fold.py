@@ -23,6 +23,7 @@ from trendfold.kernel.lower import (
     lower_paths,
     lower_rows,
     lower_steps,
+    no_grid,
     value_columns,
 )
 from trendfold.kernel.program import Events, Folded, Pairs
@@ -32,6 +33,9 @@ from trendfold.query.nodes import Semantics
 from trendfold.runtime.conditions import compile_pairs, is_exact
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items
+
+_LARGEST_VALUE = 2.0**200
+"""Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""
 
 _SEMANTICS = {
     Semantics.ANY: bindings.ANY,
@@ -66,6 +70,8 @@ def fold_items(
     out = _nothing(len(items.low), frame.width, frame.extremes)
     if not machine.by_event:
         program, grid = lower_rows(machine, alphabet, carried)
+        if events.values.size and np.abs(events.values).max() > _LARGEST_VALUE:
+            grid = no_grid(grid)
         fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
         return out
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
