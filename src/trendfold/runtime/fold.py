@@ -37,7 +37,7 @@ from trendfold.runtime.windows import Items
 _LARGEST_VALUE = 2.0**200
 """Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""
 
-_SEMANTICS = {
+SEMANTICS = {
     Semantics.ANY: bindings.ANY,
     Semantics.NEXT: bindings.NEXT,
     Semantics.CONTIGUOUS: bindings.CONTIGUOUS,
@@ -67,7 +67,7 @@ def fold_items(
     alphabet = rows.alphabets[number]
     frame = lower_frame(machine, carried)
     guards = lower_guards(machine, alphabet)
-    out = _nothing(len(items.low), frame.width, frame.extremes)
+    out = no_trends(len(items.low), frame.width, frame.extremes)
     if not machine.by_event:
         program, grid = lower_rows(machine, alphabet, carried)
         if events.values.size and np.abs(events.values).max() > _LARGEST_VALUE:
@@ -76,14 +76,14 @@ def fold_items(
         return out
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
     pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row))
-    latest = _latest(plan, number, rows, events, pairs, most_trends)
-    semantics = _SEMANTICS[machine.semantics]
+    latest = latest_of(plan, number, rows, events, pairs, most_trends)
+    semantics = SEMANTICS[machine.semantics]
     if plan.builds_trends:
         paths = lower_paths(machine, alphabet, carried)
         built = construct.build_windows(
             events, items.low, items.high, paths, pairs, latest, semantics, most_trends, out
         )
-        _check_built(built, most_trends)
+        check_built(built, most_trends)
         return out
     lists = list_numbers(machine)
     bindings.fold_windows(
@@ -97,19 +97,19 @@ def fold_items(
         latest,
         semantics,
         (len(lists), lists.get(START, -1), lists.get(END, -1)),
-        _end_guard(plan),
+        end_guard(plan),
         out,
     )
     return out
 
 
-def _nothing(items: int, width: int, extremes: int) -> Folded:
+def no_trends(items: int, width: int, extremes: int) -> Folded:
     return Folded(
         np.zeros((items, width)), np.zeros((items, width), np.int32), np.full((items, extremes), np.inf)
     )
 
 
-def _latest(
+def latest_of(
     plan: OperandPlan, number: int, rows: Rows, events: Events, pairs: Pairs, most_trends: int
 ) -> NDArray[np.int32]:
     """The latest start of each NOT's trends, moment by moment."""
@@ -120,7 +120,7 @@ def _latest(
         return latest
     alphabet = rows.alphabets[number]
     latest_starts(lower_negated(machine, alphabet), events.symbol, events.moment, rows.segment, pairs, latest)
-    nothing = _nothing(0, plan.carried.width, len(plan.carried.extremes))
+    nothing = no_trends(0, plan.carried.width, len(plan.carried.extremes))
     for g, guard in enumerate(machine.automaton.guards):
         own = set(guard.positions)
         if any(own & cross.left and own & cross.right for cross in machine.predicates.cross):
@@ -129,11 +129,11 @@ def _latest(
             built = construct.latest_built_starts(
                 events, rows.segment, paths, pairs, most_trends, nothing, latest[g]
             )
-            _check_built(built, most_trends)
+            check_built(built, most_trends)
     return latest
 
 
-def _check_built(built: int, most: int) -> None:
+def check_built(built: int, most: int) -> None:
     if built > most:
         raise LimitError(
             f"more than {most:,} trends had to be built, past limits trends={most:,}; raise the limit, shorten "
@@ -141,7 +141,7 @@ def _check_built(built: int, most: int) -> None:
         )
 
 
-def _end_guard(plan: OperandPlan) -> int:
+def end_guard(plan: OperandPlan) -> int:
     guard = plan.machine.guard_at(END)
     return -1 if guard is None else guard
 
