@@ -76,6 +76,10 @@ class EventBatch:
             self._columns[name] = from_arrow(self.table.column(name))
         return self._columns[name]
 
+    def order_of(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
+        """The order ranks of some rows; empty where there is no order column."""
+        return np.zeros(0, np.int64) if self.order is None else self.order[rows]
+
     @cached_property
     def schema(self) -> Schema:
         return {f.name: kind_of(f.type) for f in self.table.schema}
@@ -96,7 +100,7 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
     reasons[null_type] = "null type"
     if options.order_column is not None:
         column = from_arrow(table.column(options.order_column))
-        order = codes(column)
+        order = codes(column)[0].astype(np.int64, copy=False)
         reasons[~column.valid & (reasons == "")] = "null order"
     bad = reasons != ""
     rejects = _rejects(table, bad, reasons)

@@ -30,8 +30,19 @@ class Column:
     words: pa.Array | None = None
     per_microsecond: int = 1
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no value is known to be null: `valid` is one True that fits every row."""
+        return not any(self.valid.strides) and bool(self.valid.all())
+
     def take(self, rows: NDArray[np.integer]) -> Column:
-        return replace(self, values=self.values[rows], valid=self.valid[rows])
+        valid = all_valid(len(rows)) if self.is_whole else self.valid[rows]
+        return replace(self, values=self.values[rows], valid=valid)
+
+
+def all_valid(rows: int) -> NDArray[np.bool_]:
+    """Validity without nulls: one True for all rows, never written to."""
+    return np.broadcast_to(np.True_, (rows,))
 
 
 def kind_of(type_: pa.DataType) -> Kind:
@@ -82,7 +93,7 @@ def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[Any], NDArray
 
 def _valid(data: pa.ChunkedArray) -> NDArray[np.bool_]:
     if not data.null_count:
-        return np.ones(len(data), np.bool_)
+        return all_valid(len(data))
     valid: NDArray[np.bool_] = pc.is_valid(data).to_numpy()
     return valid
 
@@ -127,15 +138,25 @@ def _without_repeats(words: pa.Array, rank: NDArray[np.int64]) -> tuple[pa.Array
     return words.filter(pa.array(fresh)), (np.cumsum(fresh) - 1)[rank]
 
 
-def codes(column: Column) -> NDArray[np.int64]:
-    """Integers that are equal exactly where the values are; null is 0, and sorts first."""
+def codes(column: Column) -> tuple[NDArray[Any], int]:
+    """Integers that are equal exactly where the values are, and a number above them all.
+
+    Null is 0, and sorts first.
+    """
     if column.kind is Kind.FLOAT:
-        _, inverse = np.unique(column.values, return_inverse=True)
-        return np.where(column.valid, inverse + 1, 0)
-    values = column.values.astype(np.int64)
+        return _ranks(column.values, column)
+    values = column.values.astype(np.int64, copy=False)
     low = int(values.min(initial=0))
-    high = int(values.max(initial=0))
-    if high - low >= 2**62:
-        _, values = np.unique(values, return_inverse=True)
-        low = 0
-    return np.where(column.valid, values - low + 1, 0)
+    high = int(values.max(initial=0)) - low + 2
+    if high >= 2**62:
+        return _ranks(values, column)
+    found = np.empty(len(values), np.int32 if high < 2**31 else np.int64)
+    np.subtract(values, low - 1, out=found, casting="same_kind")
+    if not column.is_whole:
+        found[~column.valid] = 0
+    return found, high
+
+
+def _ranks(values: NDArray[Any], column: Column) -> tuple[NDArray[np.int64], int]:
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return np.where(column.valid, inverse.reshape(-1) + 1, 0), len(distinct) + 1

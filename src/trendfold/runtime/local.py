@@ -15,11 +15,12 @@ from trendfold.events.sources import Source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
+from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.result import Result, Summary
-from trendfold.runtime.tables import build_table, total
 from trendfold.runtime.rows import Rows, Workspace, read_rows
+from trendfold.runtime.tables import Totals, build_table, total
 from trendfold.runtime.windows import Items, cut
 
 Progress = Callable[[str, int, int], None]
@@ -33,6 +34,7 @@ def run(
     origin: int,
     limits: Limits,
     progress: Progress | None = None,
+    arithmetic: str = "auto",
 ) -> Result:
     """All queries over one source: its columns are read once, each query's rows in turn."""
     started = time.perf_counter()
@@ -42,7 +44,7 @@ def run(
     tables: dict[str, pa.Table] = {}
     windows = 0
     for done, plan in enumerate(plans, 1):
-        tables[plan.query.name], count = run_query(plan, workspace, origin, limits)
+        tables[plan.query.name], count = run_query(plan, workspace, origin, limits, arithmetic)
         windows += count
         if progress is not None:
             progress(plan.query.name, done, len(plans))
@@ -81,24 +83,32 @@ class Prepared:
         except LimitError as error:
             raise LimitError(f"query {self.plan.query.name!r}: {error}") from None
 
+    def exact(self, folded: tuple[Folded, ...], totals: Totals, limits: Limits = Limits()) -> Exact:  # noqa: B008
+        """What gives the whole numbers of some rows, once the fold is done."""
+        done = folded, totals.of_item, totals.operands
+        return Exact(self.plan, self.rows, self.items, self.events, self.batch, limits, *done)
+
 
 def prepare(plan: QueryPlan, workspace: Workspace, origin: int) -> Prepared:
     """Select and sort a query's rows, number their moments, and cut them into window items."""
     batch = workspace.batch
     rows = read_rows(plan, workspace)
-    micros = batch.time[rows.row]
-    order = batch.order[rows.row] if batch.order is not None else np.zeros(len(micros), np.int64)
-    moment, _ = number_moments(rows.segment, micros, order)
+    moment = np.empty(len(rows.row), np.int32)
+    number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
-    return Prepared(plan, rows, cut(plan, rows, micros, origin), events, batch)
+    return Prepared(plan, rows, cut(plan, rows, rows.time, origin), events, batch)
 
 
-def run_query(plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits) -> tuple[pa.Table, int]:
+def run_query(
+    plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits, arithmetic: str = "auto"
+) -> tuple[pa.Table, int]:
     """The result table of one query, and how many windows were looked at."""
     ready = prepare(plan, workspace, origin)
     limits.check_groups(plan.query.name, int(ready.rows.group.max(initial=-1)) + 1)
-    totals = total(ready.rows, ready.items, ready.fold(limits))
-    return build_table(plan, totals, ready.rows, workspace.batch, origin), len(np.unique(ready.items.index))
+    folded = ready.fold(limits)
+    totals = total(ready.rows, ready.items, folded)
+    table = build_table(totals, ready.exact(folded, totals, limits), origin, is_exact=arithmetic == "exact")
+    return table, len(np.unique(ready.items.index))
 
 
 def _unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:

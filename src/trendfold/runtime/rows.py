@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,26 @@ from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
 NO_SYMBOL: Symbol = frozenset()
 
 
+@dataclass(frozen=True)
+class TimeOrder:
+    """All rows of a batch by (time, order).
+
+    row   int[n]    row numbers, or empty where the batch is in that order already
+    time  int64[n]  the times in that order
+    """
+
+    row: NDArray[Any]
+    time: NDArray[np.int64]
+
+
 @dataclass
 class Workspace:
     """What the queries of one workload share: every predicate, key and order is computed once."""
 
     batch: EventBatch
     _conditions: dict[Expression, NDArray[np.bool_]] = field(default_factory=dict)
-    _keys: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[NDArray[np.int64], int]] = field(default_factory=dict)
-    _time_order: NDArray[np.int64] | None = None
+    _keys: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[NDArray[Any], int]] = field(default_factory=dict)
+    _time_order: TimeOrder | None = None
 
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
         """Where a local condition is true, over all rows."""
@@ -36,71 +49,91 @@ class Workspace:
             self._conditions[condition] = np.broadcast_to(is_true(column), (len(self.batch),))
         return self._conditions[condition]
 
-    def partition(self, strict: tuple[str, ...], loose: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
-        """Codes of the values of some attributes, and how many; -1 where a `strict` one is null."""
+    def partition(self, strict: tuple[str, ...], loose: tuple[str, ...]) -> tuple[NDArray[Any], int]:
+        """Codes of the values of some attributes, and how many; -1 where a `strict` one is null.
+
+        Without attributes the array is empty: all rows are of partition 0.
+        """
         if (strict, loose) not in self._keys:
             self._keys[strict, loose] = self._encode(strict, loose)
         return self._keys[strict, loose]
 
-    def _encode(self, strict: tuple[str, ...], loose: tuple[str, ...]) -> tuple[NDArray[np.int64], int]:
-        combined = np.zeros(len(self.batch), np.int64)
-        distinct = 1
-        excluded = np.zeros(len(self.batch), np.bool_)
-        for name in dict.fromkeys((*strict, *loose)):
-            column = self.batch.column(name)
-            code = codes(column)
-            if name in strict:
-                excluded |= ~column.valid
-            combined, distinct = _combine(combined, distinct, code)
-        combined[excluded] = -1
+    def _encode(self, strict: tuple[str, ...], loose: tuple[str, ...]) -> tuple[NDArray[Any], int]:
+        names = tuple(dict.fromkeys((*strict, *loose)))
+        columns = [self.batch.column(name) for name in names]
+        if not names:
+            return np.zeros(0, np.int32), 1
+        combined, distinct = _narrow(*codes(columns[0]))
+        for column in columns[1:]:
+            combined, distinct = _combine(combined, distinct, *codes(column))
+        for name, column in zip(names, columns, strict=True):
+            if name in strict and not column.is_whole:
+                combined[~column.valid] = -1
         return combined, distinct
 
     @property
-    def time_order(self) -> NDArray[np.int64]:
+    def time_order(self) -> TimeOrder:
         """All rows by (time, order)."""
         if self._time_order is None:
             self._time_order = _sort(self.batch)
         return self._time_order
 
+    @property
+    def row_type(self) -> type[np.integer[Any]]:
+        """The type of row numbers: 32 bits where they are enough."""
+        return np.int32 if len(self.batch) < 2**31 else np.int64
 
-def _combine(
-    combined: NDArray[np.int64], distinct: int, code: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
-    """The codes of pairs of codes, dense again; 32 bits are enough for each side."""
-    high = int(code.max(initial=0)) + 1
-    if distinct == 1 and high <= 4 * len(code) + 64:
-        return code.copy(), high
-    if distinct > 1 and distinct * high < 2**62:
-        code = combined * high + code
-        if distinct * high <= 4 * len(code) + 64:
-            return code, distinct * high
-    elif distinct > 1:
-        _, dense = np.unique(code, return_inverse=True)
-        return _combine(combined, distinct, dense.astype(np.int64))
+
+def _narrow(code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
+    """Codes below `high`, made dense where an array of `high` numbers would be much larger than they are."""
+    if high <= 4 * len(code) + 64:
+        return code.astype(np.int32 if high < 2**31 else np.int64, copy=False), high
     _, dense = np.unique(code, return_inverse=True)
-    return dense.astype(np.int64), int(dense.max(initial=0)) + 1
+    return _narrow(dense.reshape(-1), int(dense.max(initial=0)) + 1)
 
 
-def _sort(batch: EventBatch) -> NDArray[np.int64]:
+def _combine(combined: NDArray[Any], distinct: int, code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
+    """The codes of pairs of codes; 62 bits are enough for both sides once they are dense."""
+    if distinct * high >= 2**62:
+        code, high = _narrow(code, high)
+    return _narrow(combined.astype(np.int64) * high + code, distinct * high)
+
+
+def _sort(batch: EventBatch) -> TimeOrder:
+    """Stable: by order first, then by time."""
+    if batch.order is None and kernels.is_sorted(batch.time):
+        return TimeOrder(np.zeros(0, np.int32), batch.time)
+    row = np.arange(len(batch), dtype=np.int32 if len(batch) < 2**31 else np.int64)
     if batch.order is not None:
-        return np.lexsort((batch.order, batch.time))
-    if len(batch) < 2 or bool(np.all(batch.time[1:] >= batch.time[:-1])):
-        return np.arange(len(batch))
-    return np.argsort(batch.time, kind="stable")
+        _, row = _sorted(batch.order, row)
+    time, row = _sorted(batch.time if batch.order is None else batch.time[row], row)
+    return TimeOrder(row, time)
+
+
+def _sorted(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Values in order, and the rows beside them."""
+    low, high = int(values.min(initial=0)), int(values.max(initial=0))
+    key = values.view(np.uint64) - np.uint64(low % 2**64)  # modulo 2^64, so any range fits
+    digits = ((high - low).bit_length() + 7) // 8
+    key, row = kernels.radix_sort(key, row, np.empty_like(key), np.empty_like(row), digits)
+    key += np.uint64(low % 2**64)
+    return key.view(np.int64), row
 
 
 @dataclass(frozen=True)
 class Rows:
     """The rows of one query, by segment (one partition's stream of one group) and time.
 
-    row      int64[n]    into the batch
+    row      int[n]      into the batch
+    time     int64[n]    in microseconds
     symbols  per operand int32[n], into `alphabet` of that operand
     segment  int64[s+1]  where each segment begins
     group    int64[s]    the segment's group, into `groups`
     number   int64[n]    the row's number in its plain group, for count windows
     """
 
-    row: NDArray[np.int64]
+    row: NDArray[Any]
+    time: NDArray[np.int64]
     symbols: tuple[NDArray[np.int32], ...]
     alphabets: tuple[tuple[Symbol, ...], ...]
     segment: NDArray[np.int64]
@@ -112,28 +145,28 @@ class Rows:
 
 def read_rows(plan: QueryPlan, workspace: Workspace) -> Rows:
     """Everything a query needs of the events, in the order its kernels read."""
-    batch = workspace.batch
     plain = tuple(key.attribute for key in plan.plain_keys)
     partition, distinct = workspace.partition(plan.partition, plain)
     read = [_symbols(operand.machine, workspace) for operand in plan.operands]
     number = _number(plan, workspace, plain)
-    keep = partition >= 0
-    if plan.query.semantics is not Semantics.CONTIGUOUS:
-        # Rows that can take no position matter only to what lies between neighbours.
-        relevant = np.zeros(len(batch), np.bool_)
-        for symbol, alphabet in read:
-            relevant |= np.array([bool(s) for s in alphabet], np.bool_)[symbol]
-        keep &= relevant
-    order, segment = kernels.bucket(workspace.time_order, np.where(keep, partition, -1), distinct)
-    segment = _occupied(segment)
+    # Rows that can take no position matter only to what lies between neighbours.
+    keeps_all = plan.query.semantics is Semantics.CONTIGUOUS
+    if not keeps_all and len(read) > 1:
+        relevant = np.zeros(len(workspace.batch), np.bool_)
+        for each in read:
+            relevant |= (each.table != 0)[each.code]
+        partition = np.where(relevant, partition if len(partition) else 0, -1)
+        keeps_all = True
+    placed = _place(workspace, read[0], partition, distinct, keeps_all)
     rows = Rows(
-        order,
-        tuple(symbol[order] for symbol, _ in read),
-        tuple(alphabet for _, alphabet in read),
-        segment,
-        np.arange(len(segment) - 1),
+        placed.row,
+        placed.time,
+        (placed.symbol, *(each.table[each.code[placed.row]] for each in read[1:])),
+        tuple(each.alphabet for each in read),
+        _occupied(placed.segment),
+        np.zeros(0, np.int64),
         {},
-        None if number is None else number[order],
+        None if number is None else number[placed.row],
     )
     rows = _by_plain_group(rows, workspace, plan)
     for alias, keys in _by_alias(plan.qualified_keys):
@@ -141,13 +174,49 @@ def read_rows(plan: QueryPlan, workspace: Workspace) -> Rows:
     return rows
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """Rows by partition and time."""
+
+    row: NDArray[Any]
+    time: NDArray[np.int64]
+    symbol: NDArray[np.int32]
+    segment: NDArray[np.int64]
+
+
+def _place(
+    workspace: Workspace, read: _Symbols, partition: NDArray[Any], distinct: int, keeps_all: bool
+) -> _Placed:
+    """Sort rows by partition, stable in time; with `keeps_all` also those that can take no position."""
+    order = workspace.time_order
+    start = np.zeros(distinct + 1, workspace.row_type)
+    kernels.count_rows(read.code, read.table, partition, keeps_all, start)
+    segment, count = start.astype(np.int64), int(start[-1])
+    # Allocated here and not in the kernel: numpy asks for large pages.
+    row = np.empty(count, workspace.row_type)
+    symbol, time = np.empty(count, np.int32), np.empty(count, np.int64)
+    kernels.place_rows(
+        order.row, order.time, read.code, read.table, partition, keeps_all, start, row, symbol, time
+    )
+    return _Placed(row, time, symbol, segment)
+
+
 def _occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
     """Segment starts without the empty segments."""
     return np.concatenate([segment[:1], segment[1:][np.diff(segment) > 0]])
 
 
-def _symbols(machine: Machine, workspace: Workspace) -> tuple[NDArray[np.int32], tuple[Symbol, ...]]:
-    """Per row the set of positions it can take, as a code into the sets that occur; 0 is none."""
+@dataclass(frozen=True)
+class _Symbols:
+    """Per row of the batch the set of positions it can take: alphabet[table[code]]; table entry 0 is none."""
+
+    code: NDArray[np.int32]
+    table: NDArray[np.int32]
+    alphabet: tuple[Symbol, ...]
+
+
+def _symbols(machine: Machine, workspace: Workspace) -> _Symbols:
+    """The symbols of an operand: by type alone, unless a condition on one event tells them apart."""
     batch = workspace.batch
     code_of = {name: code for code, name in enumerate(batch.type_names)}
     alphabet: dict[Symbol, int] = {NO_SYMBOL: 0}
@@ -164,11 +233,13 @@ def _symbols(machine: Machine, workspace: Workspace) -> tuple[NDArray[np.int32],
             of_type[code_of[type_]] = alphabet.setdefault(frozenset(groups[()]), len(alphabet))
         else:
             conditional.append((code_of[type_], groups))
+    if not conditional:
+        return _Symbols(batch.type_code, of_type, tuple(alphabet))
     symbol = of_type[batch.type_code]
     for code, groups in conditional:
         rows = np.flatnonzero(batch.type_code == code)
         symbol[rows] = _conditional_symbols(groups, rows, workspace, alphabet)
-    return symbol, tuple(alphabet)
+    return _Symbols(symbol, np.arange(len(alphabet), dtype=np.int32), tuple(alphabet))
 
 
 def _conditional_symbols(
@@ -182,17 +253,24 @@ def _conditional_symbols(
     for k, conditions in enumerate(groups):
         for condition in conditions:
             held[k] &= workspace.holds(condition)[rows]
-    packed = np.packbits(held, axis=0)
-    distinct, inverse = np.unique(packed, axis=1, return_inverse=True) if len(packed) > 1 else (
-        np.unique(packed[0], return_inverse=True) if len(rows) else (packed, np.zeros(0, np.int64))
-    )
-    distinct = np.unpackbits(distinct.reshape(len(packed), -1), axis=0)
+    sets, which = _distinct_columns(held)
     places = list(groups.values())
-    codes_ = []
-    for column in range(distinct.shape[1]):
-        taken = frozenset(p for k, positions in enumerate(places) if distinct[k, column] for p in positions)
-        codes_.append(alphabet.setdefault(taken, len(alphabet)))
-    return np.array(codes_, np.int32)[inverse.reshape(-1)] if codes_ else np.zeros(0, np.int32)
+    found = []
+    for column in sets.T:
+        taken = frozenset(p for k, positions in enumerate(places) if column[k] for p in positions)
+        found.append(alphabet.setdefault(taken, len(alphabet)))
+    return np.array(found, np.int32)[which]
+
+
+def _distinct_columns(held: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """The distinct columns of a matrix of truth values, and which of them every column is."""
+    packed = np.packbits(held, axis=0)
+    if len(packed) == 1:
+        seen = np.bincount(packed[0], minlength=256) > 0
+        distinct, which = np.flatnonzero(seen).astype(np.uint8)[None], (np.cumsum(seen) - 1)[packed[0]]
+    else:
+        distinct, which = np.unique(packed, axis=1, return_inverse=True)
+    return np.unpackbits(distinct, axis=0), which.reshape(-1)
 
 
 def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> NDArray[np.int64] | None:
@@ -202,24 +280,29 @@ def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> ND
         return None
     batch = workspace.batch
     group, distinct = workspace.partition((), plain)
-    order, segment = kernels.bucket(workspace.time_order, group, distinct)
-    ranks = batch.order[order] if batch.order is not None else np.zeros(len(order), np.int64)
-    tie = kernels.first_tie(segment, batch.time[order], ranks)
+    everything = _Symbols(batch.type_code, np.zeros(len(batch.type_names) + 1, np.int32), ())
+    placed = _place(workspace, everything, group, distinct, keeps_all=True)
+    row, segment = placed.row, placed.segment
+    tie = kernels.first_tie(segment, placed.time, batch.order_of(row))
     if tie >= 0:
-        when = batch.table.column(batch.time_column)[int(order[tie])].as_py()
+        when = batch.table.column(batch.time_column)[int(row[tie])].as_py()
         raise InputError(
             f"query {plan.query.name!r}: two events of one group share the time {when}, so windows of "
             f"events have no order; name an order_column that tells them apart"
         )
     number = np.empty(len(batch), np.int64)
     sizes = np.diff(segment)
-    number[order] = np.arange(len(order)) - np.repeat(segment[:-1], sizes)
+    number[row] = np.arange(len(row)) - np.repeat(segment[:-1], sizes)
     return number
 
 
 def _by_plain_group(rows: Rows, workspace: Workspace, plan: QueryPlan) -> Rows:
     """Name the plain group of every segment; partitions of one group share it."""
     first = rows.row[rows.segment[:-1]]
+    if not plan.plain_keys:
+        return replace(rows, group=np.zeros(len(first), np.int64))
+    if not plan.partition:  # one segment per group
+        return replace(rows, group=np.arange(len(first)), group_rows=dict.fromkeys(plan.plain_keys, first))
     values, _ = workspace.partition((), tuple(key.attribute for key in plan.plain_keys))
     _, representative, group = np.unique(values[first], return_index=True, return_inverse=True)
     at = first[representative]
@@ -272,6 +355,7 @@ def _by_qualified_group(
         alphabets.append(grown)
     return Rows(
         rows.row[source],
+        rows.time[source],
         tuple(symbols),
         tuple(alphabets),
         segment,
