@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trendfold.errors import InputError, Problem, QueryError
+from trendfold.errors import InputError, Problem, QueryError, nearest
 from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Explanation, explain
 from trendfold.plan import QueryPlan, plan
@@ -20,6 +20,9 @@ from trendfold.query.parser import MAX_BYTES
 if TYPE_CHECKING:
     from trendfold.runtime.limits import Limits
     from trendfold.runtime.result import Result
+
+
+ARITHMETICS = ("auto", "exact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +80,16 @@ class Workload:
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin
 
+        if arithmetic not in ARITHMETICS:
+            hint = nearest(str(arithmetic), ARITHMETICS) or f"choose {' or '.join(ARITHMETICS)}"
+            raise InputError(f"unknown arithmetic {arithmetic!r}; {hint}")
         options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
         module = runtime(engine or "local")
         plans = self.plan(strategy)
         source = read_source(data, needed_columns(self.queries, options.columns)).with_text(time_column)
         self.check_columns(schema_of(source.table), options.time_column, options.ticks)
-        result: Result = module.run(plans, source, options, read_origin(origin, time_unit), read_limits(limits), progress)
+        begin, bounds = read_origin(origin, time_unit), read_limits(limits)
+        result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
         return result
 
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:

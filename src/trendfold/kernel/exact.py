@@ -1,11 +1,11 @@
 """The machine once more, in whole numbers of any size: `arithmetic="exact"`.
 
-What a fold does to mass is linear with integer coefficients, so it may be done modulo 2^(32 L): the result is
-right as soon as L digits of 32 bits hold it and its sign, however large or negative the masses on the way were.
-The wide fold, which comes first, says how many digits that are, item by item.
+What a fold does to mass is linear with integer coefficients, so it may be done modulo 2^(32 L): the
+result is right as soon as L digits of 32 bits hold it and its sign, however large or negative the masses
+on the way were. The wide fold, which comes first, says how many digits that are, item by item.
 
-A number is a row of digits, lowest first, beside how many of them are in use; the rest are zero and may hold
-anything. Only a count that is truly zero uses none. A negative number uses all L.
+A number is a row of digits, lowest first, beside how many of them are in use; the rest count as zero and
+may hold anything. Only a count that is truly zero uses none. A negative number uses all L.
 """
 
 from __future__ import annotations
@@ -140,9 +140,10 @@ def _move_classes(guards, symbol, start, stop, digits, used, width, length):
 
 @kernel
 def fold_vectors(events, values, lows, highs, lengths, rows, guards, frame, out, out_start):
-    """kernel.fold in digits: number w of item k goes to out[out_start[k] + w · lengths[k] :], lengths[k] of them.
+    """kernel.fold in digits: the number w of item k goes to out[out_start[k] + w · lengths[k] :].
 
-    values  (uint64[n,V] magnitudes, bool[n,V] signs), columns as in Events.values
+    lengths  int64[k]  digits of each number of an item
+    values   (uint64[n,V] magnitudes, bool[n,V] signs), columns as in Events.values
     """
     symbol, moment = events.symbol, events.moment
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
@@ -158,7 +159,9 @@ def fold_vectors(events, values, lows, highs, lengths, rows, guards, frame, out,
             j = i + 1
             while j < highs[k] and moment[j] == moment[i]:
                 j += 1
-            _fold_moment(symbol, values, before, i, j, rows, guards, width, digits, used, fresh, fresh_used, length)
+            _fold_moment(
+                symbol, values, before, i, j, rows, guards, width, digits, used, fresh, fresh_used, length
+            )
             before = i
             i = j
         for w in range(width):
@@ -170,7 +173,9 @@ def fold_vectors(events, values, lows, highs, lengths, rows, guards, frame, out,
 
 
 @kernel
-def _fold_moment(symbol, values, before, start, stop, rows, guards, width, digits, used, fresh, fresh_used, length):
+def _fold_moment(
+    symbol, values, before, start, stop, rows, guards, width, digits, used, fresh, fresh_used, length
+):
     """One moment: gather, spend, fade, move classes, settle. `fresh` is empty before and after."""
     moved = False
     for i in range(start, stop):
@@ -242,7 +247,10 @@ def fold_bindings(
             total[1][:] = 0
             total[0][0, 0], total[1][0] = 1, 1
             _keep(lists[1], -1, events.moment[low] - 1, kept, count, total, length)
-        _fold(events, values, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, count, total, length)
+        _fold(
+            events, values, low, high, steps, guards, pairs, latest, semantics,
+            state, fresh, kept, count, total, length,
+        )  # fmt: skip
         total[1][:] = 0
         for s in frame.whole:
             for w in range(width):
@@ -259,7 +267,10 @@ def fold_bindings(
 
 
 @kernel
-def _fold(events, values, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, count, total, length):
+def _fold(
+    events, values, low, high, steps, guards, pairs, latest, semantics,
+    state, fresh, kept, count, total, length,
+):  # fmt: skip
     """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
     symbol, moment = events.symbol, events.moment
     width = total[1].shape[0]
@@ -274,7 +285,9 @@ def _fold(events, values, low, high, steps, guards, pairs, latest, semantics, st
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
             for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                _gather(events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length)
+                _gather(
+                    events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length
+                )
                 if total[1][0] == 0:
                     continue
                 for w in range(1, width):
@@ -338,7 +351,8 @@ def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, count, s
                 continue
             fits = True
             for p in range(steps.pred_start[c], steps.pred_start[c + 1]):
-                fits = fits and holds(pairs, steps.pred[p], kept[0][here, b], e, stacks[0], stacks[1], stacks[2])
+                x = kept[0][here, b]
+                fits = fits and holds(pairs, steps.pred[p], x, e, stacks[0], stacks[1], stacks[2])
             if not fits:
                 continue
             if not fixed:

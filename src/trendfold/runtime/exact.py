@@ -32,7 +32,7 @@ from trendfold.kernel.lower import (
     lower_steps,
     value_columns,
 )
-from trendfold.kernel.program import Events, Folded
+from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
@@ -80,10 +80,12 @@ class Exact:
 
     def values(self, wanted: Sequence[Aggregate], some: NDArray[np.bool_]) -> dict[Aggregate, Whole]:
         """The values of aggregates in the rows where `some` holds; past MOST_BITS a LimitError."""
+        if not some.any():
+            return {aggregate: np.empty(0, object) for aggregate in wanted}
         if not wanted:
             return {}
         slots = {aggregate: self._slot(aggregate) for aggregate in wanted}
-        self._check_size([self._bits(self.totals, *slot)[some] for slot in slots.values()], slack=66)
+        self._check_size([self.bits(aggregate)[some] for aggregate in wanted], slack=66)
         taken = np.flatnonzero((self.of_item >= 0) & some[self.of_item] & self._has_trends())
         place = np.cumsum(some) - 1
         found = {aggregate: np.full(int(some.sum()), 0, object) for aggregate in wanted}
@@ -107,12 +109,36 @@ class Exact:
         self._check_size([np.array([abs(v).bit_length() for v in values]) for values in found.values()])
         return found
 
+    def wide(self, wanted: Aggregate) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """The wide numbers of a COUNT or a SUM, row by row."""
+        number, slot = self._slot(wanted)
+        return self.totals[number].mantissa[:, slot], self.totals[number].exponent[:, slot]
+
+    def bits(self, wanted: Aggregate) -> NDArray[np.float64]:
+        """A bound on the size of a whole number, row by row."""
+        return self._bits(self.totals, *self._slot(wanted))
+
+    def is_null(self, wanted: Aggregate) -> NDArray[np.bool_]:
+        """Where a COUNT or a SUM is null: a SUM of nothing."""
+        number, slot = self._slot(wanted)
+        part = self.totals[number].mantissa
+        if wanted.function is not Function.SUM:
+            return np.zeros(len(part), np.bool_)
+        return np.asarray(part[:, self._present(number, slot)] == 0)
+
+    def _present(self, number: int, slot: int) -> int:
+        """Where the number of values that a SUM adds up stands."""
+        numbers = self.plan.operands[number].carried.numbers
+        summed = numbers[slot - 1]
+        return 1 + numbers.index(Number(Measure.PRESENT, summed.positions, summed.attribute))
+
     def _check_size(self, bits: list[NDArray[Any]], slack: int = 0) -> None:
         most = max((float(b.max(initial=0)) for b in bits), default=0)
         if most > MOST_BITS + slack:
             raise LimitError(
                 f"query {self.plan.query.name!r}: a number of about {most:,.0f} bits is past the limit of "
-                f"{MOST_BITS:,} bits of arithmetic='exact'; use arithmetic='auto', with LOG2 of the COUNT, or shorten WITHIN"
+                f"{MOST_BITS:,} bits of arithmetic='exact'; use arithmetic='auto', with LOG2 of the COUNT, "
+                f"or shorten WITHIN"
             )
 
     def _slot(self, wanted: Aggregate) -> tuple[int, int]:
@@ -125,21 +151,22 @@ class Exact:
         raise AssertionError(f"no operand has {wanted.alias!r}")
 
     def _bits(self, folded: tuple[Folded, ...], number: int, slot: int) -> NDArray[np.float64]:
-        """A bound on the size of one number: for SUM from how many values there are and the largest of them."""
+        """A bound on the size of one number; of a SUM by how many values it has and the largest."""
         carried, more = self.plan.operands[number].carried, 0
         if slot and (summed := carried.numbers[slot - 1]).measure is Measure.VALUE:
-            present = Number(Measure.PRESENT, summed.positions, summed.attribute)
-            slot = 1 + carried.numbers.index(present)
+            slot = self._present(number, slot)
             more = int(_whole_values(self.batch, summed.attribute or "")[0].max(initial=0)).bit_length()
         part = folded[number]
-        return np.nan_to_num(wide.log2(part.mantissa[:, slot], part.exponent[:, slot])) + more
+        size: NDArray[np.float64] = np.nan_to_num(wide.log2(part.mantissa[:, slot], part.exponent[:, slot]))
+        return size + more
 
     def _most_bits(self, number: int, chosen: list[int], taken: NDArray[np.int64]) -> NDArray[np.float64]:
         sizes = [self._bits(self.folded, number, slot)[taken] for slot in chosen]
-        return np.maximum.reduce([np.zeros(len(taken)), *sizes])
+        most: NDArray[np.float64] = np.maximum.reduce([np.zeros(len(taken)), *sizes])
+        return most
 
     def _has_trends(self) -> NDArray[np.bool_]:
-        return np.logical_and.reduce([part.mantissa[:, 0] > 0 for part in self.folded])
+        return np.asarray(np.logical_and.reduce([part.mantissa[:, 0] > 0 for part in self.folded]))
 
     def _fold(
         self, number: int, chosen: list[int], taken: NDArray[np.int64], bits: NDArray[np.float64]
@@ -178,8 +205,7 @@ class Exact:
         steps, lists = lower_steps(machine, alphabet, carried), list_numbers(machine)
         kept = most_kept(events.symbol, low, high, steps, len(lists)) * len(lists) * carried.width
         self.limits.check_state(self.plan.query.name, int(kept * lengths.max()) * exact.DIGIT_BITS // 8)
-        conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
-        pairs = compile_pairs(conditions, lambda a: self.batch.column(a).take(self.rows.row), len(self.rows.row))
+        pairs = self._pairs(operand)
         exact.fold_bindings(
             events,
             values,
@@ -197,6 +223,11 @@ class Exact:
             out,
             starts,
         )
+
+    def _pairs(self, operand: OperandPlan) -> Pairs:
+        predicates, row = operand.machine.predicates, self.rows.row
+        conditions = (*predicates.adjacency, *predicates.cross)
+        return compile_pairs(conditions, lambda name: self.batch.column(name).take(row), len(row))
 
     def _values(self, carried: Carried) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Magnitudes and signs of the values, columns as in Events.values."""
@@ -224,7 +255,8 @@ class Exact:
         return found
 
     def _check_built_size(self, folded: Folded, slot: int, taken: NDArray[np.int64]) -> float:
-        most = float(wide.to_double(folded.mantissa[taken, slot], folded.exponent[taken, slot]).max(initial=1.0))
+        sizes = wide.to_double(folded.mantissa[taken, slot], folded.exponent[taken, slot])
+        most = float(sizes.max(initial=1.0))
         if most >= _WHOLE_DOUBLES:
             raise LimitError(
                 f"query {self.plan.query.name!r}: strategy 'construct' adds up to 2^53 bindings exactly; "
@@ -233,17 +265,18 @@ class Exact:
         return most
 
     def _build_sums(self, number: int, summed: list[int], taken: NDArray[np.int64]) -> list[Whole]:
-        operand, alphabet, events = self.plan.operands[number], self.rows.alphabets[number], self.events[number]
-        machine, numbers = operand.machine, operand.carried.numbers
-        present = [numbers.index(Number(Measure.PRESENT, numbers[s - 1].positions, numbers[s - 1].attribute)) for s in summed]
-        most = max(self._check_built_size(self.folded[number], 1 + p, taken) for p in present)
+        operand, alphabet = self.plan.operands[number], self.rows.alphabets[number]
+        machine, numbers, events = operand.machine, operand.carried.numbers, self.events[number]
+        present = [self._present(number, slot) for slot in summed]
+        most = max(self._check_built_size(self.folded[number], slot, taken) for slot in present)
         bits = 53 - int(most).bit_length()
         pieces = -(-64 // bits)
         carried = Carried(tuple(numbers[s - 1] for s in summed))
         paths = lower_paths(machine, alphabet, carried)
         # Column c of the values becomes the columns 1 + (c - 1) · pieces + 0, 1, ...
         column = np.repeat(paths.weight[:, 1:], pieces, axis=1)
-        column = np.where(column > 0, 1 + (column - 1) * pieces + np.tile(np.arange(pieces), len(summed)), column)
+        piece = np.tile(np.arange(pieces), len(summed))
+        column = np.where(column > 0, 1 + (column - 1) * pieces + piece, column)
         paths = paths._replace(weight=np.hstack([paths.weight[:, :1], column]).astype(np.int32))
         size, sign = self._values(carried)
         cut = [
@@ -253,13 +286,13 @@ class Exact:
             for p in range(pieces)
         ]
         events = events._replace(values=np.hstack([np.ones((len(size), 1)), *cut]))
-        conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
-        pairs = compile_pairs(conditions, lambda a: self.batch.column(a).take(self.rows.row), len(self.rows.row))
+        pairs = self._pairs(operand)
         latest = latest_of(operand, number, self.rows, events, pairs, self.limits.trends)
         out = no_trends(len(taken), 1 + len(summed) * pieces, 0)
         low, high, limit = self.items.low[taken], self.items.high[taken], self.limits.trends
         semantics = SEMANTICS[machine.semantics]
-        check_built(construct.build_windows(events, low, high, paths, pairs, latest, semantics, limit, out), limit)
+        built = construct.build_windows(events, low, high, paths, pairs, latest, semantics, limit, out)
+        check_built(built, limit)
         whole = out.mantissa[:, 1:].astype(np.int64).astype(object).reshape(len(taken), len(summed), pieces)
         scale = np.array([1 << (p * bits) for p in range(pieces)], object)
         return [(whole[:, s] * scale).sum(axis=1) for s in range(len(summed))]
@@ -268,7 +301,7 @@ class Exact:
 def _blocks(bits: NDArray[np.float64], width: int) -> list[int]:
     """Where to cut the items so that the digits of a block are bounded."""
     digits = np.cumsum((bits / exact.DIGIT_BITS + 3) * width)
-    cuts = np.flatnonzero(np.diff(digits // _BLOCK, prepend=0)) if len(digits) else []
+    cuts = np.flatnonzero(np.diff(digits // _BLOCK, prepend=0))
     return sorted({0, *[int(c) for c in cuts], len(bits)})
 
 

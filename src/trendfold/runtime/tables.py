@@ -18,8 +18,10 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.carried import extreme_of, numbers_of
 from trendfold.query.names import default_column, having_value, key_column
 from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, WindowUnit
-from trendfold.runtime.expressions import evaluate, is_true
+from trendfold.runtime.exact import Exact, is_whole, to_text
+from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.fold import decode_extreme
+from trendfold.runtime.having import having
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items, bounds
 
@@ -34,6 +36,8 @@ class Totals:
     index: NDArray[np.int64]
     group: NDArray[np.int64]
     operands: tuple[Folded, ...]
+    of_item: NDArray[np.int64]
+    """Per window item its row here, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -51,6 +55,7 @@ def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
         keys[0][some],
         keys[1][some],
         tuple(Folded(p.mantissa[some], p.exponent[some], p.extreme[some]) for p in summed),
+        np.where(some, np.cumsum(some) - 1, -1)[where],
     )
 
 
@@ -87,8 +92,9 @@ def _add_up(part: Folded, where: NDArray[np.int64], count: int) -> Folded:
     return Folded(mantissa, exponent, extreme)
 
 
-def build_table(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch, origin: int) -> pa.Table:
+def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = False) -> pa.Table:
     """The result of one query: window, group, aggregates; ordered by window, then group."""
+    plan, rows, batch = exact.plan, exact.rows, exact.batch
     query = plan.query
     columns: dict[str, pa.Array] = {}
     columns["window_start"], columns["window_end"] = _window_columns(plan, totals, batch, origin)
@@ -97,12 +103,19 @@ def build_table(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch, 
         columns[key_column(query, key)] = values
     order = list(columns)
     assert not isinstance(query.returns, Matches)
-    for item in query.returns:
-        if isinstance(item.value, Aggregate):
-            columns[item.name or default_column(item.value)] = aggregate(item.value, plan, totals, batch)
-    table = pa.table(columns)
+    kept = np.ones(len(totals), np.bool_)
     if query.having is not None:
-        table = table.filter(pa.array(_having(plan, totals, keys, batch)))
+        kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
+    returned = [(item.name, item.value) for item in query.returns if isinstance(item.value, Aggregate)]
+    whole = [value for _, value in returned if is_exact and is_whole(value, batch)]
+    values = exact.values(list(dict.fromkeys(whole)), kept)
+    for name, value in returned:
+        if value in values:
+            column = _text_column(values[value], kept & ~exact.is_null(value), kept)
+        else:
+            column = aggregate(value, plan, totals, batch)
+        columns[name or default_column(value)] = column
+    table = pa.table(columns).filter(pa.array(kept))
     return table.take(pc.sort_indices(table, sort_keys=[(c, "ascending", "at_start") for c in order]))
 
 
@@ -200,10 +213,18 @@ def _extreme_column(extreme: NDArray[np.float64], attribute: str, is_max: bool, 
     return pa.array(values, mask=none).cast(given)
 
 
-def _having(
+def _text_column(values: NDArray[np.object_], valid: NDArray[np.bool_], kept: NDArray[np.bool_]) -> pa.Array:
+    """Whole numbers of the kept rows as decimal digits."""
+    found = np.full(len(kept), None, object)
+    found[kept] = [to_text(value) for value in values]
+    found[~valid] = None
+    return pa.array(found, pa.string())
+
+
+def _having_lookup(
     plan: QueryPlan, totals: Totals, keys: dict[GroupKey, pa.Array], batch: EventBatch
-) -> NDArray[np.bool_]:
-    """Where HAVING is true."""
+) -> Lookup:
+    """The columns of HAVING's leaves."""
 
     def lookup(node: Attribute | Aggregate) -> Column:
         value = having_value(plan.query, node) if isinstance(node, Attribute) else node
@@ -213,8 +234,8 @@ def _having(
         data = aggregate(value, plan, totals, batch)
         column = from_arrow(pa.chunked_array([data]))
         if column.kind is Kind.FLOAT:  # an infinite count is a count, not a null
-            return Column(Kind.FLOAT, pc.fill_null(data, 0.0).to_numpy(), ~pc.is_null(data).to_numpy(zero_copy_only=False))
+            valid = pc.is_valid(data).to_numpy(zero_copy_only=False)
+            return Column(Kind.FLOAT, pc.fill_null(data, 0.0).to_numpy(), valid)
         return column
 
-    assert plan.query.having is not None
-    return np.broadcast_to(is_true(evaluate(plan.query.having, lookup)), (len(totals),))
+    return lookup
