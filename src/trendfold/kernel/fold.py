@@ -26,7 +26,7 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
         extreme[:] = np.inf
         mantissa[frame.start, 0] = 1.0
         factor[:] = 1.0
-        _fold(events, lows[k], highs[k], rows, grid, guards, mantissa, exponent, extreme, factor, fresh)
+        fold_stretch(events, lows[k], highs[k], rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1)
         for s in frame.whole:
             for w in range(width):
                 out.mantissa[k, w], out.exponent[k, w] = add(
@@ -37,8 +37,10 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
 
 
 @kernel
-def _fold(events, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh):
+def fold_stretch(events, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited):
     """Fold the rows [low, high) into the state, in place.
+
+    `inherited` is a state whose mass comes from the moment before and fades with the first (*contiguous*), or -1.
 
     A moment of one event that moves no class takes the short way: its grid is evaluated on mantissas,
     with a factor per term that bridges the exponents of its two entries. Factors change only when an
@@ -73,6 +75,8 @@ def _fold(events, low, high, rows, grid, guards, mantissa, exponent, extreme, fa
                         for p in range(before, i):
                             for k in range(fades):
                                 m[fade[symbol[p], k]] = 0.0
+                        if inherited >= 0 and i == low:
+                            m[inherited] = 0.0
                     m[dst[a, 0]] = total
                     before = i
                     i += 1
@@ -101,6 +105,8 @@ def _fold(events, low, high, rows, grid, guards, mantissa, exponent, extreme, fa
                     for p in range(before, i):
                         for k in range(fades):
                             _empty(fade[symbol[p], k], mantissa, extreme)
+                    if inherited >= 0 and i == low:
+                        _empty(inherited, mantissa, extreme)
                 for r in range(count):
                     m[dst[a, r]] = sums[r]
                 if has_extremes:
@@ -111,7 +117,8 @@ def _fold(events, low, high, rows, grid, guards, mantissa, exponent, extreme, fa
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
-        if _fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh):
+        fading = inherited if i == low else -1
+        if fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh, fading):
             _bridge(grid, e, factor)
             is_short = count > 0 and not (spends + fades > 0 and exponent.any())
         before = i
@@ -128,7 +135,7 @@ def _empty(state, mantissa, extreme):
 
 
 @kernel
-def _fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, extreme, fresh):
+def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, extreme, fresh, inherited):
     """One moment in wide arithmetic: gather, spend, fade, move classes, settle. Whether an exponent changed."""
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
     fresh_m, fresh_e = fresh[0], fresh[1]
@@ -158,6 +165,8 @@ def _fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, 
     for i in range(before, start):
         for k in range(rows.fade.shape[1]):
             rescaled |= _clear(rows.fade[symbol[i], k], mantissa, exponent, extreme)
+    if inherited >= 0:
+        rescaled |= _clear(inherited, mantissa, exponent, extreme)
     if moved:
         move_classes(guards, symbol, start, stop, mantissa, exponent, extreme)
     for i in range(start, stop):

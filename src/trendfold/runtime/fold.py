@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
-from trendfold.kernel import bindings, construct, fold
+from trendfold.kernel import bindings, construct, fold, stretch
 from trendfold.kernel.guards import latest_starts
 from trendfold.kernel.lower import (
     extreme_columns,
@@ -26,7 +27,7 @@ from trendfold.kernel.lower import (
     no_grid,
     value_columns,
 )
-from trendfold.kernel.program import Events, Folded, Pairs
+from trendfold.kernel.program import Events, Folded, Frame, Pairs
 from trendfold.plan import OperandPlan
 from trendfold.plan.carried import Measure
 from trendfold.query.nodes import Semantics
@@ -72,7 +73,15 @@ def fold_items(
         program, grid = lower_rows(machine, alphabet, carried)
         if events.values.size and np.abs(events.values).max() > _LARGEST_VALUE:
             grid = no_grid(grid)
-        fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
+        shared = _shared_stretches(plan, items, frame)
+        if shared is None:
+            fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
+            return out
+        matrix = _no_matrix(len(shared.bounds) - 1, len(shared.starts), frame)
+        stretch.fold_stretches(
+            events, shared.bounds, program, grid, guards, frame, shared.starts, shared.fades, matrix
+        )
+        stretch.multiply_windows(shared.low, shared.high, frame, shared.starts, matrix, out)
         return out
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
     pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row))
@@ -101,6 +110,59 @@ def fold_items(
         out,
     )
     return out
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Windows that overlap, as products of stretches: window k is the stretches [low[k], high[k])."""
+
+    bounds: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    fades: NDArray[np.bool_]
+
+
+_LARGEST_MATRICES = 1 << 28
+"""Bytes of matrices held at once; past it windows are folded one by one."""
+
+
+def _shared_stretches(plan: OperandPlan, items: Items, frame: Frame) -> _Shared | None:
+    """Stretches between the edges of all windows, where folding each once is cheaper than each window.
+
+    Costs are counted in terms: an event costs one per state it is folded from, a product one per pair of
+    states and number.
+    """
+    machine = plan.machine
+    bounds = np.unique(np.concatenate([items.low, items.high]))
+    if len(bounds) < 2:
+        return None
+    passing = machine.guard_at(END) is None  # then ⊤ only collects
+    states = [i for i, s in enumerate(machine.states) if not (passing and s.place == END)]
+    low, high = np.searchsorted(bounds, items.low), np.searchsorted(bounds, items.high)
+    matrix = len(states) * frame.states * (frame.width + frame.extremes)
+    alone = int((items.high - items.low).sum())
+    together = int(bounds[-1] - bounds[0]) * len(states) + int((high - low).sum()) * matrix * 2
+    if not _pays(alone, together, len(bounds) * matrix * 12):
+        return None
+    starts = np.array(states, np.int32)
+    is_contiguous = machine.semantics is Semantics.CONTIGUOUS
+    fades = np.array([is_contiguous and machine.states[s].place not in (START, END) for s in states], np.bool_)
+    return _Shared(bounds, low, high, starts, fades)
+
+
+def _pays(alone: int, together: int, size: int) -> bool:
+    """Whether stretches are cheaper than windows one by one, and their matrices fit."""
+    return together < alone and size <= _LARGEST_MATRICES
+
+
+def _no_matrix(stretches: int, starts: int, frame: Frame) -> Folded:
+    shape = (stretches, starts, frame.states)
+    return Folded(
+        np.zeros((*shape, frame.width)),
+        np.zeros((*shape, frame.width), np.int32),
+        np.full((*shape, frame.extremes), np.inf),
+    )
 
 
 def no_trends(items: int, width: int, extremes: int) -> Folded:
