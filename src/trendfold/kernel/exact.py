@@ -1,7 +1,7 @@
 """The machine once more, in whole numbers of any size: `arithmetic="exact"`.
 
-What a fold does to mass is linear with integer coefficients, so it may be done modulo 2^(32 L): the
-result is right as soon as L digits of 32 bits hold it and its sign, however large or negative the masses
+What a fold does to mass is linear with integer coefficients, so it may be done modulo 2^(64 L): the
+result is right as soon as L digits of 64 bits hold it and its sign, however large or negative the masses
 on the way were. The wide fold, which comes first, says how many digits that are, item by item.
 
 A number is a row of digits, lowest first, beside how many of them are in use; the rest count as zero and
@@ -17,7 +17,7 @@ from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.pairs import holds
 
-DIGIT_BITS = 32
+DIGIT_BITS = 64
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _NONE = np.uint64(0)
@@ -29,33 +29,27 @@ _ONE = np.uint64(1)
 
 @kernel
 def add(to, to_used, t, of, of_used, s, length):
-    """Row t of `to` += row s of `of`, modulo 2^(32 length)."""
-    count = of_used[s]
-    old = to_used[t]
-    common = min(count, old)
+    """Row t of `to` += row s of `of`, modulo 2^(64 length)."""
+    count, old = of_used[s], to_used[t]
+    here, there = to[t], of[s]
+    common = np.uint64(min(count, old))
     carry = _NONE
     for i in range(common):
-        total = np.uint64(to[t, i]) + np.uint64(of[s, i]) + carry
-        to[t, i] = np.uint32(total & _LOW)
-        carry = total >> _SHIFT
-    for i in range(common, count):
-        total = np.uint64(of[s, i]) + carry
-        to[t, i] = np.uint32(total & _LOW)
-        carry = total >> _SHIFT
+        first = here[i]
+        total = first + there[i]
+        over = np.uint64(total < first)
+        here[i] = total + carry
+        carry = over | np.uint64(here[i] < total)
+    for i in range(common, np.uint64(count)):
+        total = there[i] + carry
+        carry = np.uint64(total < carry)
+        here[i] = total
     to_used[t] = max(old, count)
-    if carry:
-        _carry(to, to_used, t, count, carry, length)
-
-
-@kernel
-def _carry(to, to_used, t, at, carry, length):
-    """Row t += carry · 2^(32 at)."""
-    i = at
+    i = count
     while carry and i < length:
         _reach(to, to_used, t, i)
-        total = np.uint64(to[t, i]) + carry
-        to[t, i] = np.uint32(total & _LOW)
-        carry = total >> _SHIFT
+        here[i] += carry
+        carry = np.uint64(here[i] < carry)
         i += 1
 
 
@@ -63,54 +57,45 @@ def _carry(to, to_used, t, at, carry, length):
 def _reach(to, to_used, t, i):
     """Let row t use digit i."""
     while to_used[t] <= i:
-        to[t, to_used[t]] = np.uint32(0)
+        to[t, to_used[t]] = _NONE
         to_used[t] += 1
 
 
 @kernel
 def add_times(to, to_used, t, of, of_used, s, magnitude, negative, length):
-    """Row t += ± magnitude · row s, for a magnitude of 64 bits."""
+    """Row t += ± magnitude · row s, for a magnitude of 64 bits: in halves of digits, whose products fit."""
     if magnitude == _ONE and not negative:
         add(to, to_used, t, of, of_used, s, length)
         return
-    for half in range(2):
-        digit = (magnitude >> _SHIFT) if half else (magnitude & _LOW)
-        if digit == _NONE:
+    here, there = to[t].view(np.uint32), of[s].view(np.uint32)
+    for shift in range(2):
+        factor = (magnitude >> _SHIFT) if shift else (magnitude & _LOW)
+        count = min(2 * of_used[s], 2 * length - shift)
+        if factor == _NONE or count <= 0:
             continue
-        count = min(of_used[s], length - half)
-        if count <= 0:
-            continue
-        _reach(to, to_used, t, count + half - 1)
+        _reach(to, to_used, t, (count + shift - 1) // 2)
         carry = _NONE
-        if not negative:
-            for i in range(count):
-                total = np.uint64(of[s, i]) * digit + np.uint64(to[t, i + half]) + carry
-                to[t, i + half] = np.uint32(total & _LOW)
-                carry = total >> _SHIFT
-            _carry(to, to_used, t, count + half, carry, length)
-            continue
-        for i in range(count):
-            part = np.uint64(of[s, i]) * digit + carry
-            carry = (part >> _SHIFT) + _subtract(to, t, i + half, part & _LOW)
-        i = count + half
-        while carry and i < length:
-            _reach(to, to_used, t, i)
-            carry = _subtract(to, t, i, carry)
+        i = shift
+        while i < count + shift or (carry and i < 2 * length):
+            _reach(to, to_used, t, i // 2)
+            part = carry
+            if i < count + shift:
+                part += np.uint64(there[i - shift]) * factor
+            if negative:
+                low, old = part & _LOW, np.uint64(here[i])
+                here[i] = np.uint32((old - low) & _LOW)
+                carry = (part >> _SHIFT) + np.uint64(old < low)
+            else:
+                total = (part & _LOW) + np.uint64(here[i])
+                here[i] = np.uint32(total & _LOW)
+                carry = (part >> _SHIFT) + (total >> _SHIFT)
             i += 1
-
-
-@kernel
-def _subtract(to, t, i, part):
-    """Digit i of row t -= part < 2^32; what must be borrowed from the next digit."""
-    here = np.uint64(to[t, i])
-    to[t, i] = np.uint32((here - part) & _LOW)
-    return _ONE if here < part else _NONE
 
 
 @kernel
 def _write(out, at, of, of_used, s, length):
     for i in range(length):
-        out[at + i] = of[s, i] if i < of_used[s] else np.uint32(0)
+        out[at + i] = of[s, i] if i < of_used[s] else _NONE
 
 
 @kernel
@@ -147,8 +132,8 @@ def fold_vectors(events, values, lows, highs, lengths, rows, guards, frame, out,
     """
     symbol, moment = events.symbol, events.moment
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
-    digits, used = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
-    fresh, fresh_used = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
+    digits, used = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
+    fresh, fresh_used = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
     for k in range(lows.shape[0]):
         length = lengths[k]
         used[:] = 0
@@ -230,13 +215,13 @@ def fold_bindings(
         np.zeros((lists[0], capacity), np.int32),  # row
         np.zeros((lists[0], capacity), np.int32),  # moment
         np.zeros((lists[0], capacity), np.int32),  # moment at which it was continued (next)
-        np.empty((lists[0] * capacity * width, most), np.uint32),
+        np.empty((lists[0] * capacity * width, most), np.uint64),
         np.zeros(lists[0] * capacity * width, np.int64),
     )
     count = np.zeros(lists[0], np.int32)
-    state = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
-    fresh = np.empty((entries, most), np.uint32), np.zeros(entries, np.int64)
-    total = np.empty((width, most), np.uint32), np.zeros(width, np.int64)
+    state = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
+    fresh = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
+    total = np.empty((width, most), np.uint64), np.zeros(width, np.int64)
     for k in range(lows.shape[0]):
         low, high, length = lows[k], highs[k], lengths[k]
         state[1][:] = 0

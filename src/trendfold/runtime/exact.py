@@ -45,7 +45,7 @@ from trendfold.runtime.windows import Items
 MOST_BITS = 1_000_000
 """The largest number that `arithmetic="exact"` gives."""
 
-_BLOCK = 1 << 24
+_BLOCK = 1 << 23
 """Digits decoded at once."""
 
 _WHOLE_DOUBLES = 2.0**53
@@ -176,9 +176,9 @@ class Exact:
         if operand.builds_trends:
             return self._build(number, chosen, taken)
         carried = Carried(tuple(operand.carried.numbers[slot - 1] for slot in chosen if slot))
-        lengths = np.maximum(2, np.ceil((bits + 3) / exact.DIGIT_BITS)).astype(np.int64)
+        lengths = np.maximum(1, np.ceil((bits + 3) / exact.DIGIT_BITS)).astype(np.int64)
         starts = np.concatenate([[0], np.cumsum(lengths * carried.width)])
-        out = np.empty(int(starts[-1]), np.uint32)
+        out = np.empty(int(starts[-1]), np.uint64)
         self._run(number, operand, carried, taken, lengths, out, starts)
         every = range(carried.width) if 0 in chosen else range(1, carried.width)
         return [_decode(out, starts[:-1] + w * lengths, lengths) for w in every]
@@ -190,7 +190,7 @@ class Exact:
         carried: Carried,
         taken: NDArray[np.int64],
         lengths: NDArray[np.int64],
-        out: NDArray[np.uint32],
+        out: NDArray[np.uint64],
         starts: NDArray[np.int64],
     ) -> None:
         machine, alphabet, events = operand.machine, self.rows.alphabets[number], self.events[number]
@@ -319,13 +319,12 @@ def _whole_values(batch: EventBatch, attribute: str) -> tuple[NDArray[np.uint64]
     return np.where(negative, ~bits + np.uint64(1), bits), negative
 
 
-def _decode(out: NDArray[np.uint32], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Whole:
+def _decode(out: NDArray[np.uint64], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Whole:
     """Numbers from their digits, two's complement."""
-    short = out[starts].astype(np.uint64) | (out[starts + 1].astype(np.uint64) << np.uint64(32))
-    found: Whole = short.view(np.int64).astype(object)
-    for k in np.flatnonzero(lengths > 2):
+    found: Whole = out[starts].view(np.int64).astype(object)
+    for k in np.flatnonzero(lengths > 1):
         digits = out[starts[k] : starts[k] + lengths[k]]
-        found[k] = int.from_bytes(digits.astype("<u4").tobytes(), "little", signed=True)
+        found[k] = int.from_bytes(digits.astype("<u8").tobytes(), "little", signed=True)
     return found
 
 
