@@ -17,6 +17,18 @@ from trendfold.events.schema import Kind, Schema
 TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 """Microseconds per tick of a numeric time column."""
 
+REASONS = (
+    "",
+    "null type",
+    "null time",
+    "unparsable time",
+    "time finer than 1 us",
+    "time out of range",
+    "null order",
+)
+"""Why a row is no event; 0 where it is one."""
+_GOOD, _NULL_TYPE, _NULL_TIME, _UNPARSABLE, _TOO_FINE, _OUT_OF_RANGE, _NULL_ORDER = range(len(REASONS))
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -82,6 +94,7 @@ class EventBatch:
 
     @cached_property
     def schema(self) -> Schema:
+        """The kinds of the columns."""
         return {f.name: kind_of(f.type) for f in self.table.schema}
 
 
@@ -96,35 +109,39 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
     types = _types(table.column(options.type_column))
     time, reasons = _times(table.column(options.time_column), options)
     order = None
-    null_type = ~_is_valid(types)
-    reasons[null_type] = "null type"
+    if types.null_count:
+        reasons[~pc.is_valid(types).to_numpy()] = _NULL_TYPE
     if options.order_column is not None:
         column = from_arrow(table.column(options.order_column))
         order = codes(column)[0].astype(np.int64, copy=False)
-        reasons[~column.valid & (reasons == "")] = "null order"
-    bad = reasons != ""
-    rejects = _rejects(table, bad, reasons)
-    if bad.any():
+        _mark(reasons, ~column.valid, _NULL_ORDER)
+    rejects = _rejects(table, reasons)
+    if rejects.num_rows:
         if options.on_reject == "fail":
-            row = int(np.flatnonzero(bad)[0])
-            raise RejectError(f"row {row} is rejected: {reasons[row]}; pass on_reject='keep' to keep rejects apart")
-        good = ~bad
+            row = int(np.flatnonzero(reasons)[0])
+            why = REASONS[reasons[row]]
+            raise RejectError(f"row {row} is rejected: {why}; pass on_reject='keep' to keep rejects apart")
+        good = reasons == _GOOD
         table, types = table.filter(pa.array(good)), types.filter(pa.array(good))
         time = time[good]
         order = None if order is None else order[good]
+    return EventBatch(table, time, *_encode(types), order, options.time_column, options.ticks, rejects)
+
+
+def _mark(reasons: NDArray[np.uint8], where: NDArray[np.bool_], reason: int) -> None:
+    """Give rows a reason that have none yet."""
+    if where.any():
+        reasons[where & (reasons == _GOOD)] = reason
+
+
+def _encode(types: pa.ChunkedArray) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """A code per row, and the names the codes stand for."""
     encoded = types.dictionary_encode().unify_dictionaries()
-    names = encoded.chunk(0).dictionary.to_pylist() if encoded.num_chunks else []
     indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
-    return EventBatch(
-        table,
-        time,
-        np.concatenate(indices).astype(np.int32) if indices else np.zeros(0, np.int32),
-        tuple(names),
-        order,
-        options.time_column,
-        options.ticks,
-        rejects,
-    )
+    if not indices:
+        return np.zeros(0, np.int32), ()
+    together = indices[0] if len(indices) == 1 else np.concatenate(indices)
+    return together.astype(np.int32, copy=False), tuple(encoded.chunk(0).dictionary.to_pylist())
 
 
 def _require(table: pa.Table, options: Options) -> None:
@@ -146,47 +163,59 @@ def _require(table: pa.Table, options: Options) -> None:
         raise InputError("\n".join(problems))
     kind = kind_of(table.schema.field(options.time_column).type)
     if kind in (Kind.BOOLEAN, Kind.OTHER):
+        given = table.schema.field(options.time_column).type
         raise InputError(
-            f"column {options.time_column!r} (time_column) is of type "
-            f"{table.schema.field(options.time_column).type}; times are timestamps, numbers or ISO 8601 strings"
+            f"column {options.time_column!r} (time_column) is of type {given}; "
+            f"times are timestamps, numbers or ISO 8601 strings"
         )
 
 
 def _types(data: pa.ChunkedArray) -> pa.ChunkedArray:
     if kind_of(data.type) is Kind.STRING and not pa.types.is_dictionary(data.type):
         return data
-    return data.cast(data.type.value_type if pa.types.is_dictionary(data.type) else data.type).cast(pa.string())
+    plain = data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
+    return plain.cast(pa.string())
 
 
-def _is_valid(data: pa.ChunkedArray) -> NDArray[np.bool_]:
-    return np.ones(len(data), np.bool_) if not data.null_count else pc.is_valid(data).to_numpy()
-
-
-def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
-    """Times in microseconds, and per row why it cannot be one ("" where it can)."""
-    reasons = np.full(len(data), "", dtype="U24")
-    reasons[~_is_valid(data)] = "null time"
-    kind = kind_of(data.type)
-    if kind is Kind.STRING:
+def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Times in microseconds, and per row why it cannot be one, as a number into REASONS."""
+    reasons = np.zeros(len(data), np.uint8)
+    if data.null_count:
+        reasons[pc.is_null(data).to_numpy()] = _NULL_TIME
+    if kind_of(data.type) is Kind.STRING:
         data, unparsable = _parse_times(data)
-        reasons[unparsable & (reasons == "")] = "unparsable time"
-        kind = Kind.TIME
+        _mark(reasons, unparsable, _UNPARSABLE)
     column = from_arrow(data)
-    ticks = options.ticks
-    reasons[~column.valid & (reasons == "")] = "null time"
+    if not column.is_whole:
+        _mark(reasons, ~column.valid, _NULL_TIME)
     match column.kind:
         case Kind.TIME:
-            micros, rest = np.divmod(column.values.astype(np.int64), column.per_microsecond)
-            reasons[(rest != 0) & (reasons == "")] = "time finer than 1 us"
-            return micros, reasons
+            return _whole_micros(column, reasons), reasons
         case Kind.INTEGER:
-            values = column.values.astype(np.int64)
-            reasons[(np.abs(values.astype(np.float64)) * ticks >= 2**62) & (reasons == "")] = "time out of range"
-            return np.where(reasons == "", values, 0) * ticks, reasons
+            return _scaled_integers(column.values, options.ticks, reasons), reasons
         case _:
-            exact = column.values.astype(np.float64) * ticks
-            reasons[(np.abs(exact) >= 2**62) & (reasons == "")] = "time out of range"
-            return np.rint(np.where(reasons == "", exact, 0)).astype(np.int64), reasons
+            exact = column.values.astype(np.float64) * options.ticks
+            _mark(reasons, np.abs(exact) >= 2**62, _OUT_OF_RANGE)
+            return np.rint(np.where(reasons == _GOOD, exact, 0)).astype(np.int64), reasons
+
+
+def _whole_micros(column: Column, reasons: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Microseconds; what is finer is marked."""
+    values = column.values.astype(np.int64, copy=False)
+    if column.per_microsecond == 1:
+        return values
+    micros, rest = np.divmod(values, column.per_microsecond)
+    _mark(reasons, rest != 0, _TOO_FINE)
+    return micros
+
+
+def _scaled_integers(values: NDArray[np.int64], ticks: int, reasons: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Whole numbers of ticks as microseconds; what 62 bits cannot hold is marked."""
+    furthest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
+    if furthest * ticks >= 2**61:  # near the limit: look at every one
+        _mark(reasons, np.abs(values.astype(np.float64)) * ticks >= 2**62, _OUT_OF_RANGE)
+        values = np.where(reasons == _GOOD, values, 0)
+    return values if ticks == 1 else values * ticks
 
 
 def _parse_times(data: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.bool_]]:
@@ -199,7 +228,8 @@ def _parse_times(data: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.boo
     fits = pc.fill_null(
         pc.match_substring_regex(
             text,
-            r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?"
+            r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+            r"([T ]([01]\d|2[0-3])(:[0-5]\d(:[0-5]\d(\.\d{1,6})?)?)?"
             r"(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)?)?$",
         ),
         False,
@@ -212,7 +242,8 @@ def _parse_times(data: pa.ChunkedArray) -> tuple[pa.ChunkedArray, NDArray[np.boo
         rows = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
         values, parsed = _cast_times(text.take(pa.array(rows)), kind)
         out[rows], good[rows] = values, parsed
-    return pa.chunked_array([pa.array(out).cast(pa.timestamp("us"))]), ~good & ~pc.is_null(text).to_numpy(zero_copy_only=False)
+    times = pa.array(out).cast(pa.timestamp("us"))
+    return pa.chunked_array([times]), ~good & ~pc.is_null(text).to_numpy(zero_copy_only=False)
 
 
 def _cast_times(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -229,9 +260,11 @@ def _cast_times(text: pa.Array, kind: pa.DataType) -> tuple[NDArray[np.int64], N
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
-def _rejects(table: pa.Table, bad: NDArray[np.bool_], reasons: NDArray[np.str_]) -> pa.Table:
-    rows = table.filter(pa.array(bad))
+def _rejects(table: pa.Table, reasons: NDArray[np.uint8]) -> pa.Table:
+    """The rows that have a reason, with it."""
+    bad = np.flatnonzero(reasons)
+    rows = table.take(pa.array(bad)) if len(bad) else table.slice(0, 0)
     name = "reason"
     while name in rows.column_names:
         name = f"_{name}"
-    return rows.append_column(name, pa.array(reasons[bad].tolist(), pa.string()))
+    return rows.append_column(name, pa.array([REASONS[code] for code in reasons[bad]], pa.string()))

@@ -36,6 +36,7 @@ class Column:
         return not any(self.valid.strides) and bool(self.valid.all())
 
     def take(self, rows: NDArray[np.integer]) -> Column:
+        """The column of some rows."""
         valid = all_valid(len(rows)) if self.is_whole else self.valid[rows]
         return replace(self, values=self.values[rows], valid=valid)
 
@@ -83,7 +84,8 @@ def from_arrow(data: pa.ChunkedArray) -> Column:
 
 def floats(values: NDArray[np.float64], valid: NDArray[np.bool_]) -> Column:
     """A FLOAT column: what is not finite is null, and there is one zero."""
-    return Column(Kind.FLOAT, values + 0.0, valid & np.isfinite(values))
+    finite = np.isfinite(values)
+    return Column(Kind.FLOAT, values + 0.0, valid if finite.all() else valid & finite)
 
 
 def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -91,10 +93,10 @@ def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[Any], NDArray
     return (pc.fill_null(data, value) if data.null_count else data).to_numpy(), valid
 
 
-def _valid(data: pa.ChunkedArray) -> NDArray[np.bool_]:
+def _valid(data: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
     if not data.null_count:
         return all_valid(len(data))
-    valid: NDArray[np.bool_] = pc.is_valid(data).to_numpy()
+    valid: NDArray[np.bool_] = pc.is_valid(data).to_numpy(zero_copy_only=False)
     return valid
 
 
@@ -116,15 +118,20 @@ def _strings(data: pa.ChunkedArray) -> Column:
     encoded = data if pa.types.is_dictionary(data.type) else data.dictionary_encode()
     encoded = encoded.unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):  # no chunks at all
-        encoded = pa.concat_arrays(encoded.chunks) if encoded.num_chunks else pa.array([], pa.string()).dictionary_encode()
+        nothing = [pa.array([], pa.string()).dictionary_encode()]
+        encoded = pa.concat_arrays(encoded.chunks or nothing)
     words = encoded.dictionary.cast(pa.large_string())
     order = pc.sort_indices(words).to_numpy()
     rank = np.empty(len(words) + 1, np.int64)
     rank[order] = np.arange(len(words))
     rank[-1] = 0
-    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    valid = _valid(encoded.indices)
+    indices = encoded.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices.cast(pa.int64()), -1)
+    codes = indices.to_numpy(zero_copy_only=False)
     words, rank = _without_repeats(words.take(pa.array(order)), rank)
-    return Column(Kind.STRING, rank[codes], codes >= 0, words)
+    return Column(Kind.STRING, rank[codes], valid, words)
 
 
 def _without_repeats(words: pa.Array, rank: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
@@ -146,8 +153,8 @@ def codes(column: Column) -> tuple[NDArray[Any], int]:
     if column.kind is Kind.FLOAT:
         return _ranks(column.values, column)
     values = column.values.astype(np.int64, copy=False)
-    low = int(values.min(initial=0))
-    high = int(values.max(initial=0)) - low + 2
+    low = int(values.min()) if len(values) else 0
+    high = int(values.max(initial=low)) - low + 2
     if high >= 2**62:
         return _ranks(values, column)
     found = np.empty(len(values), np.int32 if high < 2**31 else np.int64)

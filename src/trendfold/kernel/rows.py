@@ -6,14 +6,36 @@ import numpy as np
 
 from trendfold.kernel.jit import kernel
 
+_SYMBOL_BITS = 24
+
 
 @kernel
 def is_sorted(time):
     """Whether no time is before the one ahead of it."""
+    back = 0
     for i in range(1, time.shape[0]):
-        if time[i] < time[i - 1]:
+        back += time[i] < time[i - 1]
+        if back and i & 1023 == 0:  # no branch per row
             return False
-    return True
+    return back == 0
+
+
+@kernel
+def sort_keys(values, low, step, key):
+    """key = (values - low) / step, into `key`, modulo 2^64; False where a quotient is not whole.
+
+    values  int64[n], low and step uint64, key uint64[n]
+    """
+    if step == 1:
+        for i in range(values.shape[0]):
+            key[i] = np.uint64(values[i]) - low
+        return True
+    whole = True
+    for i in range(values.shape[0]):
+        gap = np.uint64(values[i]) - low
+        key[i] = np.uint64(np.float64(gap) / np.float64(step))
+        whole &= key[i] * step == gap
+    return whole
 
 
 @kernel
@@ -53,43 +75,77 @@ def radix_sort(key, row, spare_key, spare_row, digits):
 
 
 @kernel
-def count_rows(code, table, partition, keeps_all, start):
+def look_up(table, code, found):
+    """found = table[code], row by row."""
+    for i in range(code.shape[0]):
+        found[i] = table[code[i]]
+
+
+@kernel
+def count_rows(symbol, partition, keeps_all, start):
     """Where the rows of each partition will begin, into `start`, zeros at first.
 
-    code, table   int32[n], int32[]   a row's symbol is table[code]; without `keeps_all`, symbol 0 is left out
-    partition     int[n]              -1 is left out; an empty array: all rows are of partition 0
-    start         int[partitions+1]
+    symbol     int[n]   without `keeps_all`, rows of symbol 0 are left out
+    partition  int[n]   rows of -1 are left out; an empty array: all rows are of partition 0
+    start      uint[partitions+1]
     """
     is_whole = partition.shape[0] == 0
-    for r in range(code.shape[0]):
+    for r in range(symbol.shape[0]):
         p = 0 if is_whole else partition[r]
-        if p >= 0 and (keeps_all or table[code[r]] != 0):
+        if p >= 0 and (keeps_all or symbol[r] != 0):
             start[p + 1] += 1
     for p in range(1, start.shape[0]):
         start[p] += start[p - 1]
 
 
 @kernel
-def place_rows(order, time, code, table, partition, keeps_all, place, row, symbol, at):
-    """Rows by partition, and in time order within it: row numbers, symbols and times at their final place.
+def select_rows(order, time, symbol, keeps_all, row, symbols, times):
+    """The rows of one partition in time order: row numbers, symbols and times.
 
     order   int[n]    rows in time order; an empty array: they are already
     time    int64[n]  their times, in that order
-    place   int[]     where each partition begins; left where it ends
-    row, symbol, at   what is written, as many as `count_rows` counted
-    The others are as in `count_rows`.
+    row, symbols, times   what is written, as many as `count_rows` counted
     """
-    is_ordered, is_whole = order.shape[0] == 0, partition.shape[0] == 0
+    is_ordered = order.shape[0] == 0
+    to = np.uint64(0)
     for i in range(time.shape[0]):
-        r = i if is_ordered else order[i]
-        p = 0 if is_whole else partition[r]
-        s = table[code[r]]
-        if p >= 0 and (keeps_all or s != 0):
-            to = place[p]
-            place[p] = to + 1
+        r = np.uint64(i if is_ordered else order[i])
+        s = symbol[r]
+        if keeps_all or s != 0:
             row[to] = r
-            symbol[to] = s
-            at[to] = time[i]
+            symbols[to] = s
+            times[to] = time[i]
+            to += np.uint64(1)
+
+
+@kernel
+def place_rows(order, time, symbol, partition, keeps_all, place, packed):
+    """Rows by partition, and in time order within it.
+
+    order, time as in `select_rows`, symbol and partition as in `count_rows`
+    place   uint[]     where each partition begins; left where it ends
+    packed  int64[m,2] written: a row's time, then its number << 24 | symbol. Side by side, because
+                       every partition is written at a place of its own, and each of those costs a cache line
+    """
+    is_ordered = order.shape[0] == 0
+    for i in range(time.shape[0]):
+        r = np.uint64(i if is_ordered else order[i])
+        s = symbol[r]
+        if partition[r] >= 0 and (keeps_all or s != 0):
+            p = np.uint64(partition[r])
+            to = place[p]
+            place[p] += 1
+            packed[to, 0] = time[i]
+            packed[to, 1] = (np.int64(r) << _SYMBOL_BITS) | np.int64(s)
+
+
+@kernel
+def unpack_rows(packed, row, symbols, times):
+    """What `place_rows` packed, as three arrays."""
+    for i in range(packed.shape[0]):
+        times[i] = packed[i, 0]
+        row[i] = packed[i, 1] >> _SYMBOL_BITS
+        symbols[i] = packed[i, 1] & ((1 << _SYMBOL_BITS) - 1)
 
 
 @kernel
@@ -119,6 +175,23 @@ def first_tie(segment, time, order):
 
 
 @kernel
+def _seek(at, low, high, value):
+    """The first place in [low, high) where `at` is not below `value`, or high; quick if it is near `low`."""
+    step = 1
+    while low + step < high and at[low + step] < value:
+        low += step
+        step *= 2
+    high = min(high, low + step)
+    while low < high:
+        middle = (low + high) // 2
+        if at[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def cut_sliding(segment, at, length, slide, origin, first):
     """Window items [origin + k·slide, + length) that hold any row, per segment; only k >= first.
 
@@ -133,28 +206,22 @@ def cut_sliding(segment, at, length, slide, origin, first):
             high = np.empty(found, np.int64)
         n = 0
         for s in range(segment.shape[0] - 1):
-            if segment[s] == segment[s + 1]:
-                continue
-            lo = hi = segment[s]
-            k = max(first, (at[lo] - origin - length) // slide + 1)
-            begin = origin + k * slide  # of the next window, the first that may hold no row before
-            for i in range(segment[s], segment[s + 1]):
-                if at[i] < begin:
-                    continue
-                if at[i] >= begin + length:  # windows without any row
-                    k = max(k, (at[i] - origin - length) // slide + 1)
-                    begin = origin + k * slide
+            i = lo = hi = segment[s]
+            end = segment[s + 1]
+            k = first
+            while i < end:
+                # the windows that hold row i and no row before it come next
+                k = max(k, (at[i] - origin - length) // slide + 1)
+                begin = origin + k * slide
                 while begin <= at[i]:
                     if turn == 1:
-                        while at[lo] < begin:
-                            lo += 1
-                        hi = max(hi, lo)
-                        while hi < segment[s + 1] and at[hi] < begin + length:
-                            hi += 1
+                        lo = _seek(at, lo, end, begin)
+                        hi = _seek(at, max(hi, lo), end, begin + length)
                         owner[n], index[n], low[n], high[n] = s, k, lo, hi
                     n += 1
                     k += 1
                     begin += slide
+                i = _seek(at, i, end, begin)
         found = n
     return owner, index, low, high
 

@@ -19,6 +19,7 @@ from trendfold.query.nodes import Expression, GroupKey, Semantics, WindowUnit
 from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
 
 NO_SYMBOL: Symbol = frozenset()
+_ASKED = 1_000
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Workspace:
 
     batch: EventBatch
     _conditions: dict[Expression, NDArray[np.bool_]] = field(default_factory=dict)
-    _keys: dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[NDArray[Any], int]] = field(default_factory=dict)
+    _keys: dict[tuple[tuple[str, ...], ...], tuple[NDArray[Any], int]] = field(default_factory=dict)
     _time_order: TimeOrder | None = None
 
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
@@ -92,7 +93,9 @@ def _narrow(code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
     return _narrow(dense.reshape(-1), int(dense.max(initial=0)) + 1)
 
 
-def _combine(combined: NDArray[Any], distinct: int, code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
+def _combine(
+    combined: NDArray[Any], distinct: int, code: NDArray[Any], high: int
+) -> tuple[NDArray[Any], int]:
     """The codes of pairs of codes; 62 bits are enough for both sides once they are dense."""
     if distinct * high >= 2**62:
         code, high = _narrow(code, high)
@@ -113,11 +116,22 @@ def _sort(batch: EventBatch) -> TimeOrder:
 def _sorted(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Values in order, and the rows beside them."""
     low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    key = values.view(np.uint64) - np.uint64(low % 2**64)  # modulo 2^64, so any range fits
-    digits = ((high - low).bit_length() + 7) // 8
+    start, step = np.uint64(low % 2**64), _step(values)
+    key = np.empty(len(values), np.uint64)
+    if not kernels.sort_keys(values, start, np.uint64(step), key):
+        step = 1
+        kernels.sort_keys(values, start, np.uint64(step), key)
+    digits = (((high - low) // step).bit_length() + 7) // 8
     key, row = kernels.radix_sort(key, row, np.empty_like(key), np.empty_like(row), digits)
-    key += np.uint64(low % 2**64)
+    key *= np.uint64(step)
+    key += start
     return key.view(np.int64), row
+
+
+def _step(values: NDArray[np.int64]) -> int:
+    """A number that may divide all values, such as the microseconds of a second; a few rows are asked."""
+    some = values[:: len(values) // _ASKED + 1]
+    return max(1, int(np.gcd.reduce(some))) if len(some) else 1
 
 
 @dataclass(frozen=True)
@@ -143,8 +157,11 @@ class Rows:
     number: NDArray[np.int64] | None = None
 
 
-def read_rows(plan: QueryPlan, workspace: Workspace) -> Rows:
-    """Everything a query needs of the events, in the order its kernels read."""
+def read_rows(plan: QueryPlan, workspace: Workspace, *, splits: bool = True) -> Rows:
+    """Everything a query needs of the events, in the order its kernels read.
+
+    With `splits`, partitions are split into a stream per value of GROUP BY T.g.
+    """
     plain = tuple(key.attribute for key in plan.plain_keys)
     partition, distinct = workspace.partition(plan.partition, plain)
     read = [_symbols(operand.machine, workspace) for operand in plan.operands]
@@ -154,14 +171,14 @@ def read_rows(plan: QueryPlan, workspace: Workspace) -> Rows:
     if not keeps_all and len(read) > 1:
         relevant = np.zeros(len(workspace.batch), np.bool_)
         for each in read:
-            relevant |= (each.table != 0)[each.code]
-        partition = np.where(relevant, partition if len(partition) else 0, -1)
+            relevant |= each.symbol != 0
+        partition = np.where(relevant, partition if len(partition) else np.int32(0), np.int32(-1))
         keeps_all = True
-    placed = _place(workspace, read[0], partition, distinct, keeps_all)
+    placed = _place(workspace, read[0].symbol, partition, distinct, keeps_all)
     rows = Rows(
         placed.row,
         placed.time,
-        (placed.symbol, *(each.table[each.code[placed.row]] for each in read[1:])),
+        (placed.symbol, *(each.symbol[placed.row].astype(np.int32) for each in read[1:])),
         tuple(each.alphabet for each in read),
         _occupied(placed.segment),
         np.zeros(0, np.int64),
@@ -169,7 +186,7 @@ def read_rows(plan: QueryPlan, workspace: Workspace) -> Rows:
         None if number is None else number[placed.row],
     )
     rows = _by_plain_group(rows, workspace, plan)
-    for alias, keys in _by_alias(plan.qualified_keys):
+    for alias, keys in _by_alias(plan.qualified_keys if splits else ()):
         rows = _by_qualified_group(rows, workspace, plan, alias, keys)
     return rows
 
@@ -185,20 +202,23 @@ class _Placed:
 
 
 def _place(
-    workspace: Workspace, read: _Symbols, partition: NDArray[Any], distinct: int, keeps_all: bool
+    workspace: Workspace, symbol: NDArray[Any], partition: NDArray[Any], distinct: int, keeps_all: bool
 ) -> _Placed:
     """Sort rows by partition, stable in time; with `keeps_all` also those that can take no position."""
     order = workspace.time_order
-    start = np.zeros(distinct + 1, workspace.row_type)
-    kernels.count_rows(read.code, read.table, partition, keeps_all, start)
+    start = np.zeros(distinct + 1, np.uint32 if len(workspace.batch) < 2**31 else np.uint64)
+    kernels.count_rows(symbol, partition, keeps_all, start)
     segment, count = start.astype(np.int64), int(start[-1])
-    # Allocated here and not in the kernel: numpy asks for large pages.
+    # Allocated here and not in the kernels: numpy asks for large pages.
     row = np.empty(count, workspace.row_type)
-    symbol, time = np.empty(count, np.int32), np.empty(count, np.int64)
-    kernels.place_rows(
-        order.row, order.time, read.code, read.table, partition, keeps_all, start, row, symbol, time
-    )
-    return _Placed(row, time, symbol, segment)
+    symbols, times = np.empty(count, np.int32), np.empty(count, np.int64)
+    if len(partition):
+        packed = np.empty((count, 2), np.int64)
+        kernels.place_rows(order.row, order.time, symbol, partition, keeps_all, start, packed)
+        kernels.unpack_rows(packed, row, symbols, times)
+    else:
+        kernels.select_rows(order.row, order.time, symbol, keeps_all, row, symbols, times)
+    return _Placed(row, times, symbols, segment)
 
 
 def _occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -208,10 +228,9 @@ def _occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class _Symbols:
-    """Per row of the batch the set of positions it can take: alphabet[table[code]]; table entry 0 is none."""
+    """Per row of the batch the set of positions it can take, as a place in the alphabet; 0 is none."""
 
-    code: NDArray[np.int32]
-    table: NDArray[np.int32]
+    symbol: NDArray[Any]
     alphabet: tuple[Symbol, ...]
 
 
@@ -233,13 +252,12 @@ def _symbols(machine: Machine, workspace: Workspace) -> _Symbols:
             of_type[code_of[type_]] = alphabet.setdefault(frozenset(groups[()]), len(alphabet))
         else:
             conditional.append((code_of[type_], groups))
-    if not conditional:
-        return _Symbols(batch.type_code, of_type, tuple(alphabet))
-    symbol = of_type[batch.type_code]
+    symbol = np.empty(len(batch), np.uint8 if len(alphabet) <= 256 and not conditional else np.int32)
+    kernels.look_up(of_type, batch.type_code, symbol)
     for code, groups in conditional:
         rows = np.flatnonzero(batch.type_code == code)
         symbol[rows] = _conditional_symbols(groups, rows, workspace, alphabet)
-    return _Symbols(symbol, np.arange(len(alphabet), dtype=np.int32), tuple(alphabet))
+    return _Symbols(symbol.astype(np.uint8) if len(alphabet) <= 256 else symbol, tuple(alphabet))
 
 
 def _conditional_symbols(
@@ -259,7 +277,8 @@ def _conditional_symbols(
     for column in sets.T:
         taken = frozenset(p for k, positions in enumerate(places) if column[k] for p in positions)
         found.append(alphabet.setdefault(taken, len(alphabet)))
-    return np.array(found, np.int32)[which]
+    symbols: NDArray[np.int32] = np.array(found, np.int32)[which]
+    return symbols
 
 
 def _distinct_columns(held: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], NDArray[Any]]:
@@ -280,8 +299,7 @@ def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> ND
         return None
     batch = workspace.batch
     group, distinct = workspace.partition((), plain)
-    everything = _Symbols(batch.type_code, np.zeros(len(batch.type_names) + 1, np.int32), ())
-    placed = _place(workspace, everything, group, distinct, keeps_all=True)
+    placed = _place(workspace, np.zeros(len(batch), np.uint8), group, distinct, keeps_all=True)
     row, segment = placed.row, placed.segment
     tie = kernels.first_tie(segment, placed.time, batch.order_of(row))
     if tie >= 0:
@@ -379,7 +397,9 @@ def _own(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozenset[i
     return frozenset(inside - outside), tuple(takers)
 
 
-def _without(alphabet: tuple[Symbol, ...], positions: frozenset[int]) -> tuple[NDArray[np.int32], tuple[Symbol, ...]]:
+def _without(
+    alphabet: tuple[Symbol, ...], positions: frozenset[int]
+) -> tuple[NDArray[np.int32], tuple[Symbol, ...]]:
     """Per symbol the symbol that takes none of `positions`, and the alphabet grown by those."""
     grown = {symbol: i for i, symbol in enumerate(alphabet)}
     without = [grown.setdefault(symbol - positions, len(grown)) for symbol in alphabet]
