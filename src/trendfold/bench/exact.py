@@ -1,0 +1,52 @@
+"""How fast whole numbers of any size are: the wide fold, then the exact one that it measures out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from trendfold.api import parse
+from trendfold.bench.harness import Case, Promise
+from trendfold.events.batch import Options, read_batch
+from trendfold.plan import plan
+from trendfold.plan.carried import aggregates
+from trendfold.runtime.local import prepare
+from trendfold.runtime.rows import Workspace
+from trendfold.runtime.tables import total
+
+EVENTS = 1_000_000
+WINDOW = 10_000
+LINES = {
+    "exact COUNT(*)": ("COUNT(*)", (Promise(1e6),)),
+    "exact COUNT(*), COUNT(B), SUM(B.v)": ("COUNT(*), COUNT(B), SUM(B.v)", ()),
+}
+
+
+def exact_cases(seed: int, scale: float) -> list[Case]:
+    """SEQ(A, B+, C) with tumbling windows of 10,000 events: counts of about 3,400 bits."""
+    events = max(1, int(EVENTS * scale))
+    rng = np.random.default_rng(seed)
+    codes = pa.array(rng.integers(0, 3, events, dtype=np.int32))
+    types = pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"]))
+    table = pa.table({"type": types, "ts": np.arange(events), "v": rng.integers(0, 1000, events)})
+    workspace = Workspace(read_batch(table, Options()))
+    return [
+        Case(f"{name}, windows of {WINDOW:,}", _fold(workspace, returned), events, promises=promises)
+        for name, (returned, promises) in LINES.items()
+    ]
+
+
+def _fold(workspace: Workspace, returned: str) -> Callable[[], object]:
+    """Both folds and Python's integers; not the selection of rows before, nor the text after."""
+    text = f"RETURN {returned} PATTERN SEQ(A, B+, C) WITHIN {WINDOW} s SLIDE {WINDOW} s"
+    query = parse(text).queries[0]
+    ready = prepare(plan(query), workspace, origin=0)
+
+    def run() -> object:
+        folded = ready.fold()
+        totals = total(ready.rows, ready.items, folded)
+        return ready.exact(folded, totals).values(aggregates(query), np.ones(len(totals), np.bool_))
+
+    return run
