@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trendfold.kernel import rows as kernels
-from trendfold.runtime.rows import _sorted
+from trendfold.runtime.sorting import numbered, numbered_pairs, sort_with_rows
 
 many = settings(max_examples=150, deadline=None, derandomize=True)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -18,7 +18,7 @@ NO_ORDER = np.zeros(0, np.int32)
 
 
 def radix(values: np.ndarray, row_type: type = np.int32) -> tuple[np.ndarray, np.ndarray]:
-    return _sorted(values, np.arange(len(values), dtype=row_type))
+    return sort_with_rows(values, np.arange(len(values), dtype=row_type))
 
 
 @many
@@ -44,6 +44,26 @@ def test_one_value_off_the_grid_of_all_others_is_sorted_too() -> None:
     values = np.arange(50_000)[::-1] * 1_000_000
     values[77] += 1  # not among the rows that are asked for their common step
     np.testing.assert_array_equal(radix(values)[0], np.sort(values))
+
+
+@many
+@given(st.lists(st.one_of(INT64, st.integers(-5, 5)), max_size=40), st.booleans())
+def test_values_are_numbered_as_numpy_does(values: list[int], is_sorted: bool) -> None:
+    given_ = np.array(sorted(values) if is_sorted else values, np.int64)
+    expected, inverse = np.unique(given_, return_inverse=True)
+    found, which = numbered(given_)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(which, inverse)
+
+
+@many
+@given(st.lists(st.tuples(st.one_of(INT64, st.integers(-2, 2)), st.integers(-2, 2)), max_size=40))
+def test_pairs_are_numbered_in_their_order(pairs: list[tuple[int, int]]) -> None:
+    left, right = (np.array([pair[i] for pair in pairs], np.int64) for i in (0, 1))
+    lefts, rights, which = numbered_pairs(left, right)
+    distinct = sorted(set(pairs))
+    assert list(zip(lefts.tolist(), rights.tolist(), strict=True)) == distinct
+    assert which.tolist() == [distinct.index(pair) for pair in pairs]
 
 
 def test_sorting_is_by_the_bytes_asked_for() -> None:

@@ -75,6 +75,23 @@ def radix_sort(key, row, spare_key, spare_row, digits):
 
 
 @kernel
+def number_values(values, row, which, first):
+    """Number the distinct values of a sorted array; returns how many there are.
+
+    row    int[n]    the row of each value; an empty array: its place
+    which  int[n]    written: per row the number of its value
+    first  int64[n]  written: the distinct values
+    """
+    now = -1
+    for i in range(values.shape[0]):
+        if i == 0 or values[i] != values[i - 1]:
+            now += 1
+            first[now] = values[i]
+        which[row[i] if row.shape[0] else i] = now
+    return now + 1
+
+
+@kernel
 def look_up(table, code, found):
     """found = table[code], row by row."""
     for i in range(code.shape[0]):

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.errors import InputError
 from trendfold.events.batch import EventBatch
-from trendfold.events.columns import codes
+from trendfold.events.columns import Column, codes
+from trendfold.events.schema import Kind
 from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Expression, GroupKey, Semantics, WindowUnit
 from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
+from trendfold.runtime.sorting import numbered, row_numbers, sort_with_rows
 
 NO_SYMBOL: Symbol = frozenset()
-_ASKED = 1_000
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ class Workspace:
         columns = [self.batch.column(name) for name in names]
         if not names:
             return np.zeros(0, np.int32), 1
-        combined, distinct = _narrow(*codes(columns[0]))
+        combined, distinct = _narrow(*_codes(columns[0]))
         for column in columns[1:]:
-            combined, distinct = _combine(combined, distinct, *codes(column))
+            combined, distinct = _combine(combined, distinct, *_codes(column))
         for name, column in zip(names, columns, strict=True):
             if name in strict and not column.is_whole:
                 combined[~column.valid] = -1
@@ -85,12 +86,20 @@ class Workspace:
         return np.int32 if len(self.batch) < 2**31 else np.int64
 
 
+def _codes(column: Column) -> tuple[NDArray[Any], int]:
+    """Integers that are equal exactly where the values are, and a number above them all; null is 0."""
+    if column.kind is not Kind.FLOAT:
+        return codes(column)
+    distinct, code = numbered(column.values.view(np.int64))  # there is one zero, and no NaN is valid
+    return np.where(column.valid, code + 1, 0), len(distinct) + 1
+
+
 def _narrow(code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
     """Codes below `high`, made dense where an array of `high` numbers would be much larger than they are."""
     if high <= 4 * len(code) + 64:
         return code.astype(np.int32 if high < 2**31 else np.int64, copy=False), high
-    _, dense = np.unique(code, return_inverse=True)
-    return _narrow(dense.reshape(-1), int(dense.max(initial=0)) + 1)
+    distinct, dense = numbered(code.astype(np.int64, copy=False))
+    return dense, len(distinct)
 
 
 def _combine(
@@ -106,32 +115,12 @@ def _sort(batch: EventBatch) -> TimeOrder:
     """Stable: by order first, then by time."""
     if batch.order is None and kernels.is_sorted(batch.time):
         return TimeOrder(np.zeros(0, np.int32), batch.time)
-    row = np.arange(len(batch), dtype=np.int32 if len(batch) < 2**31 else np.int64)
+    row, time = row_numbers(len(batch)), batch.time
     if batch.order is not None:
-        _, row = _sorted(batch.order, row)
-    time, row = _sorted(batch.time if batch.order is None else batch.time[row], row)
+        _, row = sort_with_rows(batch.order, row)
+        time = time[row]
+    time, row = sort_with_rows(time, row)
     return TimeOrder(row, time)
-
-
-def _sorted(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Values in order, and the rows beside them."""
-    low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    start, step = np.uint64(low % 2**64), _step(values)
-    key = np.empty(len(values), np.uint64)
-    if not kernels.sort_keys(values, start, np.uint64(step), key):
-        step = 1
-        kernels.sort_keys(values, start, np.uint64(step), key)
-    digits = (((high - low) // step).bit_length() + 7) // 8
-    key, row = kernels.radix_sort(key, row, np.empty_like(key), np.empty_like(row), digits)
-    key *= np.uint64(step)
-    key += start
-    return key.view(np.int64), row
-
-
-def _step(values: NDArray[np.int64]) -> int:
-    """A number that may divide all values, such as the microseconds of a second; a few rows are asked."""
-    some = values[:: len(values) // _ASKED + 1]
-    return max(1, int(np.gcd.reduce(some))) if len(some) else 1
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.fold import decode_extreme
 from trendfold.runtime.having import having
 from trendfold.runtime.rows import Rows
+from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.windows import Items, bounds
 
 
@@ -47,13 +48,12 @@ def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
     """Combine the operands of each item, then add up the partitions of each group."""
     combined = _combine(folded)
     group = rows.group[items.segment]
-    keys, where = np.unique(np.stack([items.index, group]), axis=1, return_inverse=True)
-    where = where.reshape(-1)
-    summed = tuple(_add_up(part, where, keys.shape[1]) for part in combined)
+    index, group, where = numbered_pairs(items.index, group)
+    summed = tuple(_add_up(part, where, len(index)) for part in combined)
     some = summed[0].mantissa[:, 0] > 0
     return Totals(
-        keys[0][some],
-        keys[1][some],
+        index[some],
+        group[some],
         tuple(Folded(p.mantissa[some], p.exponent[some], p.extreme[some]) for p in summed),
         np.where(some, np.cumsum(some) - 1, -1)[where],
     )

@@ -15,6 +15,7 @@ from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.rows import Rows
+from trendfold.runtime.sorting import numbered_pairs
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,11 @@ def cut(plan: QueryPlan, rows: Rows, time: NDArray[np.int64], origin: int) -> It
     """All window items that hold any row. `time` is that of the rows, in microseconds."""
     window = plan.query.window
     if window is None:
-        count = len(rows.segment) - 1
-        return Items(np.arange(count, dtype=np.int32), np.zeros(count, np.int64), rows.segment[:-1], rows.segment[1:])
+        low, high = rows.segment[:-1], rows.segment[1:]
+        return Items(np.arange(len(low), dtype=np.int32), np.zeros(len(low), np.int64), low, high)
     if window.slide is None:
-        ending_start, ending = _endings(plan, rows, time)
-        return Items(*kernels.cut_per_event(rows.segment, time, window.length, rows.group, ending_start, ending))
+        endings = _endings(plan, rows, time)
+        return Items(*kernels.cut_per_event(rows.segment, time, window.length, rows.group, *endings))
     if window.unit is WindowUnit.EVENTS:
         assert rows.number is not None
         return Items(*kernels.cut_sliding(rows.segment, rows.number, window.length, window.slide, 0, 0))
@@ -43,19 +44,23 @@ def cut(plan: QueryPlan, rows: Rows, time: NDArray[np.int64], origin: int) -> It
     return Items(*kernels.cut_sliding(rows.segment, time, window.length, window.slide, origin, lowest))
 
 
-def _endings(plan: QueryPlan, rows: Rows, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _endings(
+    plan: QueryPlan, rows: Rows, time: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Per group the times at which it has an event that can take a *last* position, of any operand."""
     ends = np.zeros(len(rows.row), np.bool_)
     for operand, symbol, alphabet in zip(plan.operands, rows.symbols, rows.alphabets, strict=True):
         last = operand.machine.automaton.last
         ends |= np.array([bool(s & last) for s in alphabet], np.bool_)[symbol]
     group = np.repeat(rows.group, np.diff(rows.segment))[ends]
-    found = np.unique(np.stack([group, time[ends]]), axis=1)
+    owner, ending, _ = numbered_pairs(group, time[ends])
     groups = int(rows.group.max(initial=-1)) + 1
-    return np.searchsorted(found[0], np.arange(groups + 1)), np.ascontiguousarray(found[1])
+    return np.searchsorted(owner, np.arange(groups + 1)), ending
 
 
-def bounds(window: Window, index: NDArray[np.int64], origin: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def bounds(
+    window: Window, index: NDArray[np.int64], origin: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where windows begin and end: microseconds, or numbers of events."""
     if window.slide is None:
         return index - window.length, index

@@ -1,0 +1,60 @@
+"""How fast rows are made ready and folded: many groups interleaved, and everything from an unsorted table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from trendfold.api import parse
+from trendfold.bench.harness import Case, Promise
+from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.plan import plan
+from trendfold.runtime.local import prepare
+from trendfold.runtime.rows import Workspace
+
+FLOOR = "numpy.bincount"
+EVENTS = 10_000_000
+GROUPS = ((1_000, 30e6), (100_000, 15e6))
+"""How many groups, and the events/s promised for them."""
+UNSORTED = 8e6
+WINDOW = 10_000
+
+
+def cases(seed: int, scale: float) -> list[Case]:
+    """COUNT(*) of SEQ(A, B+, C): by group from events in order, and from a table in any order."""
+    events = max(1, int(EVENTS * scale))
+    rng = np.random.default_rng(seed)
+    types = _types(rng, events)
+    codes = types.indices.to_numpy()
+    found = [Case(FLOOR, partial(np.bincount, codes), events)]
+    for groups, promised in GROUPS:
+        table = pa.table({"type": types, "ts": np.arange(events), "g": rng.integers(0, groups, events)})
+        name = f"{groups:,} groups interleaved, prepared and folded"
+        found.append(Case(name, _grouped(read_batch(table, Options())), events, FLOOR, (Promise(promised),)))
+    run = _end_to_end(types.cast(pa.string()), rng.permutation(events))
+    name = f"end to end, unsorted, windows of {WINDOW:,}"
+    return [*found, Case(name, run, events, FLOOR, (Promise(UNSORTED),))]
+
+
+def _types(rng: np.random.Generator, events: int) -> pa.DictionaryArray:
+    """A, B, C at random."""
+    codes = pa.array(rng.integers(0, 3, events, dtype=np.int32))
+    return pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"]))
+
+
+def _grouped(batch: EventBatch) -> Callable[[], object]:
+    """From columns in memory, in order of time, to the aggregates of every group."""
+    one = plan(parse("RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g").queries[0])
+    batch.column("g")  # read from Arrow beforehand
+    return lambda: prepare(one, Workspace(batch), origin=0).fold()
+
+
+def _end_to_end(types: pa.Array, seconds: np.ndarray) -> Callable[[], object]:
+    """From a table of strings, timestamps and a number, one event per second in any order, to the result."""
+    times = pa.array(seconds * 1_000_000).cast(pa.timestamp("us"))
+    table = pa.table({"type": types, "ts": times, "x": np.zeros(len(types))})
+    workload = parse(f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) WITHIN {WINDOW} s SLIDE {WINDOW} s")
+    return partial(workload.run, table)

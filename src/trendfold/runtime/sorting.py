@@ -1,0 +1,63 @@
+"""Sorting and numbering whole columns of integers, in time that grows with their length alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.kernel import rows as kernels
+
+_ASKED = 1_000
+
+
+def row_numbers(count: int) -> NDArray[Any]:
+    """0, 1, 2, ...: of 32 bits where they are enough."""
+    return np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)
+
+
+def sort_with_rows(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Values in order, and what stands beside them in `row`, which is overwritten; stable."""
+    if not len(values):
+        return values, row
+    low, high = int(values.min()), int(values.max())
+    start, step = np.uint64(low % 2**64), _step(values, low)
+    key = np.empty(len(values), np.uint64)
+    if not kernels.sort_keys(values, start, np.uint64(step), key):
+        step = 1
+        kernels.sort_keys(values, start, np.uint64(step), key)
+    digits = (((high - low) // step).bit_length() + 7) // 8
+    key, row = kernels.radix_sort(key, row, np.empty_like(key), np.empty_like(row), digits)
+    key *= np.uint64(step)
+    key += start
+    return key.view(np.int64), row
+
+
+def _step(values: NDArray[np.int64], low: int) -> int:
+    """A number that may divide all gaps, such as the microseconds of a second; a few rows are asked."""
+    some = values[:: len(values) // _ASKED + 1]
+    return max(1, int(np.gcd.reduce(some - low)))
+
+
+def numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The distinct values in order, and per row the place of its value among them."""
+    if kernels.is_sorted(values):
+        found, row = values, row_numbers(0)
+    else:
+        found, row = sort_with_rows(values, row_numbers(len(values)))
+    which = np.empty(len(values), row.dtype)
+    first = np.empty(len(values), np.int64)
+    count = kernels.number_values(found, row, which, first)
+    return first[:count].copy(), which
+
+
+def numbered_pairs(
+    left: NDArray[np.int64], right: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """The distinct pairs (left, right) in order, and per row the place of its pair among them."""
+    lefts, a = numbered(left)
+    rights, b = numbered(right)
+    width = max(1, len(rights))
+    pairs, which = numbered(a.astype(np.int64) * width + b)
+    return lefts[pairs // width], rights[pairs % width], which
