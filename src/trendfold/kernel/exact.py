@@ -11,11 +11,13 @@ may hold anything. Only a count that is truly zero uses none. A negative number 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT, most_kept
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.pairs import holds
+from trendfold.kernel.program import Guards, Rows
 
 DIGIT_BITS = 64
 _LOW = np.uint64(0xFFFFFFFF)
@@ -123,17 +125,41 @@ def _move_classes(guards, symbol, start, stop, digits, used, width, length):
 # ---- One vector per place ---------------------------------------------------------------------------
 
 
+def in_place(rows: Rows, guards: Guards) -> NDArray[np.bool_]:
+    """Per symbol: whether a lone event's rows, from the last to the first, may be added where they stand.
+
+    No row may read what one before it has written. A row that reads its own entry doubles it first.
+    """
+    found = ~guards.moves
+    if rows.spend.shape[1] or rows.fade.shape[1]:
+        found[:] = False
+    for a in range(len(found)):
+        written: set[int] = set()
+        for r in range(rows.row_start[a + 1] - 1, rows.row_start[a] - 1, -1):
+            target = int(rows.dst[r])
+            reads = rows.op[rows.op_start[r] : rows.op_start[r + 1]].tolist()
+            reads_times = rows.vop[rows.vop_start[r] : rows.vop_start[r + 1]].tolist()
+            is_late = not written.isdisjoint([*reads, *reads_times])
+            if is_late or reads.count(target) > 1 or target in reads_times:
+                found[a] = False
+            written.add(target)
+    return found
+
+
 @kernel
-def fold_vectors(events, values, lows, highs, lengths, rows, guards, frame, out, out_start):
+def fold_vectors(events, values, lows, highs, lengths, rows, direct, guards, frame, out, out_start):
     """kernel.fold in digits: the number w of item k goes to out[out_start[k] + w · lengths[k] :].
 
     lengths  int64[k]  digits of each number of an item
+    direct   bool[A]   see in_place
     values   (uint64[n,V] magnitudes, bool[n,V] signs), columns as in Events.values
     """
     symbol, moment = events.symbol, events.moment
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
     digits, used = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
     fresh, fresh_used = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
+    row_start, dst, op_start, op = rows.row_start, rows.dst, rows.op_start, rows.op
+    vop_start, vop, vcol = rows.vop_start, rows.vop, rows.vcol
     for k in range(lows.shape[0]):
         length = lengths[k]
         used[:] = 0
@@ -144,9 +170,23 @@ def fold_vectors(events, values, lows, highs, lengths, rows, guards, frame, out,
             j = i + 1
             while j < highs[k] and moment[j] == moment[i]:
                 j += 1
-            _fold_moment(
-                symbol, values, before, i, j, rows, guards, width, digits, used, fresh, fresh_used, length
-            )
+            a = symbol[i]
+            if j == i + 1 and direct[a]:
+                for r in range(row_start[a + 1] - 1, row_start[a] - 1, -1):
+                    d = dst[r]
+                    for o in range(op_start[r], op_start[r + 1]):
+                        if op[o] == d:
+                            add(digits, used, d, digits, used, d, length)
+                    for o in range(op_start[r], op_start[r + 1]):
+                        if op[o] != d:
+                            add(digits, used, d, digits, used, op[o], length)
+                    for o in range(vop_start[r], vop_start[r + 1]):
+                        size, negative = values[0][i, vcol[o]], values[1][i, vcol[o]]
+                        add_times(digits, used, d, digits, used, vop[o], size, negative, length)
+            else:
+                _fold_moment(
+                    symbol, values, before, i, j, rows, guards, width, digits, used, fresh, fresh_used, length
+                )
             before = i
             i = j
         for w in range(width):

@@ -200,7 +200,8 @@ class Exact:
             return
         if not machine.by_event:
             program, _ = lower_rows(machine, alphabet, carried)
-            exact.fold_vectors(events, values, low, high, lengths, program, guards, frame, out, starts)
+            direct, sizes = exact.in_place(program, guards), lengths
+            exact.fold_vectors(events, values, low, high, sizes, program, direct, guards, frame, out, starts)
             return
         steps, lists = lower_steps(machine, alphabet, carried), list_numbers(machine)
         kept = most_kept(events.symbol, low, high, steps, len(lists)) * len(lists) * carried.width
