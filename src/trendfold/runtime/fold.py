@@ -166,6 +166,7 @@ def _no_matrix(stretches: int, starts: int, frame: Frame) -> Folded:
 
 
 def no_trends(items: int, width: int, extremes: int) -> Folded:
+    """Items without any trend."""
     return Folded(
         np.zeros((items, width)), np.zeros((items, width), np.int32), np.full((items, extremes), np.inf)
     )
@@ -196,6 +197,7 @@ def latest_of(
 
 
 def check_built(built: int, most: int) -> None:
+    """Raise a LimitError if more trends were built than allowed."""
     if built > most:
         raise LimitError(
             f"more than {most:,} trends had to be built, past limits trends={most:,}; raise the limit, shorten "
@@ -204,6 +206,7 @@ def check_built(built: int, most: int) -> None:
 
 
 def end_guard(plan: OperandPlan) -> int:
+    """The guard at ⊤, or -1."""
     guard = plan.machine.guard_at(END)
     return -1 if guard is None else guard
 
