@@ -236,6 +236,18 @@ def test_windows_of_very_different_sizes() -> None:
     assert table.column("count").to_pylist() == ["7", to_text(2**1500 - 1), "1"]
 
 
+@both_kernels
+def test_items_are_folded_in_blocks(monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    rng = random.Random(3)
+    types, keys = "".join(rng.choices("AB", k=600)), [rng.randint(0, 9) for _ in range(600)]
+    query = "RETURN COUNT(*), COUNT(A), SUM(B.v) PATTERN AND(A+, B+) WHERE [w] WITHIN 90 s SLIDE 30 s"
+    whole = run(query, types, strategy, w=keys, v=keys)
+    assert whole.num_rows > 10
+    for size in [1, 5, 40]:
+        monkeypatch.setattr("trendfold.runtime.exact._BLOCK", size)
+        assert run(query, types, strategy, w=keys, v=keys).equals(whole)
+
+
 def test_built_trends_sum_large_values() -> None:
     values = [2**63 - 1, -(2**63), 2**62 + 1, -7, 2**63 - 1]
     query = "RETURN COUNT(*), COUNT(A), SUM(A.v) PATTERN A+"
