@@ -259,7 +259,8 @@ def cut_per_event(segment, at, length, group, ending_start, ending):
         n = 0
         for s in range(segment.shape[0] - 1):
             lo = hi = segment[s]
-            for e in range(ending_start[group[s]], ending_start[group[s] + 1]):
+            e, last = ending_start[group[s]], ending_start[group[s] + 1]
+            while e < last:
                 t = ending[e]
                 while hi < segment[s + 1] and at[hi] <= t:
                     hi += 1
@@ -269,6 +270,11 @@ def cut_per_event(segment, at, length, group, ending_start, ending):
                     if turn == 1:
                         owner[n], index[n], low[n], high[n] = s, t, lo, hi
                     n += 1
+                    e += 1
+                elif hi < segment[s + 1]:
+                    e = _seek(ending, e, last, at[hi])  # no row until then
+                else:
+                    break
         found = n
     return owner, index, low, high
 
