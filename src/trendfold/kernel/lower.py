@@ -8,9 +8,9 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.automaton.glushkov import END, START
+from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine, State, Step, Symbol
-from trendfold.kernel.program import NOTHING, ONE, Frame, Grid, Guards, Ints, Negated, Paths, Rows, Steps
+from trendfold.kernel.program import NOTHING, ONE, Frame, Grid, Guards, Ints, LaneProgram, LaneRows, Negated, Paths, Rows, Steps
 from trendfold.plan.carried import Carried, Measure
 from trendfold.query.nodes import Semantics
 
@@ -341,6 +341,73 @@ def lower_paths(machine: Machine, symbols: Sequence[Symbol], carried: Carried, g
         cross=_ints(range(len(machine.predicates.adjacency), len(machine.predicates.adjacency) + len(cross))),
         weight=weight,
         xweight=xweight,
+    )
+
+
+def lower_lanes(
+    machine: Machine, symbols: Sequence[Symbol], carried: Carried, own: frozenset[int]
+) -> LaneProgram:
+    """The machine with lanes for the groups of the positions `own`; no guards, nothing kept one by one."""
+    automaton = machine.automaton
+    shared = {p: i for i, p in enumerate([START, *sorted(automaton.followed - own)])}
+    lanes = {p: i for i, p in enumerate([*sorted(automaton.followed), END])}
+    after = _reachable(automaton, own)
+    columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
+
+    def rows(symbol: Symbol, kind: str) -> list[_LaneRow]:
+        """The rows of a symbol's positions, and for each what it reads: (place, is shared)."""
+        found: dict[int, _LaneRow] = {}
+        for q in sorted(symbol):
+            if (q in own) != (kind == "own"):
+                continue
+            numbers = shared if kind == "shared" else lanes
+            targets = [q] * (q in automaton.followed) + [END] * (q in automaton.last and kind != "shared")
+            sources = [(p, True) for p in automaton.sources(q) if kind != "public" and p in shared]
+            if kind != "shared":
+                sources += [(p, False) for p in automaton.sources(q) if p in after]
+            for target in targets if sources else []:
+                for w in range(carried.width):
+                    dst = numbers[target] * carried.width + w
+                    row = found.setdefault(dst, (dst, []))
+                    for p, is_shared in sources:
+                        entry = (shared if is_shared else lanes)[p] * carried.width
+                        row[1].append((entry + w, 0, is_shared))
+                        if w and q in carried.numbers[w - 1].positions:
+                            fed = carried.numbers[w - 1]
+                            column = 0 if fed.attribute is None else columns[fed.measure, fed.attribute]
+                            row[1].append((entry, column, is_shared))
+        return list(found.values())
+
+    kinds = [_lane_rows([rows(symbol, kind) for symbol in symbols]) for kind in ("shared", "public", "own")]
+    return LaneProgram(*kinds, len(shared), len(lanes), carried.width, lanes[END])
+
+
+_LaneRow = tuple[int, list[tuple[int, int, bool]]]
+"""dst, and terms (entry, column, is shared)."""
+
+
+def _reachable(automaton: Automaton, own: frozenset[int]) -> frozenset[int]:
+    """The positions a trend can stand at once it has bound one of `own`."""
+    reached = set(own)
+    frontier = list(own)
+    while frontier:
+        p = frontier.pop()
+        fresh = {q for source, q in automaton.edges if source == p and q != END} - reached
+        reached |= fresh
+        frontier += fresh
+    return frozenset(reached)
+
+
+def _lane_rows(per_symbol: list[list[_LaneRow]]) -> LaneRows:
+    rows = [row for group in per_symbol for row in group]
+    terms = [term for _, group in rows for term in group]
+    return LaneRows(
+        row_start=_starts(per_symbol),
+        dst=_ints(dst for dst, _ in rows),
+        op_start=_starts([group for _, group in rows]),
+        op=_ints(entry for entry, _, _ in terms),
+        col=_ints(column for _, column, _ in terms),
+        is_shared=np.array([is_shared for _, _, is_shared in terms], np.bool_),
     )
 
 

@@ -203,6 +203,38 @@ class Paths(NamedTuple):
     xweight: Ints
 
 
+class LaneRows(NamedTuple):
+    """Sparse rows over entries: new[dst] += Σ old[op] · value[col], per symbol; column 0 is 1.
+
+    is_shared  per term: whether it reads shared mass instead of the lane's
+    """
+
+    row_start: Ints
+    dst: Ints
+    op_start: Ints
+    op: Ints
+    col: Ints
+    is_shared: NDArray[np.bool_]
+
+
+class LaneProgram(NamedTuple):
+    """A machine with mass shared by all groups until it passes T, and in lanes from there (see kernel.lanes).
+
+    shared  rows from shared mass to shared mass; ⊥ is shared state 0
+    public  rows from a lane's mass to the same lane's, for every lane
+    own     rows of T's positions, for the lane of the event
+    end     the lane state ⊤
+    """
+
+    shared: LaneRows
+    public: LaneRows
+    own: LaneRows
+    shared_states: int
+    states: int
+    width: int
+    end: int
+
+
 class Events(NamedTuple):
     """The rows of one query, sorted by segment (partition and group) and time.
 

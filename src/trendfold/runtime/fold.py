@@ -71,7 +71,7 @@ def fold_items(
     out = no_trends(len(items.low), frame.width, frame.extremes)
     if not machine.by_event:
         program, grid = lower_rows(machine, alphabet, carried)
-        if events.values.size and np.abs(events.values).max() > _LARGEST_VALUE:
+        if not is_short(events):
             grid = no_grid(grid)
         shared = _shared_stretches(plan, items, frame)
         if shared is None:
@@ -112,6 +112,11 @@ def fold_items(
     return out
 
 
+def is_short(events: Events) -> bool:
+    """Whether values are small enough for arithmetic on mantissas."""
+    return not events.values.size or float(np.abs(events.values).max()) <= _LARGEST_VALUE
+
+
 @dataclass(frozen=True)
 class _Shared:
     """Windows that overlap, as products of stretches: window k is the stretches [low[k], high[k])."""
@@ -134,6 +139,8 @@ def _shared_stretches(plan: OperandPlan, items: Items, frame: Frame) -> _Shared 
     states and number.
     """
     machine = plan.machine
+    if np.all(items.high[:-1] <= items.low[1:]):  # windows that share no row
+        return None
     bounds = np.unique(np.concatenate([items.low, items.high]))
     if len(bounds) < 2:
         return None

@@ -17,6 +17,9 @@ from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
+from trendfold.runtime.lanes import Lanes, read_lanes
+from trendfold.runtime.lanes import applies as lanes_apply
+from trendfold.runtime.lanes import fold as fold_lanes
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.rows import Rows, Workspace, read_rows
@@ -72,9 +75,13 @@ class Prepared:
     items: Items
     events: tuple[Events, ...]
     batch: EventBatch
+    lanes: tuple[Lanes, Items] | None = None
+    """Where groups are lanes: they, and the items of all lanes together."""
 
     def fold(self, limits: Limits = Limits()) -> tuple[Folded, ...]:  # noqa: B008 - frozen
         """The aggregates of every window item, per operand."""
+        if self.lanes is not None:
+            return (fold_lanes(self.plan, self.events[0], self.rows, self.lanes[1], self.lanes[0]),)
         try:
             return tuple(
                 fold_items(operand, i, events, self.rows, self.items, self.batch, limits.trends)
@@ -89,21 +96,26 @@ class Prepared:
         return Exact(self.plan, self.rows, self.items, self.events, self.batch, limits, *done)
 
 
-def prepare(plan: QueryPlan, workspace: Workspace, origin: int) -> Prepared:
+def prepare(plan: QueryPlan, workspace: Workspace, origin: int, arithmetic: str = "auto") -> Prepared:
     """Select and sort a query's rows, number their moments, and cut them into window items."""
     batch = workspace.batch
-    rows = read_rows(plan, workspace)
+    in_lanes = arithmetic == "auto" and lanes_apply(plan)
+    rows = read_rows(plan, workspace, splits=not in_lanes)
     moment = np.empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
-    return Prepared(plan, rows, cut(plan, rows, rows.time, origin), events, batch)
+    items = cut(plan, rows, rows.time, origin)
+    if not in_lanes:
+        return Prepared(plan, rows, items, events, batch)
+    lanes, grouped = read_lanes(plan, workspace, rows)
+    return Prepared(plan, grouped, lanes.per_lane(items), events, batch, (lanes, items))
 
 
 def run_query(
     plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits, arithmetic: str = "auto"
 ) -> tuple[pa.Table, int]:
     """The result table of one query, and how many windows were looked at."""
-    ready = prepare(plan, workspace, origin)
+    ready = prepare(plan, workspace, origin, arithmetic)
     limits.check_groups(plan.query.name, int(ready.rows.group.max(initial=-1)) + 1)
     folded = ready.fold(limits)
     totals = total(ready.rows, ready.items, folded)
