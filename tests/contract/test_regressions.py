@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import oracle
 import pyarrow as pa
 import pytest
 
+import oracle
 import trendfold as tf
 
 

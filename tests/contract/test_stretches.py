@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-import engine
-import oracle
 import pytest
-import workloads
 
+import oracle
 import trendfold as tf
+import workloads
+from contract import engine
 from trendfold.runtime import fold
 
 
@@ -40,7 +40,9 @@ def test_overlapping_windows_past_doubles_agree_with_windows_one_by_one(
 
     rng = np.random.default_rng(5)
     types = rng.choice(["A", "B", "C"], 6_000)
-    events = pa.table({"type": types.tolist(), "ts": list(range(6_000)), "x": rng.normal(size=6_000).tolist()})
+    events = pa.table(
+        {"type": types.tolist(), "ts": list(range(6_000)), "x": rng.normal(size=6_000).tolist()}
+    )
     query = tf.parse(
         "RETURN LOG2(COUNT(*)), AVG(B.x), MIN(B.x) PATTERN SEQ(A, B+, C) WITHIN 3000 s SLIDE 100 s"
     )

@@ -51,10 +51,12 @@ class Automaton:
 
     @cached_property
     def first(self) -> frozenset[int]:
+        """The positions that can begin a trend."""
         return frozenset(q for p, q in self.edges if p == START)
 
     @cached_property
     def last(self) -> frozenset[int]:
+        """The positions that can end one."""
         return frozenset(p for p, q in self.edges if q == END)
 
     @cached_property
@@ -104,9 +106,7 @@ def build(pattern: Pattern) -> Automaton:
     end_guard = walk.guard(trailing.body) if trailing else None
     walk.connect({START}, ends.first, start_guard)
     walk.connect(ends.last, {END}, end_guard)
-    return Automaton(
-        tuple(walk.positions), frozenset(walk.edges), tuple(walk.guards), dict(walk.guard_of)
-    )
+    return Automaton(tuple(walk.positions), frozenset(walk.edges), tuple(walk.guards), dict(walk.guard_of))
 
 
 @dataclass(slots=True)

@@ -34,6 +34,7 @@ class Classes:
 
     @property
     def broken(self) -> int:
+        """The class of mass that must not cross; no event leads out of it."""
         return len(self.sets)
 
     def reached(self, cls: int, symbol: Symbol) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""How fast the fold is: events in memory and sorted, one core, against one `numpy.bincount` of their codes."""
+"""How fast the fold is: events in memory and sorted, one core, beside one `numpy.bincount` of their codes."""
 
 from __future__ import annotations
 
@@ -9,44 +9,78 @@ import numpy as np
 import pyarrow as pa
 
 from trendfold.api import parse
+from trendfold.bench import exact, prepare
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
-from trendfold.runtime.local import prepare
+from trendfold.runtime import local
 from trendfold.runtime.rows import Workspace
 
 FLOOR = "numpy.bincount"
 EVENTS = 10_000_000
 WINDOWS = (10_000, 1_000_000, 10_000_000)
 SEMANTICS = ("skip-till-any-match", "skip-till-next-match", "contiguous")
+GROUPS = 1_000
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """COUNT(*) of SEQ(A, B+, C), one partition, tumbling windows from small to all events."""
+    """SEQ(A, B+, C): counts in windows of all sizes, then what rides on counts, overlaps, and groups."""
     events = max(1, int(EVENTS * scale))
     workspace = _stream(seed, events)
-    codes = workspace.batch.type_code
-    found = [Case(FLOOR, partial(np.bincount, codes), events)]
-    for size in WINDOWS:
-        size = max(1, int(size * scale)) if size > WINDOWS[0] else size
+    floor = Case(FLOOR, partial(np.bincount, workspace.batch.type_code), events)
+    shapes = [
+        (
+            "five aggregates, wide numbers",
+            "COUNT(*), SUM(B.x), MIN(B.x), MAX(B.x), AVG(B.x)",
+            "",
+            10_000,
+            1,
+            20e6,
+        ),
+        ("30 overlapping windows", "COUNT(*)", "", 30_000, 30, 30e6),
+        (f"GROUP BY B.g, {GROUPS:,} groups as lanes", "COUNT(*)", "GROUP BY B.g", 100_000, 1, 5e6),
+    ]
+    wanted = [
+        Case(name, _fold(workspace, f"RETURN {returns} PATTERN SEQ(A, B+, C) {clause} {_within(size, overlap)}"),
+             events, FLOOR, (Promise(promised),))
+        for name, returns, clause, size, overlap, promised in shapes
+    ]  # fmt: skip
+    others = [
+        case for case in [*prepare.cases(seed, scale), *exact.exact_cases(seed, scale)] if case.name != FLOOR
+    ]
+    return [floor, *_counts(workspace, events, scale), *wanted, *others]
+
+
+def _counts(workspace: Workspace, events: int, scale: float) -> list[Case]:
+    """COUNT(*), one partition, tumbling windows from small to all events, under each semantics."""
+    found = []
+    for given in WINDOWS:
+        size = max(1, int(given * scale)) if given > WINDOWS[0] else given
         names = [f"{semantics}, windows of {size:,}" for semantics in SEMANTICS]
         promises = [(Promise(0.12, FLOOR), Promise(40e6)), *[(Promise(0.8, names[0]),)] * 2]
         for name, semantics, promised in zip(names, SEMANTICS, promises, strict=True):
-            found.append(Case(name, _fold(workspace, semantics, size), events, FLOOR, promised))
+            text = f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) SEMANTICS {semantics} {_within(size)}"
+            found.append(Case(name, _fold(workspace, text), events, FLOOR, promised))
     return found
+
+
+def _within(size: int, overlap: int = 1) -> str:
+    return f"WITHIN {size} s SLIDE {size // overlap} s"
 
 
 def _stream(seed: int, events: int) -> Workspace:
     """Types A, B, C at random, one event per second, already in order."""
     rng = np.random.default_rng(seed)
     codes = pa.array(rng.integers(0, 3, events, dtype=np.int32))
-    types = pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"]))
-    table = pa.table({"type": types, "ts": np.arange(events)})
-    return Workspace(read_batch(table, Options()))
+    columns = {
+        "type": pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"])),
+        "ts": np.arange(events),
+        "x": rng.random(events),
+        "g": rng.integers(0, GROUPS, events),
+    }
+    return Workspace(read_batch(pa.table(columns), Options()))
 
 
-def _fold(workspace: Workspace, semantics: str, size: int) -> Callable[[], object]:
+def _fold(workspace: Workspace, text: str) -> Callable[[], object]:
     """Only the fold: rows are selected, sorted and cut into windows beforehand."""
-    text = f"""RETURN COUNT(*) PATTERN SEQ(A, B+, C) SEMANTICS {semantics}
-               WITHIN {size} s SLIDE {size} s"""
-    return prepare(plan(parse(text).queries[0]), workspace, origin=0).fold
+    return local.prepare(plan(parse(text).queries[0]), workspace, origin=0).fold

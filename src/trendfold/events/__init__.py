@@ -1,0 +1,1 @@
+"""Bytes -> events: sources, columns by kind, rejects, generated streams."""

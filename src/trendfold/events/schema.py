@@ -22,6 +22,7 @@ class Kind(StrEnum):
 
     @property
     def is_number(self) -> bool:
+        """Whether values can be added up."""
         return self in (Kind.INTEGER, Kind.FLOAT)
 
 

@@ -1,0 +1,1 @@
+"""Machines as arrays, and the loops over events that read them. Only this room knows numba."""

@@ -19,7 +19,7 @@ UNSPENT = np.int32(2**31 - 1)
 
 @kernel
 def fold_windows(events, lows, highs, steps, guards, frame, pairs, latest, semantics, lists, end_guard, out):
-    """Fold the rows [lows[k], highs[k]) of every window item from nothing; its whole trends go to row k of `out`.
+    """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
 
     latest     int32[G, m]  see guards.latest_starts
     lists      (count, list of ⊥ or -1, list of ⊤ or -1)
@@ -114,7 +114,22 @@ def _fold(events, low, high, steps, guards, pairs, latest, semantics, state, fre
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
             for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                _gather(events, e, t, steps, pairs, latest, semantics, state, kept, length, stacks, sum_m, sum_e, best)
+                _gather(
+                    events,
+                    e,
+                    t,
+                    steps,
+                    pairs,
+                    latest,
+                    semantics,
+                    state,
+                    kept,
+                    length,
+                    stacks,
+                    sum_m,
+                    sum_e,
+                    best,
+                )
                 if sum_m[0] == 0.0:
                     continue
                 _weigh(events, e, t, steps, sum_m, sum_e, best)
@@ -166,7 +181,9 @@ def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, length, 
                 continue
             fits = True
             for p in range(steps.pred_start[c], steps.pred_start[c + 1]):
-                fits = fits and holds(pairs, steps.pred[p], kept[0][here, b], e, stacks[0], stacks[1], stacks[2])
+                fits = fits and holds(
+                    pairs, steps.pred[p], kept[0][here, b], e, stacks[0], stacks[1], stacks[2]
+                )
             if not fits:
                 continue
             if not fixed:

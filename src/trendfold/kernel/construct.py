@@ -22,7 +22,9 @@ def build_windows(events, lows, highs, paths, pairs, latest, semantics, limit, o
     built = 0
     nothing = np.empty(0, np.int32)
     for k in range(lows.shape[0]):
-        built = _build(events, lows[k], highs[k], paths, pairs, latest, semantics, k, out, nothing, built, limit)
+        built = _build(
+            events, lows[k], highs[k], paths, pairs, latest, semantics, k, out, nothing, built, limit
+        )
         if built > limit:
             break
     return built
@@ -30,7 +32,7 @@ def build_windows(events, lows, highs, paths, pairs, latest, semantics, limit, o
 
 @kernel
 def latest_built_starts(events, segment, paths, pairs, limit, out, latest):
-    """guards.latest_starts for a NOT whose trends must be built, because of a predicate between far events."""
+    """guards.latest_starts for a NOT whose trends must be built: a predicate compares far events."""
     built = 0
     nothing = np.empty((0, 0), np.int32)
     for s in range(segment.shape[0] - 1):
@@ -62,7 +64,11 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bu
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     last_moment = moment[high - 1] if high > low else 0
     for start in range(low, high):
-        if paths.ends[0] >= 0 and moment[start] > 0 and latest[paths.ends[0], moment[start] - 1] >= moment[low]:
+        if (
+            paths.ends[0] >= 0
+            and moment[start] > 0
+            and latest[paths.ends[0], moment[start] - 1] >= moment[low]
+        ):
             continue  # the NOT at ⊥ is broken before this event
         for first in range(paths.take_start[symbol[start]], paths.take_start[symbol[start] + 1]):
             if not paths.is_first[paths.take[first]]:
@@ -71,7 +77,9 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bu
             candidate_row, candidate_position = start, paths.take[first]
             while depth >= 0:
                 if candidate_row >= 0:
-                    fits = _crosses(paths, pairs, row, position, depth, candidate_row, candidate_position, stacks)
+                    fits = _crosses(
+                        paths, pairs, row, position, depth, candidate_row, candidate_position, stacks
+                    )
                     if fits:
                         row[depth], position[depth] = candidate_row, candidate_position
                         at[depth], taking[depth], until[depth] = candidate_row + 1, -1, NO_MOMENT
@@ -91,7 +99,19 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bu
                     break
                 top = depth - 1
                 candidate_row, candidate_position = _next_candidate(
-                    events, high, paths, pairs, latest, semantics, top, row, position, at, taking, until, stacks
+                    events,
+                    high,
+                    paths,
+                    pairs,
+                    latest,
+                    semantics,
+                    top,
+                    row,
+                    position,
+                    at,
+                    taking,
+                    until,
+                    stacks,
                 )
                 if candidate_row < 0:
                     depth -= 1
@@ -99,7 +119,9 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bu
 
 
 @kernel
-def _next_candidate(events, high, paths, pairs, latest, semantics, top, row, position, at, taking, until, stacks):
+def _next_candidate(
+    events, high, paths, pairs, latest, semantics, top, row, position, at, taking, until, stacks
+):
     """The next binding adjacent to the one on top of the walk, or row -1 (spec 5)."""
     symbol, moment = events.symbol, events.moment
     x, p = row[top], position[top]
@@ -138,12 +160,12 @@ def _crosses(paths, pairs, row, position, depth, y, q, stacks):
     for c in range(paths.cross.shape[0]):
         for d in range(depth):
             x, p = row[d], position[d]
-            if paths.cross_left[c, p] and paths.cross_right[c, q]:
-                if not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
-                    return False
-            if paths.cross_left[c, q] and paths.cross_right[c, p]:
-                if not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
-                    return False
+            onward = paths.cross_left[c, p] and paths.cross_right[c, q]
+            if onward and not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
+                return False
+            back = paths.cross_left[c, q] and paths.cross_right[c, p]
+            if back and not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
+                return False
     return True
 
 
@@ -168,6 +190,8 @@ def _carry(events, paths, depth, i, p, sum_m, sum_e, best):
 @kernel
 def _add_trend(k, sum_m, sum_e, best, out):
     for w in range(sum_m.shape[0]):
-        out.mantissa[k, w], out.exponent[k, w] = add(out.mantissa[k, w], out.exponent[k, w], sum_m[w], sum_e[w])
+        out.mantissa[k, w], out.exponent[k, w] = add(
+            out.mantissa[k, w], out.exponent[k, w], sum_m[w], sum_e[w]
+        )
     for x in range(best.shape[0]):
         out.extreme[k, x] = min(out.extreme[k, x], best[x])

@@ -14,11 +14,15 @@ from trendfold.kernel.wide import RADIX, add, scale, times
 
 @kernel
 def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
-    """Fold the rows [lows[k], highs[k]) of every window item from nothing; its whole trends go to row k of `out`."""
+    """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`."""
     states, width = frame.states, frame.width
     mantissa, exponent = np.zeros((states, width)), np.zeros((states, width), np.int32)
     extreme = np.full((states, frame.extremes), np.inf)
-    fresh = np.zeros(states * width), np.zeros(states * width, np.int32), np.full(states * frame.extremes, np.inf)
+    fresh = (
+        np.zeros(states * width),
+        np.zeros(states * width, np.int32),
+        np.full(states * frame.extremes, np.inf),
+    )
     factor = np.ones(grid.src.shape)
     for k in range(lows.shape[0]):
         mantissa[:] = 0.0
@@ -26,7 +30,9 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
         extreme[:] = np.inf
         mantissa[frame.start, 0] = 1.0
         factor[:] = 1.0
-        fold_stretch(events, lows[k], highs[k], rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1)
+        fold_stretch(
+            events, lows[k], highs[k], rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1
+        )
         for s in frame.whole:
             for w in range(width):
                 out.mantissa[k, w], out.exponent[k, w] = add(
@@ -37,10 +43,12 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
 
 
 @kernel
-def fold_stretch(events, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited):
+def fold_stretch(
+    events, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited
+):
     """Fold the rows [low, high) into the state, in place.
 
-    `inherited` is a state whose mass comes from the moment before and fades with the first (*contiguous*), or -1.
+    `inherited` is a state whose mass fades with the first moment (*contiguous*), or -1.
 
     A moment of one event that moves no class takes the short way: its grid is evaluated on mantissas,
     with a factor per term that bridges the exponents of its two entries. Factors change only when an
@@ -136,7 +144,7 @@ def _empty(state, mantissa, extreme):
 
 @kernel
 def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, extreme, fresh, inherited):
-    """One moment in wide arithmetic: gather, spend, fade, move classes, settle. Whether an exponent changed."""
+    """One moment in wide arithmetic: gather, spend, fade, move classes, settle. True if exponents changed."""
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
     fresh_m, fresh_e = fresh[0], fresh[1]
     symbol = events.symbol

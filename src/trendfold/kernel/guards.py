@@ -82,7 +82,11 @@ def latest_starts(negated, symbol, moment, segment, pairs, latest):
     kept = np.zeros(positions, np.int32)
     best = np.empty(positions, np.int32)
     fresh = np.empty(positions, np.int32)
-    stack_f, stack_i, stack_n = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    stack_f, stack_i, stack_n = (
+        np.empty(pairs.depth),
+        np.empty(pairs.depth, np.int64),
+        np.empty(pairs.depth, np.int8),
+    )
     for s in range(segment.shape[0] - 1):
         kept[:] = 0
         best[:] = -1

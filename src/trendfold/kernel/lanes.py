@@ -1,8 +1,8 @@
 """GROUP BY T.g as lanes: one pass over a partition's events for all of its groups.
 
-Until a trend has bound T it belongs to every group, so that mass is kept once, *shared*. From T on it is kept
-per group, in lanes side by side: an event at T touches its *own* lane, any other event acts on all lanes alike
-(*public*), in a loop over contiguous memory. Under *any*, without guards and extremes.
+Until a trend has bound T it belongs to every group, so that mass is kept once, *shared*. From T on it is
+kept per group, in lanes side by side: an event at T touches its *own* lane, any other event acts on all
+lanes alike (*public*), in a loop over contiguous memory. Under *any*, without guards and extremes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,20 @@ def fold_lanes(events, lane, lows, highs, lanes, program, is_short, out):
         state[0][:] = 0.0
         state[1][:] = 0
         factor[:] = 1.0
-        _fold(events, lane, lows[k], highs[k], lanes[k], program, is_short, shared, shared_fresh, state, fresh, factor)
+        _fold(
+            events,
+            lane,
+            lows[k],
+            highs[k],
+            lanes[k],
+            program,
+            is_short,
+            shared,
+            shared_fresh,
+            state,
+            fresh,
+            factor,
+        )
         for at in range(lanes[k]):
             for w in range(width):
                 end = program.end * width + w
@@ -51,18 +64,26 @@ def fold_lanes(events, lane, lows, highs, lanes, program, is_short, out):
 
 @kernel
 def _fold(events, lane, low, high, lanes, program, is_short, shared, shared_fresh, state, fresh, factor):
-    """A single event that acts either on its own lane or on all takes a short way; the rest is `_fold_moment`.
+    """A single event that acts on its own lane or on all takes a short way; the rest is `_fold_moment`.
 
-    A public event runs in place over all lanes, on mantissas. `bound` says per entry that no lane's is larger;
+    A public event runs in place over all lanes, on mantissas. `bound` says per entry that none is larger;
     there is room up to HEADROOM, after which all are brought below RADIX again. An *odd* lane has a
     factor that does not fit: its result is computed apart, in wide arithmetic, and written over.
     """
     symbol, moment, values = events.symbol, events.moment, events.values
-    public_start, public_dst, public_ops = program.public.row_start, program.public.dst, program.public.op_start
+    public_start, public_dst, public_ops = (
+        program.public.row_start,
+        program.public.dst,
+        program.public.op_start,
+    )
     public_op, public_col = program.public.op, program.public.col
     own_start, own_dst, own_ops = program.own.row_start, program.own.dst, program.own.op_start
     own_op, own_col, own_shared = program.own.op, program.own.col, program.own.is_shared
-    shared_start, shared_dst, shared_ops = program.shared.row_start, program.shared.dst, program.shared.op_start
+    shared_start, shared_dst, shared_ops = (
+        program.shared.row_start,
+        program.shared.dst,
+        program.shared.op_start,
+    )
     shared_op, shared_col = program.shared.op, program.shared.col
     m, e, one_m, one_e = state[0], state[1], shared[0], shared[1]
     fresh_m, fresh_e, fresh_one_m, fresh_one_e = fresh[0], fresh[1], shared_fresh[0], shared_fresh[1]
@@ -222,8 +243,12 @@ def _gather_shared(events, i, rows, shared, shared_fresh):
     for r in range(rows.row_start[a], rows.row_start[a + 1]):
         d = rows.dst[r]
         for o in range(rows.op_start[r], rows.op_start[r + 1]):
-            part_m, part_e = times(shared[0][rows.op[o]], shared[1][rows.op[o]], _value(events, i, rows.col[o]))
-            shared_fresh[0][d], shared_fresh[1][d] = add(shared_fresh[0][d], shared_fresh[1][d], part_m, part_e)
+            part_m, part_e = times(
+                shared[0][rows.op[o]], shared[1][rows.op[o]], _value(events, i, rows.col[o])
+            )
+            shared_fresh[0][d], shared_fresh[1][d] = add(
+                shared_fresh[0][d], shared_fresh[1][d], part_m, part_e
+            )
 
 
 @inlined

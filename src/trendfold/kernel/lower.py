@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine, State, Step, Symbol
-from trendfold.kernel.program import NOTHING, ONE, Frame, Grid, Guards, Ints, LaneProgram, LaneRows, Negated, Paths, Rows, Steps
+from trendfold.kernel.program import (
+    NOTHING,
+    ONE,
+    Frame,
+    Grid,
+    Guards,
+    Ints,
+    LaneProgram,
+    LaneRows,
+    Negated,
+    Paths,
+    Rows,
+    Steps,
+)
 from trendfold.plan.carried import Carried, Measure
 from trendfold.query.nodes import Semantics
 
@@ -297,7 +310,9 @@ def lower_negated(machine: Machine, symbols: Sequence[Symbol]) -> Negated:
     )
 
 
-def lower_paths(machine: Machine, symbols: Sequence[Symbol], carried: Carried, guard: int | None = None) -> Paths:
+def lower_paths(
+    machine: Machine, symbols: Sequence[Symbol], carried: Carried, guard: int | None = None
+) -> Paths:
     """The pattern, or with `guard` one NOT's pattern, as a graph to walk."""
     automaton = machine.automaton
     if guard is None:
@@ -336,8 +351,12 @@ def lower_paths(machine: Machine, symbols: Sequence[Symbol], carried: Carried, g
         is_first=np.array([p in first for p in range(count)], np.bool_),
         is_last=np.array([p in last for p in range(count)], np.bool_),
         ends=_ints(_or_none(end) for end in ends),
-        cross_left=np.array([[p in c.left for p in range(count)] for c in cross], np.bool_).reshape(-1, count),
-        cross_right=np.array([[p in c.right for p in range(count)] for c in cross], np.bool_).reshape(-1, count),
+        cross_left=np.array([[p in c.left for p in range(count)] for c in cross], np.bool_).reshape(
+            -1, count
+        ),
+        cross_right=np.array([[p in c.right for p in range(count)] for c in cross], np.bool_).reshape(
+            -1, count
+        ),
         cross=_ints(range(len(machine.predicates.adjacency), len(machine.predicates.adjacency) + len(cross))),
         weight=weight,
         xweight=xweight,
@@ -378,8 +397,15 @@ def lower_lanes(
                             row[1].append((entry, column, is_shared))
         return list(found.values())
 
-    kinds = [_lane_rows([rows(symbol, kind) for symbol in symbols]) for kind in ("shared", "public", "own")]
-    return LaneProgram(*kinds, len(shared), len(lanes), carried.width, lanes[END])
+    return LaneProgram(
+        shared=_lane_rows([rows(symbol, "shared") for symbol in symbols]),
+        public=_lane_rows([rows(symbol, "public") for symbol in symbols]),
+        own=_lane_rows([rows(symbol, "own") for symbol in symbols]),
+        shared_states=len(shared),
+        states=len(lanes),
+        width=carried.width,
+        end=lanes[END],
+    )
 
 
 _LaneRow = tuple[int, list[tuple[int, int, bool]]]

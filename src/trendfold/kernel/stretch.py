@@ -1,6 +1,6 @@
 """Stretches of the stream as matrices, multiplied into windows that overlap.
 
-A stretch changes the vector of masses linearly, so it is a matrix: row s is what mass 1 at state s becomes. It
+A stretch changes the vector of masses linearly, so it is a matrix: row s is what mass 1 at s becomes. It
 is folded once, however many windows it lies in. Numbers that ride on the count need no rows of their own:
 with c the counts and n a number, both over states,
 
@@ -25,7 +25,11 @@ def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, mat
     matrix  Folded of shape [stretches, R, states, ...]
     """
     states, width = frame.states, frame.width
-    fresh = np.zeros(states * width), np.zeros(states * width, np.int32), np.full(states * frame.extremes, np.inf)
+    fresh = (
+        np.zeros(states * width),
+        np.zeros(states * width, np.int32),
+        np.full(states * frame.extremes, np.inf),
+    )
     factor = np.ones(grid.src.shape)
     is_count = width == 1 and frame.extremes == 0 and grid.dst.shape[1] == 1
     is_any = rows.spend.shape[1] + rows.fade.shape[1] == 0
@@ -39,7 +43,18 @@ def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, mat
             factor[:] = 1.0
             inherited = starts[r] if fades[r] else -1
             fold_stretch(
-                events, bounds[k], bounds[k + 1], rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited
+                events,
+                bounds[k],
+                bounds[k + 1],
+                rows,
+                grid,
+                guards,
+                mantissa,
+                exponent,
+                extreme,
+                factor,
+                fresh,
+                inherited,
             )
 
 
@@ -92,7 +107,11 @@ def multiply_windows(lows, highs, frame, starts, matrix, out):
     """The whole trends of every window: ⊥ times the matrices of its stretches [lows[k], highs[k])."""
     states, width, extremes = frame.states, frame.width, frame.extremes
     here = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
-    there = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
+    there = (
+        np.zeros((states, width)),
+        np.zeros((states, width), np.int32),
+        np.full((states, extremes), np.inf),
+    )
     passes = np.ones(states, np.bool_)
     for r in range(starts.shape[0]):
         passes[starts[r]] = False
@@ -134,7 +153,9 @@ def _multiply(vector, matrix, j, starts, passes, product):
             for w in range(width):
                 part, part_e = _times(m[s, w], e[s, w], c, ce)
                 if w > 0:
-                    gain, gain_e = _times(m[s, 0], e[s, 0], matrix.mantissa[j, r, t, w], matrix.exponent[j, r, t, w])
+                    gain, gain_e = _times(
+                        m[s, 0], e[s, 0], matrix.mantissa[j, r, t, w], matrix.exponent[j, r, t, w]
+                    )
                     part, part_e = add(part, part_e, gain, gain_e)
                 product[0][t, w], product[1][t, w] = add(product[0][t, w], product[1][t, w], part, part_e)
             for k in range(extremes):

@@ -45,6 +45,7 @@ class Carried:
 
     @property
     def width(self) -> int:
+        """How many numbers ride on a state, COUNT(*) among them."""
         return 1 + len(self.numbers)
 
 

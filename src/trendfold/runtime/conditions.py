@@ -27,7 +27,6 @@ from trendfold.query.nodes import (
     Expression,
     In,
     IsNull,
-    Like,
     Literal,
     Logic,
     Unary,

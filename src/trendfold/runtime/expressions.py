@@ -144,8 +144,10 @@ def _integer_arithmetic(
             case "*":
                 values = a * b
                 near = np.abs(a.astype(np.float64) * b) < 9.2e18
-                fits = near | ((a != 0) & (a != -1) & (np.floor_divide(values, np.where(a == 0, 1, a)) == b)) | (
-                    (a == -1) & (b != _INT_MIN)
+                fits = (
+                    near
+                    | ((a != 0) & (a != -1) & (np.floor_divide(values, np.where(a == 0, 1, a)) == b))
+                    | ((a == -1) & (b != _INT_MIN))
                 )
             case _:
                 safe = np.where((b == 0) | (b == -1), 1, b)  # INT_MIN % -1 traps; x % -1 is 0 as x % 1
@@ -185,7 +187,9 @@ def _comparable(left: Column, right: Column) -> tuple[NDArray[Any], NDArray[Any]
 def _finer(column: Column, per_microsecond: int) -> NDArray[np.int64]:
     """Nanoseconds; what lies outside their range is clipped, still past every time inside it."""
     factor = per_microsecond // column.per_microsecond
-    values: NDArray[np.int64] = np.clip(column.values.astype(np.int64), _INT_MIN // factor, _INT_MAX // factor)
+    values: NDArray[np.int64] = np.clip(
+        column.values.astype(np.int64), _INT_MIN // factor, _INT_MAX // factor
+    )
     return values * factor
 
 

@@ -51,7 +51,12 @@ def read_events(
     """What the kernels read of the rows for one operand, the `number`-th."""
     values = [_values(batch.column(a).take(rows.row), m) for m, a in value_columns(plan.carried)]
     extremes = [_extremes(batch.column(a), rows.row, is_max) for a, is_max in extreme_columns(plan.carried)]
-    return Events(rows.symbols[number], moment, _beside(1.0, values, len(moment)), _beside(np.inf, extremes, len(moment)))
+    return Events(
+        rows.symbols[number],
+        moment,
+        _beside(1.0, values, len(moment)),
+        _beside(np.inf, extremes, len(moment)),
+    )
 
 
 def fold_items(
@@ -154,7 +159,9 @@ def _shared_stretches(plan: OperandPlan, items: Items, frame: Frame) -> _Shared 
         return None
     starts = np.array(states, np.int32)
     is_contiguous = machine.semantics is Semantics.CONTIGUOUS
-    fades = np.array([is_contiguous and machine.states[s].place not in (START, END) for s in states], np.bool_)
+    fades = np.array(
+        [is_contiguous and machine.states[s].place not in (START, END) for s in states], np.bool_
+    )
     return _Shared(bounds, low, high, starts, fades)
 
 
@@ -207,8 +214,8 @@ def check_built(built: int, most: int) -> None:
     """Raise a LimitError if more trends were built than allowed."""
     if built > most:
         raise LimitError(
-            f"more than {most:,} trends had to be built, past limits trends={most:,}; raise the limit, shorten "
-            f"WITHIN, partition the stream, or compare neighbours with NEXT instead of aliases far apart"
+            f"more than {most:,} trends had to be built, past limits trends={most:,}; raise the limit, "
+            f"shorten WITHIN, partition the stream, or compare neighbours with NEXT"
         )
 
 

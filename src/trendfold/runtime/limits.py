@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from trendfold.errors import InputError, LimitError, nearest
 
@@ -22,6 +23,7 @@ class Limits:
     """Bytes of state of one query."""
 
     def check_groups(self, query: str, groups: int) -> None:
+        """Raise if a query has too many groups."""
         if groups > self.groups:
             raise LimitError(
                 f"query {query!r} has {groups:,} groups, past limits groups={self.groups:,}; "
@@ -29,6 +31,7 @@ class Limits:
             )
 
     def check_state(self, query: str, size: int) -> None:
+        """Raise if a query needs too many bytes of state."""
         if size > self.state:
             raise LimitError(
                 f"query {query!r} needs {size:,} bytes of state, past limits state={self.state:,}; "
@@ -36,7 +39,7 @@ class Limits:
             )
 
 
-def read_limits(given: Mapping[str, int] | Limits | None) -> Limits:
+def read_limits(given: Mapping[str, Any] | Limits | None) -> Limits:
     """Limits from a mapping; unknown names and sizes that are not positive are errors."""
     if isinstance(given, Limits):
         return given
@@ -44,7 +47,9 @@ def read_limits(given: Mapping[str, int] | Limits | None) -> Limits:
     known = [f.name for f in fields(Limits)]
     for name, value in given.items():
         if name not in known:
-            raise InputError(f"unknown limit {name!r}; {nearest(name, known) or 'choose ' + ', '.join(known)}")
+            raise InputError(
+                f"unknown limit {name!r}; {nearest(name, known) or 'choose ' + ', '.join(known)}"
+            )
         if not isinstance(value, int) or value <= 0:
             raise InputError(f"limit {name!r} is {value!r}; it must be a positive whole number")
     return Limits(**given)

@@ -133,7 +133,9 @@ def _unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str,
     found = []
     for name, queries in asked.items():
         hint = nearest(name, seen)
-        found.append(f"no event has the type {name!r} of {', '.join(queries)}" + (f"; {hint}" if hint else ""))
+        found.append(
+            f"no event has the type {name!r} of {', '.join(queries)}" + (f"; {hint}" if hint else "")
+        )
     return tuple(found)
 
 
@@ -146,6 +148,7 @@ def _infinite(tables: dict[str, pa.Table]) -> tuple[str, ...]:
                 values = table.column(field.name).drop_null().to_numpy()
                 if np.isinf(values).any():
                     found.append(
-                        f"query {name!r}: {field.name!r} passes 1.8e308 and reads inf; use LOG2 or arithmetic='exact'"
+                        f"query {name!r}: {field.name!r} passes 1.8e308 and reads inf; "
+                        f"use LOG2 or arithmetic='exact'"
                     )
     return tuple(found)

@@ -119,7 +119,9 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     return table.take(pc.sort_indices(table, sort_keys=[(c, "ascending", "at_start") for c in order]))
 
 
-def _window_columns(plan: QueryPlan, totals: Totals, batch: EventBatch, origin: int) -> tuple[pa.Array, pa.Array]:
+def _window_columns(
+    plan: QueryPlan, totals: Totals, batch: EventBatch, origin: int
+) -> tuple[pa.Array, pa.Array]:
     window = plan.query.window
     type_ = time_type(batch)
     if window is None:
@@ -199,7 +201,9 @@ def _number_column(wanted: Aggregate, parts: list[tuple[NDArray[np.float64], NDA
     return pa.array(np.where(none, 0.0, found), mask=none)
 
 
-def _extreme_column(extreme: NDArray[np.float64], attribute: str, is_max: bool, batch: EventBatch) -> pa.Array:
+def _extreme_column(
+    extreme: NDArray[np.float64], attribute: str, is_max: bool, batch: EventBatch
+) -> pa.Array:
     column = batch.column(attribute)
     none = ~np.isfinite(extreme)
     values = decode_extreme(column, extreme, is_max)
@@ -209,7 +213,12 @@ def _extreme_column(extreme: NDArray[np.float64], attribute: str, is_max: bool, 
         given = pa.float64()
     if column.kind is Kind.TIME:
         unit = "ns" if column.per_microsecond == 1000 else "us"
-        return pa.array(values, mask=none).cast(pa.timestamp(unit)).cast(pa.timestamp(unit)).cast(given, safe=False)
+        return (
+            pa.array(values, mask=none)
+            .cast(pa.timestamp(unit))
+            .cast(pa.timestamp(unit))
+            .cast(given, safe=False)
+        )
     return pa.array(values, mask=none).cast(given)
 
 

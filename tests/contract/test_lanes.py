@@ -1,0 +1,57 @@
+"""Groups as lanes give what a stream per group gives: the oracle's rows."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import oracle
+import trendfold as tf
+import workloads
+from contract import engine
+from trendfold.plan import plan
+from trendfold.runtime import lanes, local
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_groups_as_lanes_are_the_streams_of_the_oracle(part: int) -> None:
+    judged = 0
+    for seed in range(1_000 * part, 1_000 * part + 1_000):
+        case = workloads.random_case(random.Random(seed), aggregates=seed % 2 == 0)
+        (query,) = tf.parse(case.query)
+        if not query.group_by or not lanes.applies(plan(query)):
+            continue
+        judged += 1
+        result = tf.parse(case.query).run(engine.to_table(case), order_column=case.order_column)
+        expected = oracle.rows(case.query, case.events, case.order_column)
+        found = result[query.name].to_pylist()
+        assert engine.difference(found, expected, 2 + len(query.group_by)) is None, (seed, case.query)
+    assert judged > 10
+
+
+@pytest.mark.parametrize("ties", [1, 3])
+def test_lanes_past_doubles_agree_with_a_stream_per_group(ties: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(ties)
+    count = 20_000
+    events = pa.table(
+        {
+            "type": rng.choice(["A", "B", "C"], count).tolist(),
+            "ts": [i // ties for i in range(count)],
+            "g": rng.integers(0, 7, count).tolist(),
+            "x": rng.normal(size=count).tolist(),
+        }
+    )
+    query = tf.parse(
+        "RETURN B.g, LOG2(COUNT(*)), AVG(B.x) PATTERN SEQ(A, (B+ | SEQ(B, C))+, C) "
+        "GROUP BY B.g WITHIN 9000 s SLIDE 9000 s"
+    )
+    in_lanes = query.run(events)["q1"].to_pylist()
+    monkeypatch.setattr(local, "lanes_apply", lambda plan: False)
+    alone = query.run(events)["q1"].to_pylist()
+    assert len(in_lanes) == len(alone) >= 7
+    assert max(row["log2_count"] for row in alone) > 1024
+    for one, other in zip(in_lanes, alone, strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
