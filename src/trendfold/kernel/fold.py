@@ -65,7 +65,7 @@ def fold_stretch(
     spends, fades = spend.shape[1], fade.shape[1]
     count, terms = dst.shape[1], src.shape[2]
     is_count = mantissa.shape[1] == 1 and not has_extremes and count == 1  # a state is one entry
-    is_short = count > 0
+    is_short = count > 0 and inherited < 0
     before = low  # where the moment before begins
     i = low
     while i < high:
@@ -79,12 +79,11 @@ def fold_stretch(
                 if abs(total) < RADIX:
                     for k in range(spends):
                         m[spend[a, k]] = 0.0
-                    if fades:
-                        for p in range(before, i):
-                            for k in range(fades):
-                                m[fade[symbol[p], k]] = 0.0
-                        if inherited >= 0 and i == low:
-                            m[inherited] = 0.0
+                    for k in range(fades):
+                        m[fade[symbol[before], k]] = 0.0
+                    for p in range(before + 1, i):
+                        for k in range(fades):
+                            m[fade[symbol[p], k]] = 0.0
                     m[dst[a, 0]] = total
                     before = i
                     i += 1
@@ -113,8 +112,6 @@ def fold_stretch(
                     for p in range(before, i):
                         for k in range(fades):
                             _empty(fade[symbol[p], k], mantissa, extreme)
-                    if inherited >= 0 and i == low:
-                        _empty(inherited, mantissa, extreme)
                 for r in range(count):
                     m[dst[a, r]] = sums[r]
                 if has_extremes:
@@ -128,7 +125,7 @@ def fold_stretch(
         fading = inherited if i == low else -1
         if fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh, fading):
             _bridge(grid, e, factor)
-            is_short = count > 0 and not (spends + fades > 0 and exponent.any())
+        is_short = count > 0 and not (spends + fades > 0 and exponent.any())
         before = i
         i = j
 

@@ -17,12 +17,11 @@ HEADROOM = 2.0**400
 
 
 @kernel
-def fold_lanes(events, lane, lows, highs, lanes, program, is_short, out):
+def fold_lanes(events, lane, lows, highs, lanes, program, out):
     """Fold every window item [lows[k], highs[k]) for its lanes[k] lanes; one row of `out` per item and lane.
 
     lane      int32[n]     the lane of a row that can take T, else -1
     program   LaneProgram
-    is_short  whether values are small enough for the short way
     """
     most, width = 1, program.width
     for k in range(lanes.shape[0]):
@@ -48,7 +47,6 @@ def fold_lanes(events, lane, lows, highs, lanes, program, is_short, out):
             highs[k],
             lanes[k],
             program,
-            is_short,
             shared,
             shared_fresh,
             state,
@@ -63,7 +61,7 @@ def fold_lanes(events, lane, lows, highs, lanes, program, is_short, out):
 
 
 @kernel
-def _fold(events, lane, low, high, lanes, program, is_short, shared, shared_fresh, state, fresh, factor):
+def _fold(events, lane, low, high, lanes, program, shared, shared_fresh, state, fresh, factor):
     """A single event that acts on its own lane or on all takes a short way; the rest is `_fold_moment`.
 
     A public event runs in place over all lanes, on mantissas. `bound` says per entry that none is larger;
@@ -94,7 +92,7 @@ def _fold(events, lane, low, high, lanes, program, is_short, shared, shared_fres
     while i < high:
         a = symbol[i]
         owns, acts = own_start[a + 1] - own_start[a], public_start[a + 1] - public_start[a]
-        fits = is_short and (i + 1 == high or moment[i + 1] != moment[i]) and (owns == 0 or acts == 0)
+        fits = events.is_small and (i + 1 == high or moment[i + 1] != moment[i]) and (owns == 0 or acts == 0)
         fits = fits and acts <= 1  # with more rows, one could read what another has written
         if fits and acts == 1:
             r = public_start[a]

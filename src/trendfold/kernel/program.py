@@ -242,12 +242,14 @@ class Events(NamedTuple):
     moment    int32[n]      numbered through; equal for rows that are not before each other
     values    float64[n,V]  column 0 is 1, then what SUM and its kin add, 0 for null; V is 0 without any
     extremes  float64[n,X]  column 0 is +inf, then what MIN compares, +inf for null, negated for MAX
+    is_small  whether values are small enough for arithmetic on mantissas (see kernel.fold)
     """
 
     symbol: Ints
     moment: Ints
     values: NDArray[np.float64]
     extremes: NDArray[np.float64]
+    is_small: bool
 
 
 class Frame(NamedTuple):

@@ -51,12 +51,9 @@ def read_events(
     """What the kernels read of the rows for one operand, the `number`-th."""
     values = [_values(batch.column(a).take(rows.row), m) for m, a in value_columns(plan.carried)]
     extremes = [_extremes(batch.column(a), rows.row, is_max) for a, is_max in extreme_columns(plan.carried)]
-    return Events(
-        rows.symbols[number],
-        moment,
-        _beside(1.0, values, len(moment)),
-        _beside(np.inf, extremes, len(moment)),
-    )
+    beside = _beside(1.0, values, len(moment))
+    is_small = not values or bool(max(beside.max(initial=0.0), -beside.min(initial=0.0)) <= _LARGEST_VALUE)
+    return Events(rows.symbols[number], moment, beside, _beside(np.inf, extremes, len(moment)), is_small)
 
 
 def fold_items(
@@ -76,7 +73,7 @@ def fold_items(
     out = no_trends(len(items.low), frame.width, frame.extremes)
     if not machine.by_event:
         program, grid = lower_rows(machine, alphabet, carried)
-        if not is_short(events):
+        if not events.is_small:
             grid = no_grid(grid)
         shared = _shared_stretches(plan, items, frame)
         if shared is None:
@@ -115,11 +112,6 @@ def fold_items(
         out,
     )
     return out
-
-
-def is_short(events: Events) -> bool:
-    """Whether values are small enough for arithmetic on mantissas."""
-    return not events.values.size or float(np.abs(events.values).max()) <= _LARGEST_VALUE
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from trendfold.kernel.lower import lower_lanes
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Semantics
-from trendfold.runtime.fold import is_short
 from trendfold.runtime.rows import Rows, Workspace
 from trendfold.runtime.windows import Items
 
@@ -89,5 +88,5 @@ def fold(plan: QueryPlan, events: Events, rows: Rows, items: Items, lanes: Lanes
     size = int(count.sum())
     width = operand.carried.width
     out = Folded(np.zeros((size, width)), np.zeros((size, width), np.int32), np.zeros((size, 0)))
-    kernels.fold_lanes(events, lanes.lane, items.low, items.high, count, program, is_short(events), out)
+    kernels.fold_lanes(events, lanes.lane, items.low, items.high, count, program, out)
     return out
