@@ -1,0 +1,44 @@
+"""The workloads the papers published, run end to end over a generated stock stream."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import trendfold as tf
+from trendfold.query import refs
+
+SHARED = Path(os.environ.get("TRENDFOLD_SHARED") or Path(__file__).resolve().parents[2].parent / "shared")
+FILES = sorted((SHARED / "data" / "workloads").rglob("*.txt"))
+FEW = FILES[::12]
+
+pytestmark = pytest.mark.skipif(not FILES, reason="the published workloads are not here")
+
+
+def run(path: Path) -> None:
+    """All queries of a file over one stream of their types; in lanes and in a stream per group alike."""
+    workload = tf.read(path)
+    types = sorted({ref.type for query in workload for ref, _ in refs(query.pattern)})
+    events = tf.datasets.stock(events=3_000, seed=7, types=types, ties=0.1, burst=3)
+    result = workload.run(events)
+    assert list(result) == [query.name for query in workload]
+    assert result.summary.rejects == 0
+    exact = workload.run(events, arithmetic="exact")  # never in lanes
+    for name, table in result.items():
+        assert table.num_rows == exact[name].num_rows
+        if "count" in table.column_names:
+            counts = zip(table["count"].to_pylist(), exact[name]["count"].to_pylist(), strict=True)
+            assert all(count == pytest.approx(float(digits), rel=1e-9) for count, digits in counts)
+
+
+@pytest.mark.parametrize("path", FEW, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_published_workload_runs_end_to_end(path: Path) -> None:
+    run(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_published_workload_runs_end_to_end(path: Path) -> None:
+    run(path)
