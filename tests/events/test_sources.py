@@ -69,10 +69,10 @@ JSON = '{"type":"A","ts":1,"x":1.5}\n{"type":"B","ts":2,"x":2.5}\n\n{"type":"B",
         ("events.csv", "\ufeff" + CSV),
         ("events.csv", CSV.rstrip("\n")),
         ("events.tsv", CSV.replace(",", "\t")),
-        ("events.csv.gz", gzip.compress(CSV.encode())),
+        ("events.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("events.jsonl", JSON),
         ("events.json", JSON.rstrip("\n")),
-        ("events.jsonl.gz", gzip.compress(JSON.encode())),
+        ("events.jsonl.gz", gzip.compress(JSON.encode(), mtime=0)),
     ],
 )
 def test_text_files_give_the_same_table_as_parquet(tmp_path: Path, name: str, text: str | bytes) -> None:
