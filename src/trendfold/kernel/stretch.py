@@ -67,39 +67,46 @@ def _fold_counts(events, low, high, rows, grid, guards, starts, k, matrix, fresh
     symbol, moment, moves = events.symbol, events.moment, guards.moves
     dst, src = grid.dst, grid.src
     count, states, terms = starts.shape[0], matrix.mantissa.shape[2], src.shape[2]
-    m, e = matrix.mantissa[k].reshape(-1), matrix.exponent[k].reshape(-1)
+    e = matrix.exponent[k].reshape(-1)
     factor = np.ones((src.shape[0], terms, count))
-    sums = np.empty(count)
+    # One state's mass from all starts lies together, so that the innermost loop reads it in a row.
+    m, sums = np.zeros((states, count)), np.empty(count)
     for r in range(count):
-        m[r * states + starts[r]] = 1.0
+        m[starts[r], r] = 1.0
     i = low
     while i < high:
         a = symbol[i]
         if (i + 1 == high or moment[i + 1] != moment[i]) and not moves[a]:
+            sums[:] = 0.0
+            for t in range(terms):
+                s = src[a, 0, t]
+                for r in range(count):
+                    sums[r] += m[s, r] * factor[a, t, r]
             fits = True
             for r in range(count):
-                total = 0.0
-                for t in range(terms):
-                    total += m[r * states + src[a, 0, t]] * factor[a, t, r]
-                fits &= abs(total) < RADIX
-                sums[r] = total
+                fits &= abs(sums[r]) < RADIX
             if fits:
+                d = dst[a, 0]
                 for r in range(count):
-                    m[r * states + dst[a, 0]] = sums[r]
+                    m[d, r] = sums[r]
                 i += 1
                 continue
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
         for r in range(count):
+            matrix.mantissa[k, r, :, 0] = m[:, r]
             fold_moment(
                 events, i, i, j, rows, guards,
                 matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r], fresh, -1,
             )  # fmt: skip
+            m[:, r] = matrix.mantissa[k, r, :, 0]
             for b in range(src.shape[0]):
                 for t in range(terms):
                     factor[b, t, r] = scale(e[r * states + dst[b, 0]], e[r * states + src[b, 0, t]])
         i = j
+    for r in range(count):
+        matrix.mantissa[k, r, :, 0] = m[:, r]
 
 
 @kernel
