@@ -58,11 +58,12 @@ def fold_stretch(
     """
     symbol, moment, values, values_x = events.symbol, events.moment, events.values, events.extremes
     dst, src, col, moves = grid.dst, grid.src, grid.col, guards.moves
-    spend, fade, xdst, xsrc, xgate, xcol = rows.spend, rows.fade, rows.xdst, rows.xsrc, rows.xgate, rows.xcol
+    spend, drain, fade = rows.spend, rows.drain, rows.fade
+    xdst, xsrc, xgate, xcol = rows.xdst, rows.xsrc, rows.xgate, rows.xcol
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
     sums, fresh_x = fresh[0], fresh[2]
     has_values, has_extremes = values.shape[1] > 0, xdst.shape[1] > 0
-    spends, fades = spend.shape[1], fade.shape[1]
+    spends, drains, fades = spend.shape[1], drain.shape[1], fade.shape[1]
     count, terms = dst.shape[1], src.shape[2]
     is_count = mantissa.shape[1] == 1 and not has_extremes and count == 1  # a state is one entry
     is_short = count > 0 and inherited < 0
@@ -77,8 +78,8 @@ def fold_stretch(
                 for k in range(terms):
                     total += m[src[a, 0, k]] * factor[a, 0, k]
                 if abs(total) < RADIX:
-                    for k in range(spends):
-                        m[spend[a, k]] = 0.0
+                    for k in range(drains):
+                        m[drain[a, k]] = 0.0
                     for k in range(fades):
                         m[fade[symbol[before], k]] = 0.0
                     for p in range(before + 1, i):

@@ -61,6 +61,8 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
     rows = [row for group in per_symbol for row in group]
     spends = [lowering.spends(machine.steps(symbol)) for symbol in symbols]
     fades = [lowering.fades(machine.steps(symbol)) for symbol in symbols]
+    written = [{row[0] // carried.width for row in rows} for rows in per_symbol]
+    drains = [[s for s in spent if s not in anew] for spent, anew in zip(spends, written, strict=True)]
     void, void_entry, void_extreme = lowering.void
     program = Rows(
         row_start=_starts(per_symbol),
@@ -72,6 +74,7 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
         vop=_ints(entry for row in rows for entry, _ in row[3]).astype(np.uint32),
         vcol=_ints(column for row in rows for _, column in row[3]).astype(np.uint32),
         spend=_padded(spends, void),
+        drain=_padded(drains, void),
         fade=_padded(fades, void),
         xdst=_padded([[dst for dst, _ in rows] for rows in extremes], void_extreme),
         xsrc=_padded_twice([[[t[0] for t in terms] for _, terms in rows] for rows in extremes], void_extreme),

@@ -43,6 +43,7 @@ class Rows(NamedTuple):
     op, op_start           entries added as they are
     vop, vcol, vop_start   entries added times a value of the event
     spend      uint32[A,S]  per symbol: states its event uses up (*next*)
+    drain      uint32[A,D]  the same without states that the event writes anew anyway
     fade       uint32[A,F]  per symbol: states whose mass lasts for one moment only (*contiguous*)
 
     Extremes (MIN, and MAX as MIN of the negated) have entries of their own:
@@ -61,6 +62,7 @@ class Rows(NamedTuple):
     vop: Indices
     vcol: Indices
     spend: Indices
+    drain: Indices
     fade: Indices
     xdst: Indices
     xsrc: Indices
