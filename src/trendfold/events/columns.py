@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from trendfold.events.buffers import empty
 from trendfold.events.schema import Kind
 
 _PER_MICROSECOND = {"s": 1, "ms": 1, "us": 1, "ns": 1000}
@@ -157,7 +158,7 @@ def codes(column: Column) -> tuple[NDArray[Any], int]:
     high = int(values.max(initial=low)) - low + 2
     if high >= 2**62:
         return _ranks(values, column)
-    found = np.empty(len(values), np.int32 if high < 2**31 else np.int64)
+    found = empty(len(values), np.int32 if high < 2**31 else np.int64)
     np.subtract(values, low - 1, out=found, casting="same_kind")
     if not column.is_whole:
         found[~column.valid] = 0

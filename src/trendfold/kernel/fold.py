@@ -9,7 +9,7 @@ import numpy as np
 
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.wide import RADIX, add, scale, times
+from trendfold.kernel.wide import RADIX, add, lift, normalise, times
 
 
 @kernel
@@ -18,18 +18,14 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
     states, width = frame.states, frame.width
     mantissa, exponent = np.zeros((states, width)), np.zeros((states, width), np.int32)
     extreme = np.full((states, frame.extremes), np.inf)
-    fresh = (
-        np.zeros(states * width),
-        np.zeros(states * width, np.int32),
-        np.full(states * frame.extremes, np.inf),
-    )
-    factor = np.ones(grid.src.shape)
+    fresh = no_mass(frame)
+    factor = np.empty_like(grid.times)
     for k in range(lows.shape[0]):
         mantissa[:] = 0.0
         exponent[:] = 0
         extreme[:] = np.inf
         mantissa[frame.start, 0] = 1.0
-        factor[:] = 1.0
+        factor[:] = grid.times
         fold_stretch(
             events, lows[k], highs[k], rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1
         )
@@ -42,6 +38,18 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
                 out.extreme[k, x] = min(out.extreme[k, x], extreme[s, x])
 
 
+@inlined
+def no_mass(frame):
+    """What a moment gathers before it settles: numbers, their exponents, extremes by entry and by row."""
+    entries = frame.states * frame.extremes
+    return (
+        np.zeros(frame.states * frame.width),
+        np.zeros(frame.states * frame.width, np.int32),
+        np.full(entries, np.inf),
+        np.full(entries, np.inf),
+    )
+
+
 @kernel
 def fold_stretch(
     events, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited
@@ -52,99 +60,199 @@ def fold_stretch(
 
     A moment of one event that moves no class takes the short way: its grid is evaluated on mantissas,
     with a factor per term that bridges the exponents of its two entries. Factors change only when an
-    exponent does. A factor is NaN where a term would not fit, so one comparison sees both an overflow
-    and a misfit, and the moment is done in wide arithmetic instead. What is emptied along the way
-    (*next*, *contiguous*) must not keep an exponent, so there the short way ends at the first one.
+    exponent does: one comparison sees that a sum has left its range, and it is brought back. A factor is NaN
+    where a term would not fit at all, and the moment is done in wide arithmetic instead. What is emptied
+    along the way (*next*, *contiguous*) must not keep an exponent, so there the short way ends at the first.
     """
-    symbol, moment, values, values_x = events.symbol, events.moment, events.values, events.extremes
-    dst, src, col, moves = grid.dst, grid.src, grid.col, guards.moves
-    spend, drain, fade = rows.spend, rows.drain, rows.fade
-    xdst, xsrc, xgate, xcol = rows.xdst, rows.xsrc, rows.xgate, rows.xcol
+    moment = events.moment
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
-    sums, fresh_x = fresh[0], fresh[2]
-    has_values, has_extremes = values.shape[1] > 0, xdst.shape[1] > 0
-    spends, drains, fades = spend.shape[1], drain.shape[1], fade.shape[1]
-    count, terms = dst.shape[1], src.shape[2]
-    is_count = mantissa.shape[1] == 1 and not has_extremes and count == 1  # a state is one entry
+    width, extremes = mantissa.shape[1], extreme.shape[1]
+    spends, fades = rows.spend.shape[1], rows.fade.shape[1]
+    count = grid.dst.shape[1]
+    is_count = width == 1 and extremes == 0 and count == 1  # a state is one entry
     is_short = count > 0 and inherited < 0
     before = low  # where the moment before begins
     i = low
     while i < high:
-        a = symbol[i]
-        if is_short and (i + 1 == high or moment[i + 1] != moment[i]) and not moves[a]:
-            fits = True
+        if is_short and (fades == 0 or before + 1 >= i):
             if is_count:
-                total = 0.0
-                for k in range(terms):
-                    total += m[src[a, 0, k]] * factor[a, 0, k]
-                if abs(total) < RADIX:
-                    for k in range(drains):
-                        m[drain[a, k]] = 0.0
-                    for k in range(fades):
-                        m[fade[symbol[before], k]] = 0.0
-                    for p in range(before + 1, i):
-                        for k in range(fades):
-                            m[fade[symbol[p], k]] = 0.0
-                    m[dst[a, 0]] = total
-                    before = i
-                    i += 1
-                    continue
-                fits = False
-            elif has_values:
-                for r in range(count):
-                    total = 0.0
-                    for k in range(terms):
-                        total += m[src[a, r, k]] * factor[a, r, k] * values[i, col[a, r, k]]
-                    fits &= abs(total) < RADIX
-                    sums[r] = total
+                j = _fold_counts(events, i, high, rows, grid, guards.moves, factor, m, e)
             else:
-                for r in range(count):
-                    total = 0.0
-                    for k in range(terms):
-                        total += m[src[a, r, k]] * factor[a, r, k]
-                    fits &= abs(total) < RADIX
-                    sums[r] = total
-            if fits:
-                if has_extremes:
-                    _gather_extremes(a, i, values_x, xdst, xsrc, xgate, xcol, m, x, fresh_x)
-                for k in range(spends):
-                    _empty(spend[a, k], mantissa, extreme)
-                if fades:
-                    for p in range(before, i):
-                        for k in range(fades):
-                            _empty(fade[symbol[p], k], mantissa, extreme)
-                for r in range(count):
-                    m[dst[a, r]] = sums[r]
-                if has_extremes:
-                    _settle_extremes(a, xdst, x, fresh_x)
-                before = i
-                i += 1
+                j = _fold_numbers(
+                    events, i, high, rows, grid, guards.moves, factor, m, e, x, fresh, width, extremes
+                )
+            if j > i:
+                before, i = j - 1, j
+                is_short = not (spends + fades > 0 and exponent.any())
                 continue
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
         fading = inherited if i == low else -1
         if fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh, fading):
-            _bridge(grid, e, factor)
+            bridge(grid, e, factor)
         is_short = count > 0 and not (spends + fades > 0 and exponent.any())
         before = i
         i = j
 
 
+# The short ways go from row i on to the first row they cannot do, and return it. Where mass fades, the moment
+# before row i must have one event. They read every table by one flat index: the address of [a, r, k] would
+# cost more than what is done with what lies there.
+
+
+@kernel
+def _fold_counts(events, i, high, rows, grid, moves, factor, m, e):
+    """The short way where a state is one entry, and an event writes one."""
+    symbol, moment = events.symbol, events.moment
+    src, factors, dst = grid.src.reshape(-1), factor.reshape(-1), grid.dst.reshape(-1)
+    drain, fade = rows.drain.reshape(-1), rows.fade.reshape(-1)
+    terms = np.uint32(grid.src.shape[2])
+    drains, fades = np.uint32(rows.drain.shape[1]), np.uint32(rows.fade.shape[1])
+    faded = np.uint32(symbol[max(0, i - 1)])
+    while i < high:
+        a = np.uint32(symbol[i])
+        if moves[a] or (i + 1 < high and moment[i + 1] == moment[i]):
+            return i
+        total = 0.0
+        t = a * terms
+        for _ in range(terms):
+            total += m[src[t]] * factors[t]
+            t += np.uint32(1)
+        if np.isnan(total):
+            return i
+        if drains == 1:  # the usual number, without a loop
+            m[drain[a]] = 0.0
+        else:
+            for k in range(drains):
+                m[drain[a * drains + k]] = 0.0
+        if fades == 1:
+            m[fade[faded]] = 0.0
+        else:
+            for k in range(fades):
+                m[fade[faded * fades + k]] = 0.0
+        m[dst[a]] = total
+        faded = a
+        i += 1
+        if abs(total) >= RADIX:
+            _bring_back(a, grid, m, e, factor)
+            if drains + fades:
+                return i
+    return i
+
+
+@kernel
+def _fold_numbers(events, i, high, rows, grid, moves, factor, m, e, x, fresh, width, extremes):
+    """The short way for all numbers and extremes."""
+    symbol, moment, values = events.symbol, events.moment, events.values.reshape(-1)
+    src, col, dst = grid.src.reshape(-1), grid.col.reshape(-1), grid.dst.reshape(-1)
+    factors, sums, best = factor.reshape(-1), fresh[0], fresh[3]
+    spend, fade = rows.spend.reshape(-1), rows.fade.reshape(-1)
+    count, terms = np.uint32(grid.dst.shape[1]), np.uint32(grid.src.shape[2])
+    spends, fades = np.uint32(rows.spend.shape[1]), np.uint32(rows.fade.shape[1])
+    columns, lows = np.uint64(events.values.shape[1]), np.uint32(rows.xdst.shape[1])
+    xdst, tables = rows.xdst.reshape(-1), _extreme_tables(events, rows)
+    faded = np.uint32(symbol[max(0, i - 1)])
+    while i < high:
+        a = np.uint32(symbol[i])
+        if moves[a] or (i + 1 < high and moment[i + 1] == moment[i]):
+            return i
+        fits = True
+        t = a * count * terms
+        if columns:
+            own = np.uint64(i) * columns
+            for r in range(count):
+                total = 0.0
+                for _ in range(terms):
+                    total += m[src[t]] * factors[t] * values[own + np.uint64(col[t])]
+                    t += np.uint32(1)
+                fits &= abs(total) < RADIX
+                sums[r] = total
+        else:
+            for r in range(count):
+                total = 0.0
+                for _ in range(terms):
+                    total += m[src[t]] * factors[t]
+                    t += np.uint32(1)
+                fits &= abs(total) < RADIX
+                sums[r] = total
+        if not fits and np.isnan(sums[:count]).any():
+            return i
+        if lows:
+            _gather_extremes(a, i, tables, m, x, best)
+        for k in range(spends):
+            _empty(spend[a * spends + k], m, x, width, extremes)
+        for k in range(fades):
+            _empty(fade[faded * fades + k], m, x, width, extremes)
+        for r in range(count):
+            m[dst[a * count + r]] = sums[r]
+        for r in range(lows):
+            d = xdst[a * lows + r]
+            x[d] = best[r] if best[r] < x[d] else x[d]
+        faded = a
+        i += 1
+        if not fits:
+            _bring_back(a, grid, m, e, factor)
+            if spends + fades:
+                return i
+    return i
+
+
+@kernel
+def _bring_back(a, grid, m, e, factor):
+    """Bring what an event of symbol a has written back into the range of mantissas."""
+    for r in range(grid.dst.shape[1]):
+        d = grid.dst[a, r]
+        m[d], e[d] = normalise(m[d], e[d])
+    bridge(grid, e, factor)
+
+
 @inlined
-def _empty(state, mantissa, extreme):
+def _empty(state, m, x, width, extremes):
     """Empty a state that has no exponent."""
-    for w in range(mantissa.shape[1]):
-        mantissa[state, w] = 0.0
-    for x in range(extreme.shape[1]):
-        extreme[state, x] = np.inf
+    for w in range(width):
+        m[state * width + w] = 0.0
+    for k in range(extremes):
+        x[state * extremes + k] = np.inf
+
+
+@inlined
+def _gather_extremes(a, i, tables, m, x, best):
+    """Per extreme row: min over the sources, and over the event's own value if it continues any trend."""
+    xsrc, xgate, xcol, values, columns, lows, terms = tables
+    own = np.uint64(i) * columns
+    t = a * lows * terms
+    for r in range(lows):
+        least = np.inf
+        for _ in range(terms):
+            gain, past = values[own + np.uint64(xcol[t])], x[xsrc[t]]
+            gain = gain if m[xgate[t]] != 0.0 else np.inf  # read before it is judged: no branch
+            gain = gain if gain < past else past
+            least = gain if gain < least else least
+            t += np.uint32(1)
+        best[r] = least
+
+
+@inlined
+def _extreme_tables(events, rows):
+    """What extremes are gathered from, flat."""
+    return (
+        rows.xsrc.reshape(-1),
+        rows.xgate.reshape(-1),
+        rows.xcol.reshape(-1),
+        events.extremes.reshape(-1),
+        np.uint64(events.extremes.shape[1]),
+        np.uint32(rows.xdst.shape[1]),
+        np.uint32(rows.xsrc.shape[2]),
+    )
 
 
 @kernel
 def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, extreme, fresh, inherited):
     """One moment in wide arithmetic: gather, spend, fade, move classes, settle. True if exponents changed."""
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
-    fresh_m, fresh_e = fresh[0], fresh[1]
+    fresh_m, fresh_e, fresh_x, best = fresh
+    tables = _extreme_tables(events, rows)
     symbol = events.symbol
     for i in range(start, stop):
         for r in range(rows.row_start[symbol[i]], rows.row_start[symbol[i] + 1]):
@@ -161,9 +269,9 @@ def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, e
                 s = rows.vop[o]
                 part_m, part_e = times(m[s], e[s], events.values[i, rows.vcol[o]])
                 fresh_m[d], fresh_e[d] = add(fresh_m[d], fresh_e[d], part_m, part_e)
-        _gather_extremes(
-            symbol[i], i, events.extremes, rows.xdst, rows.xsrc, rows.xgate, rows.xcol, m, x, fresh[2]
-        )
+        _gather_extremes(np.uint32(symbol[i]), i, tables, m, x, best)
+        for r in range(rows.xdst.shape[1]):
+            fresh_x[rows.xdst[symbol[i], r]] = min(fresh_x[rows.xdst[symbol[i], r]], best[r])
     rescaled = moved and exponent.any()
     for i in range(start, stop):
         for k in range(rows.spend.shape[1]):
@@ -182,7 +290,10 @@ def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, e
             m[d], e[d] = add(m[d], e[d], fresh_m[d], fresh_e[d])
             rescaled |= e[d] != old
             fresh_m[d], fresh_e[d] = 0.0, 0  # tied events may share a row
-        _settle_extremes(symbol[i], rows.xdst, x, fresh[2])
+        for r in range(rows.xdst.shape[1]):
+            d = rows.xdst[symbol[i], r]
+            x[d] = min(x[d], fresh_x[d])
+            fresh_x[d] = np.inf
     return rescaled
 
 
@@ -198,29 +309,11 @@ def _clear(state, mantissa, exponent, extreme):
     return rescaled
 
 
-@inlined
-def _gather_extremes(a, i, values_x, xdst, xsrc, xgate, xcol, m, x, fresh_x):
-    """min over the sources, and over the event's own value if it continues any trend."""
-    for r in range(xdst.shape[1]):
-        best = fresh_x[xdst[a, r]]
-        for k in range(xsrc.shape[2]):
-            own = values_x[i, xcol[a, r, k]] if m[xgate[a, r, k]] != 0.0 else np.inf
-            best = min(best, min(own, x[xsrc[a, r, k]]))
-        fresh_x[xdst[a, r]] = best
-
-
-@inlined
-def _settle_extremes(a, xdst, x, fresh_x):
-    for r in range(xdst.shape[1]):
-        x[xdst[a, r]] = min(x[xdst[a, r]], fresh_x[xdst[a, r]])
-        fresh_x[xdst[a, r]] = np.inf
-
-
 @kernel
-def _bridge(grid, exponent, factor):
-    """Recompute the factor of every term from the exponents of its two entries."""
+def bridge(grid, exponent, factor):
+    """Recompute the factor of every term: how often it counts, and the exponents of its two entries."""
     for a in range(grid.src.shape[0]):
         for r in range(grid.src.shape[1]):
             to = exponent[grid.dst[a, r]]
             for k in range(grid.src.shape[2]):
-                factor[a, r, k] = scale(to, exponent[grid.src[a, r, k]])
+                factor[a, r, k] = grid.times[a, r, k] * lift(to, exponent[grid.src[a, r, k]])

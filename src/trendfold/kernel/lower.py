@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
@@ -86,13 +87,13 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
 
 def no_grid(grid: Grid) -> Grid:
     """A grid without rows: every moment takes the long way, in wide arithmetic."""
-    return Grid(grid.dst[:, :0], grid.src[:, :0], grid.col[:, :0])
+    return Grid(grid.dst[:, :0], grid.src[:, :0], grid.col[:, :0], grid.times[:, :0])
 
 
 def _grid(per_symbol: list[list[_Row]], void: int) -> Grid:
     """All symbols with as many rows and terms as the largest."""
     terms = [
-        [[(dst, 0)] * int(keep) + [(op, 0) for op in ops] + vops for dst, keep, ops, vops in rows]
+        [Counter([(dst, 0)] * int(keep) + [(op, 0) for op in ops] + vops) for dst, keep, ops, vops in rows]
         for rows in per_symbol
     ]
     most_rows = max((len(rows) for rows in terms), default=0)
@@ -101,13 +102,13 @@ def _grid(per_symbol: list[list[_Row]], void: int) -> Grid:
         most_rows = 0
     dst = np.full((len(terms), most_rows), void, np.uint32)
     src = np.full((len(terms), most_rows, most_terms), void, np.uint32)
-    col = np.zeros_like(src)
+    col, times = np.zeros_like(src), np.zeros(src.shape)
     for a, rows in enumerate(terms if most_rows else []):
         for r, row in enumerate(rows):
             dst[a, r] = per_symbol[a][r][0]
-            for k, (entry, column) in enumerate(row):
-                src[a, r, k], col[a, r, k] = entry, column
-    return Grid(dst, src, col)
+            for k, ((entry, column), count) in enumerate(row.items()):
+                src[a, r, k], col[a, r, k], times[a, r, k] = entry, column, count
+    return Grid(dst, src, col, times)
 
 
 _Row = tuple[int, float, list[int], list[tuple[int, int]]]

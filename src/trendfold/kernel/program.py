@@ -73,18 +73,19 @@ class Rows(NamedTuple):
 class Grid(NamedTuple):
     """The same rows once more, all symbols with R rows of K terms: what the hottest loop reads.
 
-        new[dst] = Σ old[src] · value[col]
+        new[dst] = Σ times · old[src] · value[col]
 
-    `keep` is a term like the others, column 0 of the values is 1, and what is missing reads the void entry,
+    `keep` is a term like the others, terms that read the same are one, column 0 of the values is 1, and what is missing reads the void entry,
     which is 0. Loops that always run equally often are never mispredicted, and that is worth more than
     the multiplications by zero. Indices are unsigned: a signed one costs a test for wraparound.
 
-    dst  uint32[A,R]    src, col  uint32[A,R,K]    R is 0 where a grid would be too large
+    dst  uint32[A,R]    src, col  uint32[A,R,K]    times  float64[A,R,K]    R is 0 where a grid would be too large
     """
 
     dst: Indices
     src: Indices
     col: Indices
+    times: NDArray[np.float64]
 
 
 class Steps(NamedTuple):

@@ -21,6 +21,13 @@ def is_sorted(time):
 
 
 @kernel
+def count_up(numbers):
+    """0, 1, 2, ... into `numbers`."""
+    for i in range(numbers.shape[0]):
+        numbers[i] = i
+
+
+@kernel
 def sort_keys(values, low, step, key):
     """key = (values - low) / step, into `key`, modulo 2^64; False where a quotient is not whole.
 

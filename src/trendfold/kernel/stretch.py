@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.fold import fold_moment, fold_stretch
+from trendfold.kernel.fold import fold_moment, fold_stretch, no_mass
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.wide import RADIX, SHRINK, add, scale
+from trendfold.kernel.wide import RADIX, SHRINK, add, lift, normalise
 
 
 @kernel
@@ -24,14 +24,9 @@ def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, mat
     fades   bool[R]   whether mass that came in lasts for one moment only (*contiguous*)
     matrix  Folded of shape [stretches, R, states, ...]
     """
-    states, width = frame.states, frame.width
-    fresh = (
-        np.zeros(states * width),
-        np.zeros(states * width, np.int32),
-        np.full(states * frame.extremes, np.inf),
-    )
-    factor = np.ones(grid.src.shape)
-    is_count = width == 1 and frame.extremes == 0 and grid.dst.shape[1] == 1
+    fresh = no_mass(frame)
+    factor = np.empty_like(grid.times)
+    is_count = frame.width == 1 and frame.extremes == 0 and grid.dst.shape[1] == 1
     is_any = rows.spend.shape[1] + rows.fade.shape[1] == 0
     for k in range(bounds.shape[0] - 1):
         if is_count and is_any:
@@ -40,7 +35,7 @@ def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, mat
         for r in range(starts.shape[0]):
             mantissa, exponent, extreme = matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r]
             mantissa[starts[r], 0] = 1.0
-            factor[:] = 1.0
+            factor[:] = grid.times
             inherited = starts[r] if fades[r] else -1
             fold_stretch(
                 events,
@@ -65,48 +60,65 @@ def _fold_counts(events, low, high, rows, grid, guards, starts, k, matrix, fresh
     The rows are independent, so the processor works on several at a time. See fold.fold_stretch.
     """
     symbol, moment, moves = events.symbol, events.moment, guards.moves
-    dst, src = grid.dst, grid.src
-    count, states, terms = starts.shape[0], matrix.mantissa.shape[2], src.shape[2]
+    dst, src, times = grid.dst.reshape(-1), grid.src.reshape(-1), grid.times.reshape(-1)
+    count, states, terms = starts.shape[0], matrix.mantissa.shape[2], grid.src.shape[2]
     e = matrix.exponent[k].reshape(-1)
-    factor = np.ones((src.shape[0], terms, count))
     # One state's mass from all starts lies together, so that the innermost loop reads it in a row.
-    m, sums = np.zeros((states, count)), np.empty(count)
+    m, sums = np.zeros(states * count), np.empty(count)
+    factor = np.empty(src.shape[0] * count)
+    for t in range(src.shape[0]):
+        factor[t * count : (t + 1) * count] = times[t]
     for r in range(count):
-        m[starts[r], r] = 1.0
+        m[starts[r] * count + r] = 1.0
+    lanes = np.uint32(count)
     i = low
     while i < high:
-        a = symbol[i]
+        a = np.uint32(symbol[i])
         if (i + 1 == high or moment[i + 1] != moment[i]) and not moves[a]:
             sums[:] = 0.0
-            for t in range(terms):
-                s = src[a, 0, t]
-                for r in range(count):
-                    sums[r] += m[s, r] * factor[a, t, r]
+            t = a * np.uint32(terms)
+            for _ in range(terms):
+                s, f = src[t] * lanes, t * lanes
+                for r in range(lanes):
+                    sums[r] += m[s + r] * factor[f + r]
+                t += np.uint32(1)
             fits = True
-            for r in range(count):
+            for r in range(lanes):
                 fits &= abs(sums[r]) < RADIX
-            if fits:
-                d = dst[a, 0]
-                for r in range(count):
-                    m[d, r] = sums[r]
+            if fits or not np.isnan(sums).any():
+                d = dst[a] * lanes
+                for r in range(lanes):
+                    m[d + r] = sums[r]
                 i += 1
+                if not fits:
+                    for r in range(count):
+                        at = r * states + dst[a]
+                        m[d + r], e[at] = normalise(sums[r], e[at])
+                    _bridge_rows(dst, src, times, terms, count, states, e, factor)
                 continue
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
         for r in range(count):
-            matrix.mantissa[k, r, :, 0] = m[:, r]
+            matrix.mantissa[k, r, :, 0] = m[r::count]
             fold_moment(
                 events, i, i, j, rows, guards,
                 matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r], fresh, -1,
             )  # fmt: skip
-            m[:, r] = matrix.mantissa[k, r, :, 0]
-            for b in range(src.shape[0]):
-                for t in range(terms):
-                    factor[b, t, r] = scale(e[r * states + dst[b, 0]], e[r * states + src[b, 0, t]])
+            m[r::count] = matrix.mantissa[k, r, :, 0]
+        _bridge_rows(dst, src, times, terms, count, states, e, factor)
         i = j
     for r in range(count):
-        matrix.mantissa[k, r, :, 0] = m[:, r]
+        matrix.mantissa[k, r, :, 0] = m[r::count]
+
+
+@kernel
+def _bridge_rows(dst, src, times, terms, count, states, exponent, factor):
+    """The factors of every term, one per row of the matrix; see fold.bridge."""
+    for t in range(src.shape[0]):
+        for r in range(count):
+            to, of = exponent[r * states + dst[t // terms]], exponent[r * states + src[t]]
+            factor[t * count + r] = times[t] * lift(to, of)
 
 
 @kernel

@@ -70,6 +70,21 @@ def scale(e_to, e_from):
     return 0.0 if gap > 1 else np.nan
 
 
+@inlined
+def lift(e_to, e_from):
+    """Like `scale`, but a mantissa one exponent above is brought down too, and leaves its range for a moment."""
+    return RADIX if e_from - e_to == 1 else scale(e_to, e_from)
+
+
+@inlined
+def normalise(m, e):
+    """The same number with a mantissa in its range."""
+    while abs(m) >= RADIX:
+        m *= SHRINK
+        e += 1
+    return m, e
+
+
 @kernel
 def add_at(where, m, e, total_m, total_e):
     """Add row i of the wide numbers (m, e) into row where[i] of the totals, column by column."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from trendfold.errors import LimitError, nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.buffers import empty
 from trendfold.events.sources import Source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
@@ -101,7 +102,7 @@ def prepare(plan: QueryPlan, workspace: Workspace, origin: int, arithmetic: str 
     batch = workspace.batch
     in_lanes = arithmetic == "auto" and lanes_apply(plan)
     rows = read_rows(plan, workspace, splits=not in_lanes)
-    moment = np.empty(len(rows.row), np.int32)
+    moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
     items = cut(plan, rows, rows.time, origin)

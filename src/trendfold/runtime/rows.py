@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.errors import InputError
 from trendfold.events.batch import EventBatch
+from trendfold.events.buffers import empty
 from trendfold.events.columns import Column, codes
 from trendfold.events.schema import Kind
 from trendfold.kernel import rows as kernels
@@ -198,11 +199,10 @@ def _place(
     start = np.zeros(distinct + 1, np.uint32 if len(workspace.batch) < 2**31 else np.uint64)
     kernels.count_rows(symbol, partition, keeps_all, start)
     segment, count = start.astype(np.int64), int(start[-1])
-    # Allocated here and not in the kernels: numpy asks for large pages.
-    row = np.empty(count, workspace.row_type)
-    symbols, times = np.empty(count, np.int32), np.empty(count, np.int64)
+    row = empty(count, workspace.row_type)
+    symbols, times = empty(count, np.int32), empty(count, np.int64)
     if len(partition):
-        packed = np.empty((count, 2), np.int64)
+        packed = empty((count, 2), np.int64)
         kernels.place_rows(order.row, order.time, symbol, partition, keeps_all, start, packed)
         kernels.unpack_rows(packed, row, symbols, times)
     else:
@@ -241,7 +241,7 @@ def _symbols(machine: Machine, workspace: Workspace) -> _Symbols:
             of_type[code_of[type_]] = alphabet.setdefault(frozenset(groups[()]), len(alphabet))
         else:
             conditional.append((code_of[type_], groups))
-    symbol = np.empty(len(batch), np.uint8 if len(alphabet) <= 256 and not conditional else np.int32)
+    symbol = empty(len(batch), np.uint8 if len(alphabet) <= 256 and not conditional else np.int32)
     kernels.look_up(of_type, batch.type_code, symbol)
     for code, groups in conditional:
         rows = np.flatnonzero(batch.type_code == code)
@@ -297,7 +297,7 @@ def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> ND
             f"query {plan.query.name!r}: two events of one group share the time {when}, so windows of "
             f"events have no order; name an order_column that tells them apart"
         )
-    number = np.empty(len(batch), np.int64)
+    number = empty(len(batch), np.int64)
     sizes = np.diff(segment)
     number[row] = np.arange(len(row)) - np.repeat(segment[:-1], sizes)
     return number

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.events.buffers import empty
 from trendfold.kernel import rows as kernels
 
 _ASKED = 1_000
@@ -14,7 +15,9 @@ _ASKED = 1_000
 
 def row_numbers(count: int) -> NDArray[Any]:
     """0, 1, 2, ...: of 32 bits where they are enough."""
-    return np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)
+    numbers = empty(count, np.int32 if count < 2**31 else np.int64)
+    kernels.count_up(numbers)
+    return numbers
 
 
 def sort_with_rows(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -23,12 +26,12 @@ def sort_with_rows(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArra
         return values, row
     low, high = int(values.min()), int(values.max())
     start, step = np.uint64(low % 2**64), _step(values, low)
-    key = np.empty(len(values), np.uint64)
+    key = empty(len(values), np.uint64)
     if not kernels.sort_keys(values, start, np.uint64(step), key):
         step = 1
         kernels.sort_keys(values, start, np.uint64(step), key)
     digits = (((high - low) // step).bit_length() + 7) // 8
-    key, row = kernels.radix_sort(key, row, np.empty_like(key), np.empty_like(row), digits)
+    key, row = kernels.radix_sort(key, row, empty(len(key), key.dtype), empty(len(row), row.dtype), digits)
     key *= np.uint64(step)
     key += start
     return key.view(np.int64), row
@@ -46,8 +49,8 @@ def numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]
         found, row = values, row_numbers(0)
     else:
         found, row = sort_with_rows(values, row_numbers(len(values)))
-    which = np.empty(len(values), row.dtype)
-    first = np.empty(len(values), np.int64)
+    which = empty(len(values), row.dtype)
+    first = empty(len(values), np.int64)
     count = kernels.number_values(found, row, which, first)
     return first[:count].copy(), which
 
