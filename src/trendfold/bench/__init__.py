@@ -17,7 +17,7 @@ def run(
     *,
     seed: int = 0,
     scale: float = 1.0,
-    repeats: int = 5,
+    repeats: int = 9,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Measure one bench; `scale` multiplies its numbers of events."""

@@ -115,7 +115,7 @@ class Sample:
 
 def measure(
     cases: Sequence[Case],
-    repeats: int = 5,
+    repeats: int = 9,
     *,
     name: str = "",
     warm_up: int = 1,

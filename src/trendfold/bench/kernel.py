@@ -27,7 +27,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     """SEQ(A, B+, C): counts in windows of all sizes, then what rides on counts, overlaps, and groups."""
     events = max(1, int(EVENTS * scale))
     workspace = _stream(seed, events)
-    floor = Case(FLOOR, partial(np.bincount, workspace.batch.type_code), events)
+    floor = Case(FLOOR, partial(np.bincount, workspace.batch.type_code.astype(np.intp)), events)
     shapes = [
         (
             "five aggregates, wide numbers",

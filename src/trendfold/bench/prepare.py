@@ -28,7 +28,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     events = max(1, int(EVENTS * scale))
     rng = np.random.default_rng(seed)
     types = _types(rng, events)
-    codes = types.indices.to_numpy()
+    codes = types.indices.to_numpy().astype(np.intp)
     found = [Case(FLOOR, partial(np.bincount, codes), events)]
     for groups, promised in GROUPS:
         table = pa.table({"type": types, "ts": np.arange(events), "g": rng.integers(0, groups, events)})

@@ -35,7 +35,7 @@ class Buffers:
             return np.empty(shape, kind)
         block = self._take(_rounded(count * kind.itemsize))
         # Views of an array refer to the object its memory comes from: its end is the end of them all.
-        flat = np.frombuffer(memoryview(block), kind, count)
+        flat = np.frombuffer(block.data, kind, count)
         weakref.finalize(flat.base, self._give, block).atexit = False
         return flat.reshape(shape)
 

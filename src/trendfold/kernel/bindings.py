@@ -18,14 +18,16 @@ UNSPENT = np.int32(2**31 - 1)
 
 
 @kernel
-def fold_windows(events, lows, highs, steps, guards, frame, pairs, latest, semantics, lists, end_guard, out):
+def fold_windows(
+    events, lows, highs, steps, guards, frame, pairs, latest, semantics, lists, end_guard, capacity, out
+):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
 
     latest     int32[G, m]  see guards.latest_starts
     lists      (count, list of ⊥ or -1, list of ⊤ or -1)
     end_guard  the guard judged by time at ⊤, or -1
+    capacity   see most_kept
     """
-    capacity = most_kept(events.symbol, lows, highs, steps, lists[0])
     kept = (
         np.zeros((lists[0], capacity), np.int32),  # row
         np.zeros((lists[0], capacity), np.int32),  # moment
@@ -75,6 +77,11 @@ def most_kept(symbol, lows, highs, steps, lists):
         if lists:
             most = max(most, count.max())
     return most
+
+
+def binding_bytes(frame):
+    """How large one place of a list is."""
+    return 3 * 4 + frame.width * (8 + 4) + frame.extremes * 8
 
 
 @kernel

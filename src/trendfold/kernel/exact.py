@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT, most_kept
+from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.pairs import holds
@@ -245,12 +245,12 @@ def fold_bindings(
     semantics,
     lists,
     end_guard,
+    capacity,
     out,
     out_start,
 ):
     """kernel.bindings in digits; arguments as there and in fold_vectors."""
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
-    capacity = most_kept(events.symbol, lows, highs, steps, lists[0])
     kept = (
         np.zeros((lists[0], capacity), np.int32),  # row
         np.zeros((lists[0], capacity), np.int32),  # moment

@@ -75,11 +75,12 @@ class Grid(NamedTuple):
 
         new[dst] = Σ times · old[src] · value[col]
 
-    `keep` is a term like the others, terms that read the same are one, column 0 of the values is 1, and what is missing reads the void entry,
-    which is 0. Loops that always run equally often are never mispredicted, and that is worth more than
-    the multiplications by zero. Indices are unsigned: a signed one costs a test for wraparound.
+    `keep` is a term like the others, terms that read the same are one, column 0 of the values is 1, and what
+    is missing reads the void entry, which is 0. Loops that always run equally often are never mispredicted,
+    and that is worth more than the multiplications by zero. Indices are unsigned: a signed one costs a
+    test for wraparound.
 
-    dst  uint32[A,R]    src, col  uint32[A,R,K]    times  float64[A,R,K]    R is 0 where a grid would be too large
+    dst  uint32[A,R]  src, col  uint32[A,R,K]  times  float64[A,R,K]; R is 0 where a grid would be too large
     """
 
     dst: Indices

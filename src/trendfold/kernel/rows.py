@@ -287,29 +287,42 @@ def cut_per_event(segment, at, length, group, ending_start, ending):
 
 
 @kernel
-def split_streams(segment, value, is_own, stream_start, stream_value):
-    """Copy each segment into one stream per value of a group key (spec 4).
+def start_streams(segment, value, is_own, stream_start, stream_value):
+    """Where each stream begins when segments are copied into one stream per value of a group key (spec 4).
 
     A row with its own value (`is_own`: its type stands only at the key's positions) goes to the stream of
     that value alone; every other row goes to all of its segment's streams.
 
-    stream_start, stream_value   per segment: the values that may give a trend
-    Returns the source row of each new row, whether the row has the stream's value, and the new segments.
+    stream_start, stream_value   per segment: the values that may give a trend, in order
     """
-    streams = stream_value.shape[0]
-    start = np.zeros(streams + 1, np.int64)
-    for turn in range(2):
-        if turn == 1:
-            source = np.empty(start[streams], np.int64)
-            matches = np.empty(start[streams], np.bool_)
-        n = 0
-        for s in range(segment.shape[0] - 1):
-            for v in range(stream_start[s], stream_start[s + 1]):
-                for i in range(segment[s], segment[s + 1]):
-                    same = value[i] == stream_value[v]
-                    if same or not is_own[i]:
-                        if turn == 1:
-                            source[n], matches[n] = i, same
-                        n += 1
-                start[v + 1] = n
-    return source, matches, start
+    start = np.zeros(stream_value.shape[0] + 1, np.int64)
+    for s in range(segment.shape[0] - 1):
+        low, high = stream_start[s], stream_start[s + 1]
+        public = 0
+        for i in range(segment[s], segment[s + 1]):
+            if not is_own[i]:
+                public += 1
+                continue
+            v = low + np.searchsorted(stream_value[low:high], value[i])
+            if v < high and stream_value[v] == value[i]:
+                start[v + 1] += 1
+        for v in range(low, high):
+            start[v + 1] += start[v] + public
+    return start
+
+
+@kernel
+def split_streams(segment, value, is_own, stream_start, stream_value, source, matches):
+    """Copy segments into streams as `start_streams` says, in place.
+
+    source   the row that each new row is a copy of
+    matches  whether it has the stream's value
+    """
+    n = 0
+    for s in range(segment.shape[0] - 1):
+        for v in range(stream_start[s], stream_start[s + 1]):
+            for i in range(segment[s], segment[s + 1]):
+                same = value[i] == stream_value[v]
+                if same or not is_own[i]:
+                    source[n], matches[n] = i, same
+                    n += 1

@@ -30,7 +30,10 @@ def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, mat
     is_any = rows.spend.shape[1] + rows.fade.shape[1] == 0
     for k in range(bounds.shape[0] - 1):
         if is_count and is_any:
-            _fold_counts(events, bounds[k], bounds[k + 1], rows, grid, guards, starts, k, matrix, fresh)
+            for first in range(0, starts.shape[0], LANES):
+                _fold_counts(
+                    events, bounds[k], bounds[k + 1], rows, grid, guards, starts, first, k, matrix, fresh
+                )
             continue
         for r in range(starts.shape[0]):
             mantissa, exponent, extreme = matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r]
@@ -53,72 +56,76 @@ def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, mat
             )
 
 
-@kernel
-def _fold_counts(events, low, high, rows, grid, guards, starts, k, matrix, fresh):
-    """All rows of one matrix in one pass over the events, where counts are all there is; under *any*.
+LANES = 4
 
-    The rows are independent, so the processor works on several at a time. See fold.fold_stretch.
+
+@kernel
+def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh):
+    """Four rows of one matrix in one pass over the events, where counts are all there is; under *any*.
+
+    The rows from `first` on are independent of each other, so the processor works on all four at a time;
+    where the matrix has fewer, the rest is empty. See fold.fold_stretch for the short way.
     """
     symbol, moment, moves = events.symbol, events.moment, guards.moves
     dst, src, times = grid.dst.reshape(-1), grid.src.reshape(-1), grid.times.reshape(-1)
-    count, states, terms = starts.shape[0], matrix.mantissa.shape[2], grid.src.shape[2]
-    e = matrix.exponent[k].reshape(-1)
-    # One state's mass from all starts lies together, so that the innermost loop reads it in a row.
-    m, sums = np.zeros(states * count), np.empty(count)
-    factor = np.empty(src.shape[0] * count)
-    for t in range(src.shape[0]):
-        factor[t * count : (t + 1) * count] = times[t]
+    states, terms = matrix.mantissa.shape[2], np.uint32(grid.src.shape[2])
+    count = min(LANES, starts.shape[0] - first)
+    lanes = np.uint32(LANES)
+    # One state's mass from all starts lies together.
+    m, e = np.zeros(states * LANES), np.zeros(states * LANES, np.int32)
+    factor = np.repeat(times, LANES)
     for r in range(count):
-        m[starts[r] * count + r] = 1.0
-    lanes = np.uint32(count)
+        m[starts[first + r] * LANES + r] = 1.0
     i = low
     while i < high:
         a = np.uint32(symbol[i])
         if (i + 1 == high or moment[i + 1] != moment[i]) and not moves[a]:
-            sums[:] = 0.0
-            t = a * np.uint32(terms)
+            sum0 = sum1 = sum2 = sum3 = 0.0
+            t = a * terms
+            f = t * lanes
             for _ in range(terms):
-                s, f = src[t] * lanes, t * lanes
-                for r in range(lanes):
-                    sums[r] += m[s + r] * factor[f + r]
+                s = src[t] * lanes
+                sum0 += m[s] * factor[f]
+                sum1 += m[s + np.uint32(1)] * factor[f + np.uint32(1)]
+                sum2 += m[s + np.uint32(2)] * factor[f + np.uint32(2)]
+                sum3 += m[s + np.uint32(3)] * factor[f + np.uint32(3)]
                 t += np.uint32(1)
-            fits = True
-            for r in range(lanes):
-                fits &= abs(sums[r]) < RADIX
-            if fits or not np.isnan(sums).any():
+                f += lanes
+            most = abs(sum0) + abs(sum1) + abs(sum2) + abs(sum3)
+            if not np.isnan(most):
                 d = dst[a] * lanes
-                for r in range(lanes):
-                    m[d + r] = sums[r]
+                m[d], m[d + np.uint32(1)] = sum0, sum1
+                m[d + np.uint32(2)], m[d + np.uint32(3)] = sum2, sum3
                 i += 1
-                if not fits:
-                    for r in range(count):
-                        at = r * states + dst[a]
-                        m[d + r], e[at] = normalise(sums[r], e[at])
-                    _bridge_rows(dst, src, times, terms, count, states, e, factor)
+                if most >= RADIX:
+                    for r in range(LANES):
+                        m[d + r], e[d + r] = normalise(m[d + r], e[d + r])
+                    _bridge_lanes(dst, src, times, terms, e, factor)
                 continue
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
         for r in range(count):
-            matrix.mantissa[k, r, :, 0] = m[r::count]
+            mantissa, exponent = matrix.mantissa[k, first + r], matrix.exponent[k, first + r]
+            mantissa[:, 0], exponent[:, 0] = m[r::LANES], e[r::LANES]
             fold_moment(
-                events, i, i, j, rows, guards,
-                matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r], fresh, -1,
-            )  # fmt: skip
-            m[r::count] = matrix.mantissa[k, r, :, 0]
-        _bridge_rows(dst, src, times, terms, count, states, e, factor)
+                events, i, i, j, rows, guards, mantissa, exponent, matrix.extreme[k, first + r], fresh, -1
+            )
+            m[r::LANES], e[r::LANES] = mantissa[:, 0], exponent[:, 0]
+        _bridge_lanes(dst, src, times, terms, e, factor)
         i = j
     for r in range(count):
-        matrix.mantissa[k, r, :, 0] = m[r::count]
+        matrix.mantissa[k, first + r, :, 0] = m[r::LANES]
+        matrix.exponent[k, first + r, :, 0] = e[r::LANES]
 
 
 @kernel
-def _bridge_rows(dst, src, times, terms, count, states, exponent, factor):
-    """The factors of every term, one per row of the matrix; see fold.bridge."""
+def _bridge_lanes(dst, src, times, terms, exponent, factor):
+    """The factors of every term, one per lane; see fold.bridge."""
     for t in range(src.shape[0]):
-        for r in range(count):
-            to, of = exponent[r * states + dst[t // terms]], exponent[r * states + src[t]]
-            factor[t * count + r] = times[t] * lift(to, of)
+        for r in range(LANES):
+            to, of = exponent[dst[t // terms] * LANES + r], exponent[src[t] * LANES + r]
+            factor[t * LANES + r] = times[t] * lift(to, of)
 
 
 @kernel

@@ -72,7 +72,7 @@ def scale(e_to, e_from):
 
 @inlined
 def lift(e_to, e_from):
-    """Like `scale`, but a mantissa one exponent above is brought down too, and leaves its range for a moment."""
+    """Like `scale`, but a mantissa one exponent above fits too; it leaves its range for a moment."""
     return RADIX if e_from - e_to == 1 else scale(e_to, e_from)
 
 

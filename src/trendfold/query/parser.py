@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
+from importlib.util import cache_from_source
 from itertools import pairwise, zip_longest
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
@@ -337,7 +341,17 @@ _MAX_INT64 = 2**63 - 1
 
 @cache
 def _lark() -> Lark:
-    return Lark.open("grammar.lark", rel_to=__file__, parser="lalr", transformer=_Builder())
+    """The parser, its tables kept beside the compiled modules where that can be written."""
+    kept = Path(cache_from_source(__file__)).with_name("grammar.lark.tables")
+    with suppress(OSError):
+        kept.parent.mkdir(exist_ok=True)
+    return Lark.open(
+        "grammar.lark",
+        rel_to=__file__,
+        parser="lalr",
+        transformer=_Builder(),
+        cache=str(kept) if os.access(kept.parent, os.W_OK) else False,
+    )
 
 
 @dataclass(frozen=True, slots=True)
