@@ -37,7 +37,7 @@ from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
 from trendfold.runtime.conditions import compile_pairs
-from trendfold.runtime.fold import SEMANTICS, check_built, end_guard, latest_of, no_trends
+from trendfold.runtime.fold import SEMANTICS, end_guard, latest_of, no_trends
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items
@@ -204,8 +204,9 @@ class Exact:
             exact.fold_vectors(events, values, low, high, sizes, program, direct, guards, frame, out, starts)
             return
         steps, lists = lower_steps(machine, alphabet, carried), list_numbers(machine)
-        kept = most_kept(events.symbol, low, high, steps, len(lists)) * len(lists) * carried.width
-        self.limits.check_state(self.plan.query.name, int(kept * lengths.max()) * exact.DIGIT_BITS // 8)
+        capacity = most_kept(events.symbol, low, high, steps, len(lists))
+        size = capacity * len(lists) * carried.width * int(lengths.max()) * exact.DIGIT_BITS // 8
+        self.limits.check_state(self.plan.query.name, size, "exact numbers of bindings kept one by one")
         pairs = self._pairs(operand)
         exact.fold_bindings(
             events,
@@ -217,10 +218,11 @@ class Exact:
             guards,
             frame,
             pairs,
-            latest_of(operand, number, self.rows, events, pairs, self.limits.trends),
+            latest_of(self.plan, number, self.rows, events, pairs, self.limits),
             SEMANTICS[machine.semantics],
             (len(lists), lists.get(START, -1), lists.get(END, -1)),
             end_guard(operand),
+            capacity,
             out,
             starts,
         )
@@ -288,12 +290,12 @@ class Exact:
         ]
         events = events._replace(values=np.hstack([np.ones((len(size), 1)), *cut]))
         pairs = self._pairs(operand)
-        latest = latest_of(operand, number, self.rows, events, pairs, self.limits.trends)
+        latest = latest_of(self.plan, number, self.rows, events, pairs, self.limits)
         out = no_trends(len(taken), 1 + len(summed) * pieces, 0)
         low, high, limit = self.items.low[taken], self.items.high[taken], self.limits.trends
         semantics = SEMANTICS[machine.semantics]
         built = construct.build_windows(events, low, high, paths, pairs, latest, semantics, limit, out)
-        check_built(built, limit)
+        self.limits.check_trends(self.plan.query.name, built)
         whole = out.mantissa[:, 1:].astype(np.int64).astype(object).reshape(len(taken), len(summed), pieces)
         scale = np.array([1 << (p * bits) for p in range(pieces)], object)
         return [(whole[:, s] * scale).sum(axis=1) for s in range(len(summed))]

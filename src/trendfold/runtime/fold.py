@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
-from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
@@ -28,10 +27,11 @@ from trendfold.kernel.lower import (
     value_columns,
 )
 from trendfold.kernel.program import Events, Folded, Frame, Pairs
-from trendfold.plan import OperandPlan
+from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure
 from trendfold.query.nodes import Semantics
 from trendfold.runtime.conditions import compile_pairs, is_exact
+from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items
 
@@ -57,16 +57,17 @@ def read_events(
 
 
 def fold_items(
-    plan: OperandPlan,
+    plan: QueryPlan,
     number: int,
     events: Events,
     rows: Rows,
     items: Items,
     batch: EventBatch,
-    most_trends: int,
+    limits: Limits,
 ) -> Folded:
     """The whole trends of one operand (the `number`-th) in every window item."""
-    machine, carried = plan.machine, plan.carried
+    operand = plan.operands[number]
+    machine, carried = operand.machine, operand.carried
     alphabet = rows.alphabets[number]
     frame = lower_frame(machine, carried)
     guards = lower_guards(machine, alphabet)
@@ -75,7 +76,7 @@ def fold_items(
         program, grid = lower_rows(machine, alphabet, carried)
         if not events.is_small:
             grid = no_grid(grid)
-        shared = _shared_stretches(plan, items, frame)
+        shared = _shared_stretches(operand, items, frame)
         if shared is None:
             fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
             return out
@@ -87,28 +88,32 @@ def fold_items(
         return out
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
     pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row))
-    latest = latest_of(plan, number, rows, events, pairs, most_trends)
+    latest = latest_of(plan, number, rows, events, pairs, limits)
     semantics = SEMANTICS[machine.semantics]
-    if plan.builds_trends:
+    if operand.builds_trends:
         paths = lower_paths(machine, alphabet, carried)
         built = construct.build_windows(
-            events, items.low, items.high, paths, pairs, latest, semantics, most_trends, out
+            events, items.low, items.high, paths, pairs, latest, semantics, limits.trends, out
         )
-        check_built(built, most_trends)
+        limits.check_trends(plan.query.name, built)
         return out
-    lists = list_numbers(machine)
+    lists, steps = list_numbers(machine), lower_steps(machine, alphabet, carried)
+    capacity = bindings.most_kept(events.symbol, items.low, items.high, steps, len(lists))
+    size = len(lists) * capacity * bindings.binding_bytes(frame)
+    limits.check_state(plan.query.name, size, "bindings kept one by one")
     bindings.fold_windows(
         events,
         items.low,
         items.high,
-        lower_steps(machine, alphabet, carried),
+        steps,
         guards,
         frame,
         pairs,
         latest,
         semantics,
         (len(lists), lists.get(START, -1), lists.get(END, -1)),
-        end_guard(plan),
+        end_guard(operand),
+        capacity,
         out,
     )
     return out
@@ -179,36 +184,27 @@ def no_trends(items: int, width: int, extremes: int) -> Folded:
 
 
 def latest_of(
-    plan: OperandPlan, number: int, rows: Rows, events: Events, pairs: Pairs, most_trends: int
+    plan: QueryPlan, number: int, rows: Rows, events: Events, pairs: Pairs, limits: Limits
 ) -> NDArray[np.int32]:
     """The latest start of each NOT's trends, moment by moment."""
-    machine = plan.machine
+    machine, carried = plan.operands[number].machine, plan.operands[number].carried
     moments = int(events.moment[-1]) + 1 if len(events.moment) else 0
     latest = np.full((len(machine.automaton.guards), moments), -1, np.int32)
     if not len(latest):
         return latest
     alphabet = rows.alphabets[number]
     latest_starts(lower_negated(machine, alphabet), events.symbol, events.moment, rows.segment, pairs, latest)
-    nothing = no_trends(0, plan.carried.width, len(plan.carried.extremes))
+    nothing = no_trends(0, carried.width, len(carried.extremes))
     for g, guard in enumerate(machine.automaton.guards):
         own = set(guard.positions)
         if any(own & cross.left and own & cross.right for cross in machine.predicates.cross):
             latest[g] = -1
-            paths = lower_paths(machine, alphabet, plan.carried, g)
+            paths = lower_paths(machine, alphabet, carried, g)
             built = construct.latest_built_starts(
-                events, rows.segment, paths, pairs, most_trends, nothing, latest[g]
+                events, rows.segment, paths, pairs, limits.trends, nothing, latest[g]
             )
-            check_built(built, most_trends)
+            limits.check_trends(plan.query.name, built)
     return latest
-
-
-def check_built(built: int, most: int) -> None:
-    """Raise a LimitError if more trends were built than allowed."""
-    if built > most:
-        raise LimitError(
-            f"more than {most:,} trends had to be built, past limits trends={most:,}; raise the limit, "
-            f"shorten WITHIN, partition the stream, or compare neighbours with NEXT"
-        )
 
 
 def end_guard(plan: OperandPlan) -> int:

@@ -30,13 +30,25 @@ class Limits:
                 f"raise the limit or group more coarsely"
             )
 
-    def check_state(self, query: str, size: int) -> None:
-        """Raise if a query needs too many bytes of state."""
+    def check_trends(self, query: str, built: int) -> None:
+        """Raise if too many trends of a query were built."""
+        if built > self.trends:
+            raise LimitError(
+                f"query {query!r}: more than {self.trends:,} trends had to be built, past limits "
+                f"trends={self.trends:,}; raise the limit, shorten WITHIN, partition the stream, or compare "
+                f"neighbours with NEXT"
+            )
+
+    def check_state(self, query: str, size: int, held: str, instead: str = "shorten WITHIN") -> None:
+        """Raise if a query needs too many bytes to hold something; `instead` is what makes them fewer."""
         if size > self.state:
             raise LimitError(
-                f"query {query!r} needs {size:,} bytes of state, past limits state={self.state:,}; "
-                f"raise the limit, shorten WITHIN, or partition the stream"
+                f"query {query!r} needs {size:,} bytes of state for {held}, past limits "
+                f"state={self.state:,}; raise the limit, {instead}, or partition the stream"
             )
+
+
+DEFAULTS = Limits()
 
 
 def read_limits(given: Mapping[str, Any] | Limits | None) -> Limits:

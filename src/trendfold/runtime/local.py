@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from trendfold.errors import LimitError, nearest
+from trendfold.errors import nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.buffers import empty
 from trendfold.events.sources import Source
@@ -21,7 +21,7 @@ from trendfold.runtime.fold import fold_items, read_events
 from trendfold.runtime.lanes import Lanes, read_lanes
 from trendfold.runtime.lanes import applies as lanes_apply
 from trendfold.runtime.lanes import fold as fold_lanes
-from trendfold.runtime.limits import Limits
+from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.rows import Rows, Workspace, read_rows
 from trendfold.runtime.tables import Totals, build_table, total
@@ -79,29 +79,28 @@ class Prepared:
     lanes: tuple[Lanes, Items] | None = None
     """Where groups are lanes: they, and the items of all lanes together."""
 
-    def fold(self, limits: Limits = Limits()) -> tuple[Folded, ...]:  # noqa: B008 - frozen
+    def fold(self, limits: Limits = DEFAULTS) -> tuple[Folded, ...]:
         """The aggregates of every window item, per operand."""
         if self.lanes is not None:
             return (fold_lanes(self.plan, self.events[0], self.rows, self.lanes[1], self.lanes[0]),)
-        try:
-            return tuple(
-                fold_items(operand, i, events, self.rows, self.items, self.batch, limits.trends)
-                for i, (operand, events) in enumerate(zip(self.plan.operands, self.events, strict=True))
-            )
-        except LimitError as error:
-            raise LimitError(f"query {self.plan.query.name!r}: {error}") from None
+        return tuple(
+            fold_items(self.plan, i, events, self.rows, self.items, self.batch, limits)
+            for i, events in enumerate(self.events)
+        )
 
-    def exact(self, folded: tuple[Folded, ...], totals: Totals, limits: Limits = Limits()) -> Exact:  # noqa: B008
+    def exact(self, folded: tuple[Folded, ...], totals: Totals, limits: Limits = DEFAULTS) -> Exact:
         """What gives the whole numbers of some rows, once the fold is done."""
         done = folded, totals.of_item, totals.operands
         return Exact(self.plan, self.rows, self.items, self.events, self.batch, limits, *done)
 
 
-def prepare(plan: QueryPlan, workspace: Workspace, origin: int, arithmetic: str = "auto") -> Prepared:
+def prepare(
+    plan: QueryPlan, workspace: Workspace, origin: int, arithmetic: str = "auto", limits: Limits = DEFAULTS
+) -> Prepared:
     """Select and sort a query's rows, number their moments, and cut them into window items."""
     batch = workspace.batch
     in_lanes = arithmetic == "auto" and lanes_apply(plan)
-    rows = read_rows(plan, workspace, splits=not in_lanes)
+    rows = read_rows(plan, workspace, splits=not in_lanes, limits=limits)
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
@@ -116,7 +115,7 @@ def run_query(
     plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits, arithmetic: str = "auto"
 ) -> tuple[pa.Table, int]:
     """The result table of one query, and how many windows were looked at."""
-    ready = prepare(plan, workspace, origin, arithmetic)
+    ready = prepare(plan, workspace, origin, arithmetic, limits)
     limits.check_groups(plan.query.name, int(ready.rows.group.max(initial=-1)) + 1)
     folded = ready.fold(limits)
     totals = total(ready.rows, ready.items, folded)

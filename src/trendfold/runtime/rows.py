@@ -19,6 +19,7 @@ from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Expression, GroupKey, Semantics, WindowUnit
 from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
+from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.sorting import numbered, row_numbers, sort_with_rows
 
 NO_SYMBOL: Symbol = frozenset()
@@ -147,7 +148,9 @@ class Rows:
     number: NDArray[np.int64] | None = None
 
 
-def read_rows(plan: QueryPlan, workspace: Workspace, *, splits: bool = True) -> Rows:
+def read_rows(
+    plan: QueryPlan, workspace: Workspace, *, splits: bool = True, limits: Limits = DEFAULTS
+) -> Rows:
     """Everything a query needs of the events, in the order its kernels read.
 
     With `splits`, partitions are split into a stream per value of GROUP BY T.g.
@@ -177,7 +180,7 @@ def read_rows(plan: QueryPlan, workspace: Workspace, *, splits: bool = True) -> 
     )
     rows = _by_plain_group(rows, workspace, plan)
     for alias, keys in _by_alias(plan.qualified_keys if splits else ()):
-        rows = _by_qualified_group(rows, workspace, plan, alias, keys)
+        rows = _by_qualified_group(rows, workspace, plan, alias, keys, limits)
     return rows
 
 
@@ -325,17 +328,79 @@ def _by_alias(keys: Sequence[GroupKey]) -> list[tuple[str, tuple[GroupKey, ...]]
 
 
 def _by_qualified_group(
-    rows: Rows, workspace: Workspace, plan: QueryPlan, alias: str, keys: tuple[GroupKey, ...]
+    rows: Rows, workspace: Workspace, plan: QueryPlan, alias: str, keys: tuple[GroupKey, ...], limits: Limits
 ) -> Rows:
     """One stream per segment and value of the alias's keys."""
     value, distinct = workspace.partition((), tuple(key.attribute for key in keys))
     value = value[rows.row]
     own_types, takers = _own(plan, alias)
+    streams = _streams(rows, plan, value, distinct, _can_take(rows, takers), limits)
     is_own = np.array([name in own_types for name in workspace.batch.type_names], np.bool_)
     is_own = is_own[workspace.batch.type_code[rows.row]] if len(is_own) else np.zeros(len(rows.row), np.bool_)
-    can_take = np.zeros(len(rows.row), np.bool_)
+    shape = rows.segment, value, is_own, streams.start, streams.value
+    segment = kernels.start_streams(*shape)
+    limits.check_state(plan.query.name, int(segment[-1]) * _copied_bytes(rows), *_PER_GROUP)
+    source, matches = empty(int(segment[-1]), np.int64), empty(int(segment[-1]), np.bool_)
+    kernels.split_streams(*shape, source, matches)
+    symbols, alphabets = [], []
     for symbol, alphabet, positions in zip(rows.symbols, rows.alphabets, takers, strict=True):
-        can_take |= np.array([bool(s & positions) for s in alphabet], np.bool_)[symbol]
+        without, grown = _without(alphabet, positions)
+        here = symbol[source]
+        symbols.append(np.where(matches, here, without[here]))
+        alphabets.append(grown)
+    pairs, representative, group = np.unique(
+        rows.group[streams.parent] * distinct + streams.value, return_index=True, return_inverse=True
+    )
+    kept = {key: row[pairs // distinct] for key, row in rows.group_rows.items()}
+    return Rows(
+        rows.row[source],
+        rows.time[source],
+        tuple(symbols),
+        tuple(alphabets),
+        segment,
+        group.reshape(-1),
+        kept | dict.fromkeys(keys, streams.example[representative]),
+        None if rows.number is None else rows.number[source],
+    )
+
+
+_PER_GROUP = "a copy of the events per group", "group by an attribute with fewer values"
+"""What a stream per group holds, and how there would be less of it; see Limits.check_state."""
+
+_STREAM_BYTES = 8 * 8
+
+
+def _copied_bytes(rows: Rows) -> int:
+    """How large one copy of a row is, with the note of where it comes from."""
+    copied = [rows.row, rows.time, *rows.symbols, *([] if rows.number is None else [rows.number])]
+    return 8 + 1 + sum(array.itemsize for array in copied)
+
+
+@dataclass(frozen=True)
+class _Streams:
+    """The streams that segments are copied into.
+
+    start    int64[s+1]  where each segment's streams begin
+    parent   int64[v]    the segment of each stream
+    value    int64[v]    the code of its group key; in order within a segment
+    example  int[v]      a batch row that has the value
+    """
+
+    start: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    value: NDArray[np.int64]
+    example: NDArray[Any]
+
+
+def _streams(
+    rows: Rows,
+    plan: QueryPlan,
+    value: NDArray[Any],
+    distinct: int,
+    can_take: NDArray[np.bool_],
+    limits: Limits,
+) -> _Streams:
+    """A stream per segment and value of a row that can take the alias's positions."""
     owner = np.repeat(np.arange(len(rows.segment) - 1), np.diff(rows.segment))
     # A window that moves with every event may end at an event of any partition of the group (spec 7), so
     # then each partition gets a stream for every value of its group; otherwise only for its own.
@@ -344,32 +409,19 @@ def _by_qualified_group(
     seen, at = np.unique(scope[owner[can_take]] * distinct + value[can_take], return_index=True)
     first = np.searchsorted(seen // distinct, scope)
     counts = np.searchsorted(seen // distinct, scope, side="right") - first
-    stream_start = np.concatenate([[0], np.cumsum(counts)])
+    start = np.concatenate([[0], np.cumsum(counts)])
+    limits.check_state(plan.query.name, int(start[-1]) * _STREAM_BYTES, *_PER_GROUP)
     parent = np.repeat(np.arange(len(scope)), counts)
-    stream = np.arange(len(parent)) - np.repeat(stream_start[:-1] - first, counts)
-    stream_value = seen[stream] % distinct
-    source, matches, segment = kernels.split_streams(rows.segment, value, is_own, stream_start, stream_value)
-    example = rows.row[can_take][at][stream]
-    pairs, representative, group = np.unique(
-        rows.group[parent] * distinct + stream_value, return_index=True, return_inverse=True
-    )
-    kept = {key: row[pairs // distinct] for key, row in rows.group_rows.items()}
-    symbols, alphabets = [], []
+    which = np.arange(len(parent)) - np.repeat(start[:-1] - first, counts)
+    return _Streams(start, parent, seen[which] % distinct, rows.row[can_take][at][which])
+
+
+def _can_take(rows: Rows, takers: tuple[frozenset[int], ...]) -> NDArray[np.bool_]:
+    """Which rows can take one of the positions, given per operand."""
+    found = np.zeros(len(rows.row), np.bool_)
     for symbol, alphabet, positions in zip(rows.symbols, rows.alphabets, takers, strict=True):
-        without, grown = _without(alphabet, positions)
-        here = symbol[source]
-        symbols.append(np.where(matches, here, without[here]))
-        alphabets.append(grown)
-    return Rows(
-        rows.row[source],
-        rows.time[source],
-        tuple(symbols),
-        tuple(alphabets),
-        segment,
-        group.reshape(-1),
-        kept | dict.fromkeys(keys, example[representative]),
-        None if rows.number is None else rows.number[source],
-    )
+        found |= np.array([bool(s & positions) for s in alphabet], np.bool_)[symbol]
+    return found
 
 
 def _own(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozenset[int], ...]]:
