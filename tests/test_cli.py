@@ -175,6 +175,18 @@ def test_rejects_are_told_and_written(folder: Path, capsys: pytest.CaptureFixtur
     assert "(--rejects DIR writes them)" in capsys.readouterr().err
 
 
+def test_one_bad_time_among_numbers_is_one_reject(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 10 s SLIDE 10 s")
+    Path("events.csv").write_text("type,ts\nA,1\nB,2\nB,x\nB,4\n")
+    assert main([*RUN, "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"query": "q1", "window_start": 0, "window_end": 10, "count": 3.0}
+    assert "4 events, 1 rejects" in printed.err
+    assert "rejects: 1 × column 'ts' holds 'x', which is no bigint (events.csv)" in printed.err
+    assert main(["check", "queries.tql", "--input", "events.csv"]) == 0
+    assert "over 4 events, 1 of them rejects" in capsys.readouterr().out
+
+
 def test_warnings_reach_standard_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, Bee+)")
     assert main(RUN) == 0

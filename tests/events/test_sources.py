@@ -366,6 +366,75 @@ def test_unparsable_times_are_rejects(tmp_path: Path) -> None:
     assert result["q1"].column("count").to_pylist() == [1.0]
 
 
+WINDOWS = f"{SEQ} WITHIN 10 s SLIDE 10 s"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("e.csv", "type,ts\nA,1\nB, 2\nB,x\nB,4\n"),
+        ("e.jsonl", '{"type":"A","ts":1}\n{"type":"B","ts":2}\n{"type":"B","ts":"x"}\n{"type":"B","ts":4}\n'),
+    ],
+)
+def test_one_time_that_is_no_number_costs_its_own_row_alone(tmp_path: Path, name: str, text: str) -> None:
+    path = put(tmp_path / name, text)
+    result = tf.parse(WINDOWS).run(path)
+    assert result["q1"].to_pylist() == [{"window_start": 0, "window_end": 10, "count": 3.0}]
+    assert result.rejects.to_pylist() == [
+        {"type": "B", "ts": None, "reason": f"column 'ts' holds 'x', which is no bigint ({name})"}
+    ]
+    assert (result.summary.events, result.summary.rejects) == (4, 1)
+    with pytest.raises(RejectError, match="column 'ts' holds 'x'"):
+        tf.parse(WINDOWS).run(path, on_reject="fail")
+
+
+@pytest.mark.parametrize(
+    ("times", "read_as", "rejects"),
+    [
+        ("1 2 x 4", [1, 2, 4], 1),
+        ("-1 2.5 x 4e0 .5", [-1.0, 2.5, 4.0, 0.5], 1),
+        ("1 x 2024-01-01 3 4", [1, 3, 4], 2),
+        ("1 2 99999999999999999999 x", [1, 2], 2),
+    ],
+)
+def test_times_that_are_mostly_numbers_are_numbers(
+    tmp_path: Path, times: str, read_as: list[float], rejects: int
+) -> None:
+    path = put(tmp_path / "e.csv", "\n".join(["type,ts", *(f"A,{time}" for time in times.split())]))
+    source = read(path, {"type", "ts"}, "ts")
+    assert source.table.column("ts").to_pylist() == read_as
+    assert source.rejects.num_rows == rejects
+    assert read(path, {"type", "ts"}).table.schema.field("ts").type == pa.string()
+
+
+@pytest.mark.parametrize("times", ["2024-01-01 2024-01-02 3", "soon later 3", "1 x", "2024-01-01 x"])
+def test_times_that_are_not_mostly_numbers_stay_text(tmp_path: Path, times: str) -> None:
+    path = put(tmp_path / "e.csv", "\n".join(["type,ts", *(f"A,{time}" for time in times.split())]))
+    source = read(path, {"type", "ts"}, "ts")
+    assert source.table.column("ts").to_pylist() == times.split()
+
+
+def test_times_of_json_that_are_text_throughout_stay_text(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.jsonl", '{"type":"A","ts":"1"}\nno object\n{"type":"A","ts":"2"}\n')
+    assert read(path, {"type", "ts"}, "ts").table.column("ts").to_pylist() == ["1", "2"]
+
+
+def test_files_with_and_without_a_bad_time_go_together(tmp_path: Path) -> None:
+    put(tmp_path / "a.csv", "type,ts\nA,1\nB,2\n")
+    put(tmp_path / "b.csv", "type,ts\nB,3\nB,x\nB,4\n")
+    result = tf.parse(WINDOWS).run(tmp_path)
+    assert result["q1"].column("count").to_pylist() == [7.0]
+    assert result.rejects.column("reason").to_pylist() == [
+        "column 'ts' holds 'x', which is no bigint (b.csv)"
+    ]
+
+
+def test_a_declared_time_is_not_guessed(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "type,ts\nA,1\nA,2\nA,x\n")
+    declared = read(Files(path, CsvOptions(schema="ts string")), {"type", "ts"}, "ts")
+    assert declared.table.column("ts").to_pylist() == ["1", "2", "x"]
+
+
 @pytest.mark.parametrize("column", ["reason", "text"])
 def test_the_names_of_reject_columns_give_way_to_the_data(tmp_path: Path, column: str) -> None:
     path = put(tmp_path / "e.csv", f"type,ts,{column}\nA,1,why\nB\n")

@@ -294,7 +294,8 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
 
     named = args.type_column, args.time_column, args.order_column, args.id_column
     options = Options(*named, time_unit=args.time_unit)
-    source = read(_files(args), needed_columns(workload.queries, options.columns)).with_text(args.time_column)
+    needed = needed_columns(workload.queries, options.columns)
+    source = read(_files(args), needed, args.time_column).with_text(args.time_column)
     problems: list[TrendfoldError] = []
     rejects = source.rejects.num_rows
     try:

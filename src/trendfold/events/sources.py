@@ -84,18 +84,18 @@ class Source:
         return together.select([*(name for name in together.column_names if name != reason), reason])
 
 
-def read(data: Any, columns: Collection[str] | None = None) -> Source:
+def read(data: Any, columns: Collection[str] | None = None, time_column: str | None = None) -> Source:
     """The rows of `data` with only the `columns` that are asked for.
 
     Where one of them is not there, all that are there come back, so that a message can name the nearest;
-    from files without any row.
+    from files without any row. In text files the time column is read as numbers where most of it is.
     """
     if isinstance(data, Source):
         return data
     if isinstance(data, (str, os.PathLike)):
         data = Files(data)
     if isinstance(data, Files):
-        return _read_files(data, columns)
+        return _read_files(data, columns, time_column)
     return Source(_in_memory(data, columns))
 
 
@@ -146,13 +146,13 @@ def _wanted(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
 # ---------------------------------------------------------------- which files
 
 
-def _read_files(files: Files, columns: Collection[str] | None) -> Source:
+def _read_files(files: Files, columns: Collection[str] | None, time_column: str | None) -> Source:
     options = files.csv
     paths = list_files(files.path)
     if not paths:
         nothing = empty(dict.fromkeys(columns or (), pa.null()))
         return Source(nothing, warnings=(f"the folder {os.fspath(files.path)} has no files",))
-    readers = [_Reader(path, options) for path in paths]
+    readers = [_Reader(path, options, time_column) for path in paths]
     _require_one_format(files.path, readers)
     known = _union(reader.columns() for reader in readers)
     if known and columns is not None and not set(columns) <= set(known):
@@ -247,8 +247,8 @@ def _require_one_format(path: str | os.PathLike[str], readers: Sequence[_Reader]
 class _Reader:
     """One file, opened when its columns are asked for."""
 
-    def __init__(self, path: Path, options: CsvOptions) -> None:
-        self.path, self.options = path, options
+    def __init__(self, path: Path, options: CsvOptions, time_column: str | None) -> None:
+        self.path, self.options, self.time_column = path, options, time_column
         self.format, self.compression = _format(path)
         self._json: Part | None = None
         self._text: Text | None = None
@@ -265,7 +265,7 @@ class _Reader:
                     return csv_columns(self._text, self.path, self.options)
                 case _:
                     text = text_of(self.path, self.compression)
-                    self._json = read_json(text, self.path, self.options.types)
+                    self._json = read_json(text, self.path, self.options.types, self.time_column)
                     schema = self._json.table.schema
                     return dict(zip(schema.names, schema.types, strict=True))
 
@@ -278,7 +278,7 @@ class _Reader:
                     return Part(self._parquet().read(columns=names), pa.table({}))
                 case "csv":
                     assert self._text is not None
-                    return read_csv(self._text, self.path, self.options, columns)
+                    return read_csv(self._text, self.path, self.options, columns, self.time_column)
                 case _:
                     assert self._json is not None
                     names = present(self._json.table.column_names, columns)

@@ -270,7 +270,13 @@ def _delimiter(path: Path, options: CsvOptions) -> str:
     return options.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
 
 
-def read_csv(text: Text, path: Path, options: CsvOptions, columns: Collection[str] | None) -> Part:
+def read_csv(
+    text: Text,
+    path: Path,
+    options: CsvOptions,
+    columns: Collection[str] | None,
+    time_column: str | None = None,
+) -> Part:
     """The rows of a CSV file with those of `columns` that it has; a row of another length is a reject."""
     known = csv_columns(text, path, options)
     wanted = present(known, columns)
@@ -294,7 +300,7 @@ def read_csv(text: Text, path: Path, options: CsvOptions, columns: Collection[st
         )
     # Arrow takes no columns for all columns; a file of a folder may have none that is wanted.
     part = _part(table.select(wanted), [*text.rejects(), *bad], path)
-    return _with_types(part, declared, path)
+    return _with_types(part, _number_type(part.table, time_column) | declared, path)
 
 
 def _parse_csv(
@@ -388,7 +394,7 @@ def _require_single(wanted: Sequence[str], text: Text, path: Path, options: CsvO
 # ---------------------------------------------------------------- JSON lines
 
 
-def read_json(text: Text, path: Path, types: Mapping[str, Type]) -> Part:
+def read_json(text: Text, path: Path, types: Mapping[str, Type], time_column: str | None = None) -> Part:
     """The objects of a file with one JSON object per line; another line is a reject."""
     import pyarrow.json as arrow_json
 
@@ -403,14 +409,16 @@ def read_json(text: Text, path: Path, types: Mapping[str, Type]) -> Part:
         )
         bad: list[Reject] = []
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        table, bad = _parse_json(text.data)
+        table, bad, mixed = _parse_json(text.data)
         if not table.num_rows:
             raise InputError(f"no line of {str(path)!r} is a JSON object: {bad[0].reason}") from None
+        if time_column in mixed:
+            types = _number_type(table, time_column) | dict(types)
     return _with_types(_part(table, [*text.rejects(), *bad], path), types, path)
 
 
-def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject]]:
-    """Line by line; a column that mixes kinds becomes text, as it would in CSV."""
+def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject], set[str]]:
+    """Line by line; a column that mixes kinds becomes text, as it would in CSV, and is named at the end."""
     rows, bad = [], []
     for number, line in enumerate(data.to_pybytes().decode("utf-8").split("\n"), 1):
         if not line.strip():
@@ -420,7 +428,16 @@ def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject]]:
         except (ValueError, RecursionError) as error:
             bad.append(Reject(f"line {number} is no JSON object: {first_line(error)}", line.rstrip("\r")))
     names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: _json_column([row.get(name) for row in rows]) for name in names}), bad
+    columns: dict[str, Array] = {}
+    mixed = set()
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(values)
+        except (pa.ArrowException, OverflowError):
+            mixed.add(name)
+            columns[name] = _json_text(values)
+    return pa.table(columns), bad, mixed
 
 
 def _json_object(line: str) -> dict[str, Any]:
@@ -437,20 +454,38 @@ def _json_object(line: str) -> dict[str, Any]:
     return value
 
 
-def _json_column(values: list[Any]) -> Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError):
-        return pa.array(
-            [v if v is None or isinstance(v, str) else json.dumps(v) for v in values], pa.string()
-        )
+def _json_text(values: list[Any]) -> Array:
+    return pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in values], pa.string())
 
 
-# ---------------------------------------------------------------- declared types
+# ---------------------------------------------------------------- types of columns
+
+
+def _number_type(table: pa.Table, time_column: str | None) -> dict[str, Type]:
+    """The type of a time column that is text, but for the most part numbers; nothing for any other.
+
+    One cell that is no number makes text of a whole column, and text is no time unless it is ISO 8601. As
+    numbers, all rows but that one are events.
+    """
+    if time_column is None or time_column not in table.column_names:
+        return {}
+    if not pa.types.is_string(table.column(time_column).type):
+        return {}
+    text = pc.utf8_trim_whitespace(table.column(time_column))
+    whole = _matches(text, r"^-?\d+$")
+    numbers = whole + _matches(text, r"^-?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)$")
+    if 2 * numbers <= len(text) - text.null_count:
+        return {}
+    return {time_column: pa.int64() if whole == numbers else pa.float64()}
+
+
+def _matches(text: pa.ChunkedArray, pattern: str) -> int:
+    """How many values a regular expression fits."""
+    return int(pc.sum(pc.match_substring_regex(text, pattern)).as_py() or 0)
 
 
 def _with_types(part: Part, types: Mapping[str, Type], path: Path) -> Part:
-    """The declared columns in their types; a row with a value that has no such type is a reject."""
+    """Columns in the types they should have; a row with a value that has no such type is a reject."""
     table, reasons = part.table, np.full(part.table.num_rows, "", dtype=object)
     for name, kind in types.items():
         if name not in table.column_names or table.column(name).type == kind:
