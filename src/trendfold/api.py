@@ -96,10 +96,8 @@ class Workload:
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
         """Raise one QueryError with every query that asks for what the columns cannot give."""
         problems = []
-        # A column without a single value goes with every kind: what it holds is left open.
-        known: dict[str, Any] = {name: None if kind is Kind.NULL else kind for name, kind in schema.items()}
         for query in self.queries:
-            found = check_columns(query, known)
+            found = check_columns(query, schema)
             if schema.get(time_column) is Kind.INTEGER:
                 found += _misfit_durations(query, ticks)
             problems += found[:1]

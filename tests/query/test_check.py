@@ -391,6 +391,7 @@ SCHEMA: Schema = {
     "b": Kind.BOOLEAN,
     "t": Kind.TIME,
     "o": Kind.OTHER,
+    "n": Kind.NULL,
 }
 
 
@@ -404,6 +405,7 @@ def typed(text: str) -> list[Problem]:
         "A.i < A.f AND A.s = 'x' AND A.b AND NOT A.b = FALSE AND A.t <= NEXT(A).t",
         "A.i = NULL AND A.o IS NULL AND A.s LIKE 'a%' AND A.i IN (1, 2.5, NULL)",
         "ABS(A.i - 1) / 2 > -A.f AND A.t BETWEEN A.t AND NULL",
+        "A.n AND A.n = 1 AND A.n < 'x' AND A.t > A.n AND A.n + 1 > 2 AND A.n LIKE 'x' AND A.n IN ('x', 1)",
     ],
 )
 def test_conditions_with_the_right_types(where: str) -> None:
@@ -460,6 +462,13 @@ def test_conditions_with_the_wrong_types(where: str, message: str, mark: str) ->
 )
 def test_columns_with_the_wrong_types(text: str, message: str, mark: str) -> None:
     assert [(p.message, marked(p)) for p in typed(text)] == [(message, mark)]
+
+
+def test_a_column_without_a_single_value_goes_with_every_kind() -> None:
+    having = "n > 'x' AND least > 5 AND least > 'x'"
+    query = f"RETURN n, SUM(A.n), MIN(A.n) AS least PATTERN A GROUP BY n HAVING {having}"
+    assert typed(query) == []
+    assert typed("RETURN MATCHES(n) PATTERN A WHERE [n]") == []
 
 
 def test_times_have_a_least_and_a_greatest_and_other_columns_are_carried_along() -> None:

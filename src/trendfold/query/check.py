@@ -469,6 +469,12 @@ def _return_types(query: Query, schema: Schema) -> Iterator[Problem]:
                     yield from _node_types(query, schema, item.value)
 
 
+def _held(schema: Schema, name: str) -> Kind | None:
+    """What a column holds; None where it has not a single value, or is not there."""
+    found = schema.get(name)
+    return None if found is Kind.NULL else found
+
+
 def _kind_of(query: Query, schema: Schema, expression: Expression) -> Kind | None:
     """What an expression gives; None is NULL, or unknown because of a problem found elsewhere."""
     match expression:
@@ -479,10 +485,10 @@ def _kind_of(query: Query, schema: Schema, expression: Expression) -> Kind | Non
                 case Aggregate() as aggregate:
                     return _kind_of(query, schema, aggregate)
                 case GroupKey(_, attribute):
-                    return schema.get(attribute)
-            return schema.get(name)
+                    return _held(schema, attribute)
+            return _held(schema, name)
         case Aggregate(Function.MIN | Function.MAX, _, str(attribute)):
-            return schema.get(attribute)
+            return _held(schema, attribute)
         case Aggregate() | Unary("-" | "ABS") | Binary():
             return Kind.FLOAT
     return Kind.BOOLEAN
@@ -498,7 +504,7 @@ def _node_types(query: Query, schema: Schema, node: Expression) -> Iterator[Prob
             yield from _column(schema, name, node.span)
         case Aggregate(function, _, str(attribute)):
             yield from _column(schema, attribute, node.span)
-            yield from _aggregate_type(function, attribute, schema.get(attribute), node.span)
+            yield from _aggregate_type(function, attribute, _held(schema, attribute), node.span)
         case Unary("NOT") | Logic():
             for part in children(node):
                 yield from _boolean(query, schema, part)
