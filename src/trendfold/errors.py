@@ -92,6 +92,11 @@ class QueryError(TrendfoldError):
         super().__init__("\n\n".join(str(problem) for problem in problems))
 
 
+def query_error(message: str, span: Span = NOWHERE, hint: str = "") -> QueryError:
+    """One problem; whoever knows which query it is in, and the text, adds them."""
+    return QueryError([Problem(message, span=span, hint=hint)])
+
+
 class InputError(TrendfoldError):
     """The events, or an option, cannot be used: a missing file or column, a wrong type."""
 

@@ -1,0 +1,497 @@
+"""Rules of the grammar -> nodes. Whatever the grammar cannot say, each rule checks here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from importlib.util import cache_from_source
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from lark import Lark, Token, Transformer, v_args
+
+from trendfold.errors import NOWHERE, QueryError, Span, nearest, query_error
+from trendfold.query.check import beside_empty
+from trendfold.query.names import can_be_empty, depth, walk
+from trendfold.query.nodes import (
+    Aggregate,
+    Attribute,
+    Between,
+    Binary,
+    Both,
+    Compare,
+    Either,
+    EventRef,
+    Expression,
+    Function,
+    GroupKey,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logic,
+    Matches,
+    Maybe,
+    Not,
+    Pattern,
+    Plus,
+    Query,
+    Repeat,
+    ReturnItem,
+    Semantics,
+    Seq,
+    Unary,
+    Window,
+    WindowUnit,
+)
+from trendfold.query.pieces import MAX_NESTING, unquoted
+
+MAX_AMOUNT_DIGITS = 40
+MAX_NUMBER_DIGITS = 4_000
+"""Longer numbers Python would refuse to read or to print."""
+
+_SEMANTICS = {"any": Semantics.ANY, "next": Semantics.NEXT, "cont": Semantics.CONTIGUOUS} | {
+    semantics.value: semantics for semantics in Semantics
+}
+_UNITS_US = {
+    word: microseconds
+    for words, microseconds in (
+        ("ms millisecond milliseconds", 1_000),
+        ("s sec second seconds", 1_000_000),
+        ("min minute minutes", 60_000_000),
+        ("h hour hours", 3_600_000_000),
+        ("d day days", 86_400_000_000),
+    )
+    for word in words.split()
+}
+_EVENTS = ("events", "event")
+_FUNCTIONS = [*(function.value for function in Function), "LOG2", "ABS"]
+_MAX_INT64 = 2**63 - 1
+
+
+@cache
+def grammar() -> Lark:
+    """The parser, its tables kept beside the compiled modules where that can be written."""
+    kept = Path(cache_from_source(__file__)).with_name("grammar.lark.tables")
+    with suppress(OSError):
+        kept.parent.mkdir(exist_ok=True)
+    return Lark.open(
+        "grammar.lark",
+        rel_to=__file__,
+        parser="lalr",
+        transformer=_Builder(),
+        cache=str(kept) if os.access(kept.parent, os.W_OK) else False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """One clause; `keyword` as the printer writes it, so that WITHIN and WINDOW are one."""
+
+    keyword: str
+    value: Any
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class _Equivalence:
+    """`[a, b]`: only a conjunct of its own, which the grammar cannot say without conflicts."""
+
+    attributes: tuple[str, ...]
+    span: Span
+
+
+def _span(first: Token, last: Token | None = None) -> Span:
+    return Span(cast(int, first.start_pos), cast(int, (last or first).end_pos))
+
+
+def _cover(left: Expression, sign: Token, right: Expression) -> Span:
+    """From the left operand to the right one, as far as they know their places."""
+    return Span(
+        getattr(left, "span", _span(sign)).start,
+        getattr(right, "span", _span(sign)).end,
+    )
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Query]):
+    """One method per rule of the grammar, called bottom-up while parsing: depth costs no recursion."""
+
+    def NAME(self, token: Token) -> Token:  # noqa: N802
+        return token.update(value=unquoted(token)) if token.startswith('"') else token
+
+    def STRING(self, token: Token) -> Token:  # noqa: N802
+        return token.update(value=unquoted(token))
+
+    # ------------------------------------------------------------ clauses
+
+    def start(self, *children: Token | _Clause) -> Query:
+        clauses: dict[str, _Clause] = {}
+        for clause in children:
+            if isinstance(clause, _Clause) and clauses.setdefault(clause.keyword, clause) is not clause:
+                raise query_error(f"{clause.keyword} is given twice", clause.span)
+        return _query({keyword: clause.value for keyword, clause in clauses.items()}, clauses)
+
+    def return_clause(self, keyword: Token, *items: Any) -> _Clause:
+        value = items[0] if isinstance(items[0], Matches) else items
+        return _Clause("RETURN", value, _span(keyword))
+
+    def pattern_clause(self, keyword: Token, pattern: Pattern) -> _Clause:
+        _check_depth(pattern, "the pattern", _span(keyword))
+        return _Clause("PATTERN", pattern, _span(keyword))
+
+    def semantics_clause(self, keyword: Token, word: Token) -> _Clause:
+        if word.lower() not in _SEMANTICS:
+            hint = nearest(word, _SEMANTICS) or f"choose one of {', '.join(Semantics)}"
+            raise query_error(f"unknown semantics {str(word)!r}", _span(word), hint)
+        return _Clause("SEMANTICS", _SEMANTICS[word.lower()], _span(keyword))
+
+    def where_clause(self, keyword: Token, *conjuncts: Any) -> _Clause:
+        equivalence: list[str] = []
+        where: list[Expression] = []
+        for conjunct in conjuncts:
+            if isinstance(conjunct, _Equivalence):
+                equivalence += conjunct.attributes
+            else:
+                _check_expression(conjunct, "WHERE", _span(keyword))
+                where += _chained(conjunct)
+        return _Clause("WHERE", (tuple(dict.fromkeys(equivalence)), tuple(where)), _span(keyword))
+
+    def group_clause(self, keyword: Token, *keys: GroupKey) -> _Clause:
+        return _Clause("GROUP BY", keys, _span(keyword))
+
+    def having_clause(self, keyword: Token, condition: Expression) -> _Clause:
+        _check_expression(condition, "HAVING", _span(keyword))
+        return _Clause("HAVING", condition, _span(keyword))
+
+    def within_clause(self, keyword: Token, amount: Token, unit: Token) -> _Clause:
+        return _Clause("WITHIN", _length("WITHIN", amount, unit), _span(keyword, unit))
+
+    def slide_clause(self, keyword: Token, amount: Token, unit: Token) -> _Clause:
+        return _Clause("SLIDE", _length("SLIDE", amount, unit), _span(keyword, unit))
+
+    def limit_clause(self, keyword: Token, amount: Token) -> _Clause:
+        return _Clause("LIMIT", _whole("LIMIT", amount, _size("LIMIT", amount)), _span(keyword))
+
+    def amount(self, sign: Token | None, number: Token) -> Token:
+        if sign is None:
+            return number
+        signed = number.update(value=f"-{number}")
+        signed.start_pos = sign.start_pos
+        return signed
+
+    # ------------------------------------------------------------ RETURN, GROUP BY
+
+    def matches(self, word: Token, *attributes: Token | None) -> Matches:
+        names = (str(name) for name in attributes if name is not None)
+        return Matches(tuple(dict.fromkeys(names)), _span(word))
+
+    def item(self, value: object, name: Token | None) -> ReturnItem:
+        if not isinstance(value, GroupKey | Aggregate):
+            span = getattr(value, "span", NOWHERE)
+            raise query_error("RETURN takes grouping attributes and aggregates", span, "such as COUNT(*)")
+        return ReturnItem(value, None if name is None else str(name), value.span)
+
+    def count_all(self, word: Token, name: Token | None) -> ReturnItem:
+        return self.item(Aggregate(Function.COUNT, span=_span(word)), name)
+
+    def key(self, first: Token, second: Token | None) -> GroupKey:
+        if second is None:
+            return GroupKey(None, str(first), _span(first))
+        return GroupKey(str(first), str(second), _span(first, second))
+
+    # ------------------------------------------------------------ patterns
+
+    def event(self, type_: Token, alias: Token | None) -> EventRef:
+        return EventRef(str(type_), None if alias is None else str(alias), _span(type_, alias))
+
+    def sequence(self, *parts: Pattern) -> Pattern:
+        for left, right in pairwise(parts):
+            _check_neighbours(left, right)
+        return parts[0] if len(parts) == 1 else Seq(_flat(Seq, parts))
+
+    def either(self, *parts: Pattern) -> Pattern:
+        return parts[0] if len(parts) == 1 else Either(parts)
+
+    def both(self, *parts: Pattern) -> Pattern:
+        return parts[0] if len(parts) == 1 else Both(_flat(Both, parts))
+
+    def negated(self, sign: Token, body: Pattern) -> Pattern:
+        return Not(body, _span(sign))
+
+    def plus(self, body: Pattern) -> Pattern:
+        return Plus(body)
+
+    def maybe(self, body: Pattern) -> Pattern:
+        return Maybe(body)
+
+    def star(self, body: Pattern) -> Pattern:
+        return Maybe(Plus(body))
+
+    def exactly(self, body: Pattern, brace: Token, count: Token) -> Pattern:
+        return self._repeat(body, _times(count), _times(count), _span(brace, count))
+
+    def times(self, body: Pattern, brace: Token, low: Token, high: Token | None) -> Pattern:
+        most = None if high is None else _times(high)
+        return self._repeat(body, _times(low), most, _span(brace, high or low))
+
+    def _repeat(self, body: Pattern, low: int, high: int | None, span: Span) -> Pattern:
+        if high is None:
+            return Repeat(body, low, None, span) if low else Maybe(Plus(body))
+        if high == 0:
+            raise query_error("a pattern repeated 0 times takes no event", span, "repeat at least once: {1}")
+        if low > high:
+            raise query_error(f"{{{low},{high}}} begins above its end", span, f"write {{{high},{low}}}")
+        return Repeat(body, low, high, span)
+
+    # ------------------------------------------------------------ expressions
+
+    def conjunction(self, *parts: Expression) -> Expression:
+        return Logic("AND", parts)
+
+    def disjunction(self, *parts: Expression) -> Expression:
+        return Logic("OR", parts)
+
+    def not_(self, _: Token, operand: Expression) -> Expression:
+        return Unary("NOT", operand)
+
+    def compare(self, left: Expression, sign: Token, right: Expression) -> Expression:
+        op = "!=" if sign == "<>" else str(sign)
+        return Compare(op, left, right, _cover(left, sign, right))
+
+    def chain(self, *parts: Any) -> Expression:
+        """`a = b = c`: the comparisons share their operands, by which WHERE knows them again."""
+        signs = parts[1::2]
+        if wrong := [sign for sign in signs if sign != "="]:
+            hint = "join two comparisons by AND"
+            raise query_error(f"{str(wrong[0])!r} cannot be chained", _span(wrong[0]), hint)
+        pairs = zip(pairwise(parts[::2]), signs, strict=True)
+        return Logic("AND", tuple(self.compare(left, sign, right) for (left, right), sign in pairs))
+
+    def is_null(self, operand: Expression, negation: Token | None, _: Token) -> Expression:
+        return IsNull(operand, negation is not None)
+
+    def in_(self, operand: Expression, negation: Token | None, word: Token, *items: Expression) -> Expression:
+        return In(operand, items, negation is not None, _cover(operand, word, items[-1]))
+
+    def between(
+        self, operand: Expression, negation: Token | None, word: Token, low: Expression, high: Expression
+    ) -> Expression:
+        return Between(operand, low, high, negation is not None, _cover(operand, word, high))
+
+    def like(self, operand: Expression, negation: Token | None, word: Token, pattern: Token) -> Expression:
+        span = _cover(operand, word, Literal(str(pattern), _span(pattern)))
+        return Like(operand, str(pattern), negation is not None, span)
+
+    def equivalence(self, *tokens: Token) -> _Equivalence:
+        return _Equivalence(tuple(str(name) for name in tokens[1:-1]), _span(tokens[0], tokens[-1]))
+
+    def binary(self, left: Expression, sign: Token, right: Expression) -> Expression:
+        return Binary(str(sign), left, right, _cover(left, sign, right))
+
+    def minus(self, sign: Token, operand: Expression) -> Expression:
+        """A minus before a number is part of the number, so that what is printed reads back the same."""
+        match operand:
+            case Literal(bool()):
+                return Unary("-", operand)
+            case Literal(int() | float() as number, span):
+                return Literal(-number, Span(_span(sign).start, span.end))
+        return Unary("-", operand)
+
+    def attribute(self, first: Token, second: Token | None) -> Expression:
+        if second is None:
+            return Attribute(None, str(first), span=_span(first))
+        return Attribute(str(first), str(second), span=_span(first, second))
+
+    def next_attribute(self, word: Token, alias: Token, name: Token) -> Expression:
+        return Attribute(str(alias), str(name), True, _span(word, name))
+
+    def number(self, token: Token) -> Expression:
+        return Literal(_number(token), _span(token))
+
+    def string(self, token: Token) -> Expression:
+        return Literal(str(token), _span(token))
+
+    def true(self, token: Token) -> Expression:
+        return Literal(True, _span(token))
+
+    def false(self, token: Token) -> Expression:
+        return Literal(False, _span(token))
+
+    def null(self, token: Token) -> Expression:
+        return Literal(None, _span(token))
+
+    def call(self, word: Token, *rest: Any) -> Expression:
+        return _call(word, rest[:-1], _span(word, rest[-1]))
+
+
+def _query(values: dict[str, Any], clauses: dict[str, _Clause]) -> Query:
+    for needed in ("RETURN", "PATTERN"):
+        if needed not in values:
+            first = next(iter(clauses.values()))
+            raise query_error(f"the query has no {needed} clause", first.span, _EXAMPLES[needed])
+    equivalence, where = values.get("WHERE", ((), ()))
+    return Query(
+        name="",
+        returns=values["RETURN"],
+        pattern=values["PATTERN"],
+        semantics=values.get("SEMANTICS", Semantics.ANY),
+        equivalence=equivalence,
+        where=where,
+        group_by=values.get("GROUP BY", ()),
+        having=values.get("HAVING"),
+        window=_window(clauses.get("WITHIN"), clauses.get("SLIDE")),
+        limit=values.get("LIMIT"),
+    )
+
+
+_EXAMPLES = {"RETURN": "add for example RETURN COUNT(*)", "PATTERN": "add for example PATTERN SEQ(A, B+)"}
+
+
+def _window(within: _Clause | None, slide: _Clause | None) -> Window | None:
+    if within is None:
+        if slide is not None:
+            raise query_error("SLIDE needs WITHIN", slide.span, "add WITHIN before SLIDE")
+        return None
+    length, unit = within.value
+    if slide is None:
+        return Window(length, None, unit, within.span)
+    step, step_unit = slide.value
+    if unit != step_unit:
+        raise query_error(
+            "WITHIN and SLIDE are of two kinds", slide.span, "give both as durations or both in events"
+        )
+    ends = (within.span.start, within.span.end, slide.span.start, slide.span.end)
+    return Window(length, step, unit, Span(min(ends), max(ends)))
+
+
+def _size(clause: str, amount: Token) -> Fraction:
+    """The number of a clause, exactly. Its size is bounded first: 1e999999999 would fill the memory."""
+    if len(amount) > MAX_AMOUNT_DIGITS:
+        raise query_error(f"{clause} has a number of more than {MAX_AMOUNT_DIGITS} digits", _span(amount))
+    number = Decimal(amount)
+    if number > _MAX_INT64 or (number != 0 and number.adjusted() < -20):
+        raise query_error(f"{clause} {amount} is out of range", _span(amount))
+    if number <= 0:
+        raise query_error(f"{clause} must be positive, not {amount}", _span(amount))
+    return Fraction(number)
+
+
+def _whole(clause: str, amount: Token, size: Fraction, unit: str = "a whole number") -> int:
+    if size.denominator != 1:
+        raise query_error(f"{clause} {amount} is not {unit}", _span(amount))
+    if size > _MAX_INT64:
+        raise query_error(f"{clause} {amount} is out of range", _span(amount))
+    return int(size)
+
+
+def _length(clause: str, amount: Token, unit: Token) -> tuple[int, WindowUnit]:
+    """A duration in microseconds, or a number of events."""
+    word = unit.lower()
+    if word in _EVENTS:
+        return _whole(clause, amount, _size(clause, amount), "a whole number of events"), WindowUnit.EVENTS
+    if word not in _UNITS_US:
+        hint = nearest(word, [*_UNITS_US, "events"]) or "use ms, s, min, h, d or events"
+        raise query_error(f"unknown unit {str(unit)!r}", _span(unit), hint)
+    size = _size(clause, amount) * _UNITS_US[word]
+    return _whole(clause, amount, size, "a whole number of microseconds"), WindowUnit.MICROSECONDS
+
+
+def _times(token: Token) -> int:
+    number = _number(token)
+    if not isinstance(number, int):
+        raise query_error(f"a pattern is repeated a whole number of times, not {token}", _span(token))
+    return number
+
+
+def _number(token: Token) -> int | float:
+    if len(token) > MAX_NUMBER_DIGITS:
+        raise query_error(f"the number has more than {MAX_NUMBER_DIGITS} digits", _span(token))
+    if token.isdigit():
+        return int(token)
+    if (number := float(token)) == float("inf"):
+        raise query_error(f"the number {token} is too large for a double", _span(token))
+    return number
+
+
+Composite = TypeVar("Composite", Seq, Both)
+
+
+def _flat(composite: type[Composite], parts: Iterable[Pattern]) -> tuple[Pattern, ...]:
+    """The parts, where a part of the same composite gives its own: AND and SEQ are associative."""
+    flat: list[Pattern] = []
+    for part in parts:
+        flat += part.parts if isinstance(part, composite) else (part,)
+    return tuple(flat)
+
+
+def _check_neighbours(left: Pattern, right: Pattern) -> None:
+    """Beside NOT stands what cannot be empty, as written: in SEQ(SEQ(A, B?), NOT C, D) it is SEQ(A, B?)."""
+    for negation, neighbour in ((_edge(left, -1), right), (_edge(right, 0), left)):
+        if isinstance(negation, Not) and not isinstance(neighbour, Not):
+            _check_depth(neighbour, "the pattern", negation.span)
+            if can_be_empty(neighbour):
+                raise QueryError([beside_empty(negation)])
+
+
+def _edge(pattern: Pattern, index: int) -> Pattern:
+    return pattern.parts[index] if isinstance(pattern, Seq) else pattern
+
+
+def _chained(conjunct: Expression) -> tuple[Expression, ...]:
+    """The comparisons of `a = b = c`, each a conjunct; any other conjunct as it is."""
+    match conjunct:
+        case Logic("AND", parts) if all(_are_linked(left, right) for left, right in pairwise(parts)):
+            return parts
+    return (conjunct,)
+
+
+def _are_linked(left: Expression, right: Expression) -> bool:
+    return isinstance(left, Compare) and isinstance(right, Compare) and left.right is right.left
+
+
+def _check_depth(node: Any, what: str, span: Span) -> None:
+    if depth(node) > MAX_NESTING:
+        raise query_error(f"{what} is nested deeper than {MAX_NESTING} levels", span)
+
+
+def _check_expression(expression: Expression, clause: str, span: Span) -> None:
+    _check_depth(expression, f"the condition of {clause}", span)
+    for node in cast("Iterator[object]", walk(expression)):
+        if isinstance(node, _Equivalence):
+            listed = ", ".join(node.attributes)
+            hint = "join it to the other conjuncts by AND, outside of parentheses, OR and NOT"
+            raise query_error(f"[{listed}] is not a conjunct of WHERE on its own", node.span, hint)
+
+
+def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
+    """An aggregate, or ABS."""
+    match str(word.upper()), arguments:
+        case "COUNT", [Token()]:
+            return Aggregate(Function.COUNT, span=span)
+        case "COUNT", [Attribute(None, name)]:
+            return Aggregate(Function.COUNT, name, span=span)
+        case "SUM" | "MIN" | "MAX" | "AVG" as name, [Attribute(str(alias), attribute, False)]:
+            return Aggregate(Function(name), alias, attribute, span=span)
+        case "LOG2", [Aggregate(Function.COUNT, log2=False) as count]:
+            return replace(count, log2=True, span=span)
+        case "ABS", [operand] if not isinstance(operand, Token):
+            return Unary("ABS", operand)
+        case name, _ if name in _TAKES:
+            raise query_error(f"{name} takes {_TAKES[name]}", span)
+        case _, _:
+            hint = nearest(word.upper(), _FUNCTIONS) or f"there are {', '.join(_FUNCTIONS)}"
+            raise query_error(f"unknown function {str(word)!r}", _span(word), hint)
+
+
+_TAKES = {
+    "COUNT": "* or an alias, as in COUNT(*) or COUNT(T)",
+    "LOG2": "a COUNT, as in LOG2(COUNT(*))",
+    "ABS": "one number",
+} | {name: f"one attribute of an alias, as in {name}(T.duration)" for name in ("SUM", "MIN", "MAX", "AVG")}
