@@ -1,0 +1,259 @@
+"""The value of a plan as titled tables of words, which text aligns and a page frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from trendfold.explain.value import EXTREME_BYTES, NEGATED_BYTES, NUMBER_BYTES, Value
+from trendfold.query.nodes import Semantics, WindowUnit
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled table of words, which text aligns and a page frames."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+MAX_ROWS = 60
+"""Longer tables are cut; JSON has them whole."""
+
+_UNITS_US = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1_000}
+
+
+def _section(title: str, rows: Iterable[Row]) -> Section:
+    rows = tuple(rows)
+    if len(rows) > MAX_ROWS:
+        rows = (*rows[:MAX_ROWS], (f"... and {len(rows) - MAX_ROWS:,} more; the JSON has them all",))
+    return Section(title, rows)
+
+
+def blocks(value: Value) -> list[tuple[str, list[Section]]]:
+    """A query's tables: those of the whole query, then those of each operand under its heading."""
+    if "reason" in value:
+        rows = [_section("strategy", [(value["strategy"],)]), _section("no plan", [(value["reason"],)])]
+        return [("", rows)]
+    operands = value["operands"]
+    found = [("", _query_sections(value))]
+    for number, operand in enumerate(operands, 1):
+        heading = f"operand {number} of {len(operands)}: {operand['pattern']}" if len(operands) > 1 else ""
+        found.append((heading, _operand_sections(operand, value)))
+    return [(heading, [section for section in sections if section.rows]) for heading, sections in found]
+
+
+def _query_sections(value: Value) -> list[Section]:
+    return [
+        _section("strategy", _strategy_rows(value)),
+        _section("semantics", [(value["semantics"], value["semantics_means"])]),
+        _section("partition", _partition_rows(value["partition"])),
+        _section("group by", [_key_row(key) for key in value["group_by"]]),
+        _section("window", _window_rows(value["window"])),
+        _section("combined", [("product of the operands' counts; each operand is judged alone",)])
+        if len(value["operands"]) > 1
+        else _section("combined", ()),
+    ]
+
+
+def _strategy_rows(value: Value) -> list[Row]:
+    rows: list[Row] = [(value["strategy"], value["strategy_means"])]
+    return [*rows, ("because", value["strategy_why"])] if value["strategy_why"] else rows
+
+
+def _partition_rows(partition: Value) -> list[Row]:
+    if not partition["attributes"]:
+        return []
+    each = "value" if len(partition["attributes"]) == 1 else "combination of values"
+    means = f"a stream per {each}; an event with a null there is in none"
+    return [(", ".join(partition["attributes"]), means), ("from", " AND ".join(partition["from"]))]
+
+
+def _key_row(key: Value) -> Row:
+    if key["kind"] == "plain":
+        return key["key"], "plain", "partitions every event; null is a value"
+    own = ", ".join(key["own_types"])
+    copied = ", ".join([*key["copied_types"], *["all other types"] * key["copies_other_types"]])
+    parts = ["a stream per value"]
+    parts += [f"{own}: only in the stream of its value"] if own else []
+    parts += [f"{copied}: copied to every stream"] if copied else []
+    return key["key"], "qualified", "; ".join(parts)
+
+
+def _window_rows(window: Value) -> list[Row]:
+    if window["kind"] == "none":
+        return [("none", "one window over the whole input")]
+    length = _length(window["length"], window["unit"])
+    if window["kind"] == "per-event":
+        means = f"one window (t - {length}, t] for every time t of an event that can end a trend"
+        return [("per-event", means), ("overlap", f"as many windows as such times in {length}")]
+    slide, pane = _length(window["slide"], window["unit"]), _length(window["pane"], window["unit"])
+    return [
+        (window["kind"], f"{length} long, a new one every {slide}"),
+        ("pane", f"{pane} = gcd(length, slide); {count(window['panes_per_window'], 'pane')} to a window"),
+        ("overlap", _overlap(*window["windows_per_event"])),
+    ]
+
+
+def _overlap(least: int, most: int) -> str:
+    if least == most:
+        return f"every event is in {count(most, 'window')}"
+    if least == 0:
+        return "an event is in 1 window, or in the gap between two"
+    return f"every event is in {least:,} or {most:,} windows"
+
+
+def _length(length: int, unit: str) -> str:
+    """A length as a query writes it."""
+    if unit == WindowUnit.EVENTS:
+        return count(length, "event")
+    for word, microseconds in _UNITS_US.items():
+        if length % microseconds == 0:
+            return f"{length // microseconds} {word}"
+    return f"{length // 1_000}.{length % 1_000:03d} ms"
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things, as in `1 window` and `2 windows`."""
+    return f"{number:,} {noun}" + "s" * (number != 1)
+
+
+def _operand_sections(operand: Value, value: Value) -> list[Section]:
+    name = names_of(operand)
+    return [
+        _section("positions", map(_position_row, operand["positions"])),
+        _section("edges", [_edge_row(edge, operand, name) for edge in operand["edges"]]),
+        _section("predicates", _predicate_rows(operand["predicates"], name)),
+        _section("guards", _guard_rows(operand["guards"], name)),
+        _section("grain", [(name[g["place"]], g["grain"], g["why"]) for g in operand["grains"]]),
+        _section("carried", _carried_rows(operand["carried"], name)),
+        _section("state", _state_rows(operand["state"], name)),
+        _section("cost", _cost_rows(operand, value, name)),
+    ]
+
+
+Names = dict[int | str, str]
+
+
+def names_of(operand: Value) -> Names:
+    """What places are called: a number and an alias, or a type where there is none."""
+    found: Names = {"⊥": "⊥", "⊤": "⊤"}
+    return found | {p["index"]: f"{p['index']} {p['alias'] or p['type']}" for p in operand["positions"]}
+
+
+def _at(places: Iterable[int | str], name: Names) -> str:
+    return ", ".join(name[place] for place in places)
+
+
+def _position_row(position: Value) -> Row:
+    ends = " and ".join(end for end in ("first", "last") if position[end])
+    if position["negated"]:
+        ends = f"{ends} in guard {position['guard']}" if ends else f"in guard {position['guard']}"
+    sign = "negated" if position["negated"] else "positive"
+    return str(position["index"]), position["type"], position["alias"] or "", sign, ends
+
+
+def _edge_row(edge: Value, operand: Value, name: Names) -> Row:
+    notes = []
+    if edge["guard"] is not None:
+        notes.append(f"guard {edge['guard']}: NOT {operand['guards'][edge['guard']]['pattern']}")
+    notes += [f"if {text}" for text in edge["predicates"]]
+    return f"{name[edge['from']]} → {name[edge['to']]}", "; ".join(notes)
+
+
+def _predicate_rows(predicates: Value, name: Names) -> list[Row]:
+    rows: list[Row] = []
+    for local in predicates["local"]:
+        rows.append(("local", local["text"], f"at {_at(local['positions'], name)}"))
+    for pair in predicates["adjacency"]:
+        on = ", ".join(f"{name[p]} → {name[q]}" for p, q in pair["edges"])
+        rows.append(("adjacency", pair["text"], f"on {on}" if on else "never: these are no neighbours"))
+    for pair in predicates["cross"]:
+        between = f"any {_at(pair['left'], name)} and any {_at(pair['right'], name)} of a trend"
+        rows.append(("cross", pair["text"], between))
+    return rows
+
+
+def _guard_rows(guards: list[Value], name: Names) -> list[Row]:
+    rows: list[Row] = []
+    for number, guard in enumerate(guards):
+        for way in guard["judged"]:
+            how = f"{way['classes']} classes" if way["classes"] else way["how"]
+            rows.append(
+                (str(number), f"NOT {guard['pattern']}", guard["where"], how, _guard_reason(way, name))
+            )
+    return rows
+
+
+def _guard_reason(way: Value, name: Names) -> str:
+    where = _at(way["places"], name)
+    match way["how"]:
+        case "by class":
+            return f"counts at {where} are split by its progress"
+        case "by binding time":
+            return f"at {where}: {way['why']}"
+    return str(way["why"])
+
+
+def _carried_rows(carried: Value, name: Names) -> list[Row]:
+    rows: list[Row] = []
+    for sort, items in (("number", carried["numbers"]), ("extreme", carried["extremes"])):
+        for item in items:
+            where = f"at {_at(item['positions'], name)}" if item["positions"] else ""
+            users = f"for {', '.join(item['for'])}" if item["for"] else "always: all else rides on it"
+            rows.append((sort, item["what"], where, users))
+    return rows
+
+
+def _state_rows(state: Value | None, name: Names) -> list[Row]:
+    if state is None:
+        return [("every trend that is being built: grows with events, up to limits.trends",)]
+    per = " and ".join(filter(None, [", ".join(state["per"][:-1]), state["per"][-1]]))
+    rows = [_vectors(state)] if state["states"] else []
+    if state["kept_at"]:
+        rows.append(
+            f"{state['bytes_per_binding']:,} bytes for every binding at {_at(state['kept_at'], name)}"
+        )
+    if state["negated_kept_at"]:
+        rows.append(
+            f"{NEGATED_BYTES} bytes for every binding at {_at(state['negated_kept_at'], name)}, inside a NOT"
+        )
+    rows.append(f"per {per}; {'grows' if state['grows'] else 'does not grow'} with events")
+    return [(row,) for row in rows]
+
+
+def _vectors(state: Value) -> str:
+    """The arithmetic of what waits in vectors."""
+    vector = f"{count(state['numbers'], 'number')} × {NUMBER_BYTES} bytes"
+    if state["extremes"]:
+        vector = f"({vector} + {count(state['extremes'], 'extreme')} × {EXTREME_BYTES} bytes)"
+    return f"{count(state['states'], 'state')} × {vector} = {state['bytes']:,} bytes"
+
+
+def _cost_rows(operand: Value, value: Value, name: Names) -> list[Row]:
+    if not operand["cost"]:
+        return [("any event", "builds trends", "their number can double with every event")]
+    is_contiguous = value["semantics"] == Semantics.CONTIGUOUS
+    rows: list[Row] = []
+    for cost in operand["cost"]:
+        type_ = cost["type"] or "other types"
+        rate = "free" if cost["cost"] == "none" else f"{cost['cost']} per event"
+        rows.append((type_, rate, _cost_reason(cost, operand, is_contiguous, name)))
+    return rows
+
+
+def _cost_reason(cost: Value, operand: Value, is_contiguous: bool, name: Names) -> str:
+    if cost["type"] is None:
+        return "comes between neighbours" if is_contiguous else "skipped"
+    guard = {p["index"]: p["guard"] for p in operand["positions"]}
+    taken = [p for p in cost["takes"] if guard[p] is None]
+    parts = [f"takes {_at(taken, name)}"] if taken else []
+    for number in sorted({guard[p] for p in cost["takes"]} - {None}):
+        is_idle = operand["guards"][number]["judged"][0]["how"] == "never"
+        parts.append("comes between neighbours" if is_idle else f"moves guard {number}")
+    if cost["reads"]:
+        which = "the last moment's bindings" if is_contiguous else "every binding"
+        parts.append(f"asks {which} at {_at(cost['reads'], name)}")
+    return "; ".join(parts)

@@ -1,0 +1,397 @@
+"""Plans as a value that JSON can hold: what is computed, how finely, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any, TypeVar
+
+from trendfold.automaton.glushkov import END, START, Automaton
+from trendfold.automaton.machine import Machine
+from trendfold.automaton.predicates import Pairwise, partition_attributes
+from trendfold.plan import OperandPlan, QueryPlan
+from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
+from trendfold.query import to_text as query_text
+from trendfold.query.names import PredicateKind, children, kind, named, walk
+from trendfold.query.nodes import (
+    Attribute,
+    Both,
+    Compare,
+    Expression,
+    GroupKey,
+    Not,
+    Pattern,
+    Query,
+    Repeat,
+    Semantics,
+    WindowUnit,
+)
+from trendfold.query.printer import expression_text, pattern_text
+
+Value = dict[str, Any]
+"""What JSON can hold. A place is a position's number, or one of the signs ⊥ and ⊤."""
+
+T = TypeVar("T")
+
+NUMBER_BYTES, EXTREME_BYTES = 12, 8
+"""A number is a mantissa of 8 bytes and an exponent of 4."""
+BINDING_BYTES = 12
+"""A binding kept by itself also knows its row, its moment, and when it was continued."""
+NEGATED_BYTES = 8
+"""One inside a NOT knows its row, and when its NOT began."""
+
+CONSTRUCT = "construct"
+STRATEGIES = {
+    "cogra": "every place keeps as little as its answer allows",
+    "greta": "every binding is kept and asked one by one",
+    CONSTRUCT: "builds every trend, up to limits.trends, then aggregates",
+}
+SEMANTICS = {
+    Semantics.ANY: "any later candidate may follow, whatever lies between",
+    Semantics.NEXT: "only the earliest candidates may follow",
+    Semantics.CONTIGUOUS: "no event may lie between neighbours",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unplanned:
+    """A query that a strategy does not support, and why."""
+
+    query: Query
+    strategy: str
+    reason: str
+
+
+def to_json(plans: Iterable[QueryPlan | Unplanned]) -> Value:
+    """All plans of a workload as one value that JSON can hold."""
+    return {"queries": [describe(each) for each in plans]}
+
+
+def describe(plan: QueryPlan | Unplanned) -> Value:
+    """One plan as a value that JSON can hold."""
+    query = plan.query
+    head = {"query": query.name, "text": query_text(query), "strategy": plan.strategy}
+    if isinstance(plan, Unplanned):
+        return head | {"reason": plan.reason}
+    return head | {
+        "strategy_means": STRATEGIES.get(plan.strategy, ""),
+        "strategy_why": _built_because(plan),
+        "semantics": str(query.semantics),
+        "semantics_means": SEMANTICS[query.semantics],
+        "partition": {"attributes": list(plan.partition), "from": _partition_conjuncts(query)},
+        "group_by": [_group_key(key, plan) for key in query.group_by],
+        "window": _window(query),
+        "operands": [
+            _operand(operand, pattern, plan)
+            for operand, pattern in zip(plan.operands, _patterns(query), strict=True)
+        ],
+    }
+
+
+def _built_because(plan: QueryPlan) -> str:
+    """Why nothing cheaper than building trends will do; nothing where it was only asked for."""
+    has_cross = any(operand.machine.predicates.cross for operand in plan.operands)
+    return "a cross predicate compares events that need not be neighbours" if has_cross else ""
+
+
+def _patterns(query: Query) -> tuple[Pattern, ...]:
+    return query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)
+
+
+def _partition_conjuncts(query: Query) -> list[str]:
+    """The parts of WHERE that say what every event is partitioned by."""
+    written = [f"[{', '.join(query.equivalence)}]"] if query.equivalence else []
+    return written + [expression_text(c) for c in query.where if _is_partition(c, query)]
+
+
+def _is_partition(conjunct: Expression, query: Query) -> bool:
+    """Whether a conjunct is one of the equalities `A.u = B.u` that together amount to `[u]`."""
+    match conjunct:
+        case Compare("=", Attribute(_, u, False), Attribute(_, v, False)) if u == v:
+            return u in partition_attributes(replace(query, equivalence=()))
+    return False
+
+
+def _group_key(key: GroupKey, plan: QueryPlan) -> Value:
+    if key.alias is None:
+        return {
+            "key": key.attribute,
+            "kind": "plain",
+            "own_types": [],
+            "copied_types": [],
+            "copies_other_types": False,
+        }
+    is_contiguous = plan.query.semantics is Semantics.CONTIGUOUS
+    inside: set[str] = set()
+    outside: set[str] = set()
+    for operand in plan.operands:
+        for position in operand.machine.automaton.positions:
+            (inside if position.is_called(key.alias) else outside).add(position.type)
+    return {
+        "key": f"{key.alias}.{key.attribute}",
+        "kind": "qualified",
+        "own_types": sorted(inside - outside),
+        "copied_types": sorted(outside),
+        "copies_other_types": is_contiguous,
+    }
+
+
+def _window(query: Query) -> Value:
+    """The window's kind and sizes; sizes are in `unit`."""
+    window = query.window
+    if window is None:
+        return {"kind": "none"}
+    sizes: Value = {"unit": str(window.unit), "length": window.length, "slide": window.slide}
+    if window.slide is None:
+        return {"kind": "per-event"} | sizes
+    is_count = window.unit is WindowUnit.EVENTS
+    pane = gcd(window.length, window.slide)
+    return {
+        "kind": "count" if is_count else "tumbling" if window.length == window.slide else "sliding",
+        **sizes,
+        "pane": pane,
+        "panes_per_window": window.length // pane,
+        "windows_per_event": [window.length // window.slide, -(-window.length // window.slide)],
+    }
+
+
+# ---------------------------------------------------------------- the value: one operand
+
+
+def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
+    is_built = plan.strategy == CONSTRUCT
+    return {
+        "pattern": pattern_text(pattern),
+        "positions": _positions(operand.machine.automaton),
+        "edges": _edges(operand.machine, plan.query),
+        "predicates": _predicates(operand.machine, plan.query),
+        "guards": _guards(operand, pattern, is_built),
+        "grains": [] if is_built else _grains(operand),
+        "carried": _carried(operand, plan.query),
+        "state": None if is_built else _state(operand, plan),
+        "cost": [] if is_built else _costs(operand.machine),
+    }
+
+
+def _place(place: int) -> int | str:
+    return {START: "⊥", END: "⊤"}.get(place, place)
+
+
+def _place_order(place: int) -> tuple[bool, int]:
+    """⊥ first, ⊤ last."""
+    return place == END, place
+
+
+def _in_order(places: Iterable[int]) -> list[int]:
+    return sorted(places, key=_place_order)
+
+
+def _positions(automaton: Automaton) -> list[Value]:
+    """Each position; of a negated one, whether it is first or last in its NOT."""
+    guard_at = {p: g for g, guard in enumerate(automaton.guards) for p in guard.positions}
+    first = automaton.first.union(*(guard.first for guard in automaton.guards))
+    last = automaton.last.union(*(guard.last for guard in automaton.guards))
+    return [
+        {
+            "index": p.index,
+            "type": p.type,
+            "alias": p.alias,
+            "negated": p.index in guard_at,
+            "guard": guard_at.get(p.index),
+            "first": p.index in first,
+            "last": p.index in last,
+        }
+        for p in automaton.positions
+    ]
+
+
+def _edges(machine: Machine, query: Query) -> list[Value]:
+    texts = [text for text, _ in _adjacency(machine, query)]
+    return [
+        {
+            "from": _place(p),
+            "to": _place(q),
+            "guard": machine.automaton.guard_of.get((p, q)),
+            "predicates": [texts[i] for i in machine.predicates.between(p, q)],
+        }
+        for p, q in sorted(machine.automaton.edges, key=lambda e: (_place_order(e[0]), _place_order(e[1])))
+    ]
+
+
+def _resolved(
+    machine: Machine, query: Query, wanted: PredicateKind, found: Sequence[T]
+) -> list[tuple[str, T]]:
+    """The operand's predicates of one kind, each with the conjunct as it was written."""
+    called = machine.automaton.called
+    texts = [
+        expression_text(conjunct)
+        for conjunct in query.where
+        if kind(conjunct) is wanted
+        and all(called(name) for name, _ in named(conjunct))
+        and not _is_partition(conjunct, query)
+    ]
+    return list(zip(texts, found, strict=True))
+
+
+def _adjacency(machine: Machine, query: Query) -> list[tuple[str, Pairwise]]:
+    return _resolved(machine, query, PredicateKind.ADJACENCY, machine.predicates.adjacency)
+
+
+def _predicates(machine: Machine, query: Query) -> Value:
+    """Predicates by kind; of a neighbour predicate the edges, those inside a NOT too, that it stands on."""
+    inner = [edge for guard in machine.automaton.guards for edge in guard.edges]
+    edges = sorted([*machine.automaton.edges, *inner])
+    local = _resolved(machine, query, PredicateKind.LOCAL, machine.predicates.local)
+    cross = _resolved(machine, query, PredicateKind.CROSS, machine.predicates.cross)
+    return {
+        "local": [{"text": text, "positions": sorted(p.positions)} for text, p in local],
+        "adjacency": [
+            {"text": text, "edges": [[p, q] for p, q in edges if p in pair.left and q in pair.right]}
+            for text, pair in _adjacency(machine, query)
+        ],
+        "cross": [{"text": t, "left": sorted(c.left), "right": sorted(c.right)} for t, c in cross],
+    }
+
+
+def _guards(operand: OperandPlan, pattern: Pattern, is_built: bool) -> list[Value]:
+    bodies = _negated(pattern)
+    automaton = operand.machine.automaton
+    return [
+        {
+            "pattern": pattern_text(bodies[g]),
+            "positions": list(guard.positions),
+            "where": _where(automaton, g),
+            "judged": _judged(operand, g, is_built),
+        }
+        for g, guard in enumerate(automaton.guards)
+    ]
+
+
+def _negated(pattern: Pattern) -> list[Pattern]:
+    """What every NOT negates, in the order in which the automaton numbers its guards."""
+    found = []
+    stack = [pattern]
+    while stack:
+        match stack.pop():
+            case Not(body):
+                found.append(body)
+            case Repeat() as repeat if any(isinstance(part, Not) for part in walk(repeat)):
+                stack.extend([repeat.body] * (repeat.high or repeat.low))
+            case node:
+                stack.extend(reversed(children(node)))
+    return found
+
+
+def _where(automaton: Automaton, guard: int) -> str:
+    crossing = [edge for edge, g in automaton.guard_of.items() if g == guard]
+    if any(p == START for p, _ in crossing):
+        return "start"
+    return "end" if any(q == END for _, q in crossing) else "middle"
+
+
+def _judged(operand: OperandPlan, guard: int, is_built: bool) -> list[Value]:
+    """How a NOT is judged, and at which places its mass waits: one entry per way and reason."""
+    machine = operand.machine
+    places = _in_order(machine.exits(guard))
+    if is_built:
+        return [{"how": "trend by trend", "classes": None, "places": [], "why": "every trend is built"}]
+    if not places:
+        why = f"nothing lies between neighbours under {machine.semantics}"
+        return [{"how": "never", "classes": None, "places": [], "why": why}]
+    found: dict[str, Value] = {}
+    for choice in operand.grains:
+        if choice.place in places:
+            is_kept = choice.place in machine.by_event
+            split = None if is_kept else machine.guard_classes[guard]
+            how = "by binding time" if split is None else "by class"
+            entry: Value = {
+                "how": how,
+                "classes": split and split.broken + 1,
+                "places": [],
+                "why": choice.why,
+            }
+            found.setdefault(choice.why, entry)["places"].append(_place(choice.place))
+    return list(found.values())
+
+
+def _grains(operand: OperandPlan) -> list[Value]:
+    return [{"place": _place(c.place), "grain": str(c.grain), "why": c.why} for c in operand.grains]
+
+
+def _carried(operand: OperandPlan, query: Query) -> Value:
+    """The numbers, COUNT(*) first, and the extremes; each with the aggregates it is for."""
+    called = operand.machine.automaton.called
+    asked = aggregates(query)
+    mine = [(a, called(a.alias)) for a in asked if a.alias is not None]
+    every = [expression_text(a) for a in asked if a.alias is None]
+    numbers: list[Value] = [{"what": "how many trends", "positions": [], "for": every}]
+    for number in operand.carried.numbers:
+        users = [expression_text(a) for a, at in mine if number in numbers_of(a, at)]
+        numbers.append({"what": _measured(number), "positions": sorted(number.positions), "for": users})
+    extremes = []
+    for extreme in operand.carried.extremes:
+        users = [expression_text(a) for a, at in mine if extreme_of(a, at) == extreme]
+        what = f"{'greatest' if extreme.is_max else 'least'} {extreme.attribute}"
+        extremes.append({"what": what, "positions": sorted(extreme.positions), "for": users})
+    return {"numbers": numbers, "extremes": extremes}
+
+
+def _measured(number: Number) -> str:
+    match number.measure:
+        case Measure.BINDINGS:
+            return "how many bindings"
+        case Measure.VALUE:
+            return f"sum of {number.attribute}"
+        case Measure.PRESENT:
+            return f"how many have {number.attribute}"
+
+
+def _state(operand: OperandPlan, plan: QueryPlan) -> Value:
+    """The size of what waits, per stream and window."""
+    machine = operand.machine
+    numbers, extremes = operand.carried.width, len(operand.carried.extremes)
+    vector = NUMBER_BYTES * numbers + EXTREME_BYTES * extremes
+    kept = _in_order(machine.by_event - {START})
+    asked = _asked_inside(machine)
+    scope = ["partition"] * bool(plan.partition) + ["group"] * bool(plan.query.group_by) + ["window"]
+    return {
+        "states": len(machine.states),
+        "numbers": numbers,
+        "extremes": extremes,
+        "bytes": vector * len(machine.states),
+        "per": scope,
+        "kept_at": [_place(place) for place in kept],
+        "negated_kept_at": asked,
+        "bytes_per_binding": vector + BINDING_BYTES if kept else 0,
+        "grows": bool(kept or asked),
+    }
+
+
+def _asked_inside(machine: Machine) -> list[int]:
+    """The positions inside NOTs whose bindings a neighbour predicate must see."""
+    if not machine.by_event:
+        return []
+    edges = {edge for guard in machine.automaton.guards for edge in guard.edges}
+    return sorted({p for p, q in edges if machine.predicates.between(p, q)})
+
+
+def _costs(machine: Machine) -> list[Value]:
+    """What an event of each type costs, at most, and what events of other types do."""
+    sources: dict[int, set[int]] = {}
+    for p, q in machine.automaton.edges:
+        sources.setdefault(q, set()).add(p)
+    for guard in machine.automaton.guards:
+        for p, q in guard.edges:
+            sources.setdefault(q, set()).add(p)
+    scanned = (machine.by_event - {START}).union(_asked_inside(machine))
+    takes: dict[str, list[int]] = {}
+    for position in machine.automaton.positions:
+        takes.setdefault(position.type, []).append(position.index)
+    found: list[Value] = []
+    for type_, positions in takes.items():
+        reads = sorted(scanned & set[int]().union(*(sources.get(q, set()) for q in positions)))
+        cost = "O(bindings)" if reads else "O(1)"
+        found.append({"type": type_, "takes": positions, "cost": cost, "reads": reads})
+    is_seen = machine.semantics is Semantics.CONTIGUOUS
+    return [*found, {"type": None, "takes": [], "cost": "O(1)" if is_seen else "none", "reads": []}]
