@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
+from trendfold.automaton.machine import Machine, Symbol
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
@@ -80,12 +81,8 @@ def fold_items(
         if shared is None:
             fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
             return out
-        matrix = _no_matrix(len(shared.bounds) - 1, len(shared.starts), frame)
-        stretch.fold_stretches(
-            events, shared.bounds, program, grid, guards, frame, shared.starts, shared.fades, matrix
-        )
-        stretch.multiply_windows(shared.low, shared.high, frame, shared.starts, matrix, out)
-        return out
+        matrix = fold_matrices(operand, events, alphabet, shared.bounds)
+        return multiply_matrices(operand, matrix, shared.low, shared.high)
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
     pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row))
     latest = latest_of(plan, number, rows, events, pairs, limits)
@@ -126,8 +123,6 @@ class _Shared:
     bounds: NDArray[np.int64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    starts: NDArray[np.int32]
-    fades: NDArray[np.bool_]
 
 
 _LARGEST_MATRICES = 1 << 28
@@ -146,25 +141,68 @@ def _shared_stretches(plan: OperandPlan, items: Items, frame: Frame) -> _Shared 
     bounds = np.unique(np.concatenate([items.low, items.high]))
     if len(bounds) < 2:
         return None
-    passing = machine.guard_at(END) is None  # then ⊤ only collects
-    states = [i for i, s in enumerate(machine.states) if not (passing and s.place == END)]
+    states = _starts(machine)
     low, high = np.searchsorted(bounds, items.low), np.searchsorted(bounds, items.high)
     matrix = len(states) * frame.states * (frame.width + frame.extremes)
     alone = int((items.high - items.low).sum())
     together = int(bounds[-1] - bounds[0]) * len(states) + int((high - low).sum()) * matrix * 2
     if not _pays(alone, together, len(bounds) * matrix * 12):
         return None
-    starts = np.array(states, np.int32)
-    is_contiguous = machine.semantics is Semantics.CONTIGUOUS
-    fades = np.array(
-        [is_contiguous and machine.states[s].place not in (START, END) for s in states], np.bool_
-    )
-    return _Shared(bounds, low, high, starts, fades)
+    return _Shared(bounds, low, high)
 
 
 def _pays(alone: int, together: int, size: int) -> bool:
     """Whether stretches are cheaper than windows one by one, and their matrices fit."""
     return together < alone and size <= _LARGEST_MATRICES
+
+
+def fold_matrices(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], bounds: NDArray[np.int64]
+) -> Folded:
+    """The rows [bounds[k], bounds[k+1]) as matrix k: what mass 1 at each start becomes."""
+    machine = plan.machine
+    frame, guards = lower_frame(machine, plan.carried), lower_guards(machine, alphabet)
+    program, grid = lower_rows(machine, alphabet, plan.carried)
+    starts = np.array(_starts(machine), np.int32)
+    is_contiguous = machine.semantics is Semantics.CONTIGUOUS
+    fades = np.array(
+        [is_contiguous and machine.states[s].place not in (START, END) for s in starts], np.bool_
+    )
+    matrix = _no_matrix(len(bounds) - 1, len(starts), frame)
+    stretch.fold_stretches(
+        events,
+        bounds,
+        program,
+        grid if events.is_small else no_grid(grid),
+        guards,
+        frame,
+        starts,
+        fades,
+        matrix,
+    )
+    return matrix
+
+
+def multiply_matrices(
+    plan: OperandPlan, matrix: Folded, low: NDArray[np.int64], high: NDArray[np.int64]
+) -> Folded:
+    """The whole trends of windows: window k is the product of the matrices [low[k], high[k])."""
+    frame = lower_frame(plan.machine, plan.carried)
+    out = no_trends(len(low), frame.width, frame.extremes)
+    stretch.multiply_windows(low, high, frame, np.array(_starts(plan.machine), np.int32), matrix, out)
+    return out
+
+
+def matrix_shape(plan: OperandPlan) -> tuple[int, int, int, int]:
+    """Starts, states, numbers and extremes of a stretch's matrix."""
+    frame = lower_frame(plan.machine, plan.carried)
+    return len(_starts(plan.machine)), frame.states, frame.width, frame.extremes
+
+
+def _starts(machine: Machine) -> list[int]:
+    """The states that mass may come into a stretch from; ⊤ only collects, unless a NOT guards it."""
+    passing = machine.guard_at(END) is None
+    return [i for i, s in enumerate(machine.states) if not (passing and s.place == END)]
 
 
 def _no_matrix(stretches: int, starts: int, frame: Frame) -> Folded:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trendfold.errors import nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
@@ -48,8 +49,9 @@ def run(
     tables: dict[str, pa.Table] = {}
     windows = 0
     for done, plan in enumerate(plans, 1):
-        tables[plan.query.name], count = run_query(plan, workspace, origin, limits, arithmetic)
-        windows += count
+        answer = run_query(plan, workspace, origin, limits, arithmetic)
+        tables[plan.query.name] = answer.table
+        windows += len(answer.windows)
         if progress is not None:
             progress(plan.query.name, done, len(plans))
     batch = workspace.batch
@@ -62,7 +64,7 @@ def run(
         rows={name: result.num_rows for name, result in tables.items()},
         strategy={plan.query.name: plan.strategy for plan in plans},
         seconds=time.perf_counter() - started,
-        warnings=(*source.warnings, *_unseen_types(plans, batch.type_names), *_infinite(tables)),
+        warnings=(*source.warnings, *unseen_types(plans, batch.type_names), *infinite_columns(tables)),
     )
     return Result(tables, rejects, summary)
 
@@ -111,19 +113,29 @@ def prepare(
     return Prepared(plan, grouped, lanes.per_lane(items), events, batch, (lanes, items))
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The result of one query, the windows that were looked at, and how many groups there are."""
+
+    table: pa.Table
+    windows: NDArray[np.int64]
+    groups: int
+
+
 def run_query(
     plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits, arithmetic: str = "auto"
-) -> tuple[pa.Table, int]:
-    """The result table of one query, and how many windows were looked at."""
+) -> Answer:
+    """Prepare, fold, add up, and make a table."""
     ready = prepare(plan, workspace, origin, arithmetic, limits)
-    limits.check_groups(plan.query.name, int(ready.rows.group.max(initial=-1)) + 1)
+    groups = int(ready.rows.group.max(initial=-1)) + 1
+    limits.check_groups(plan.query.name, groups)
     folded = ready.fold(limits)
     totals = total(ready.rows, ready.items, folded)
     table = build_table(totals, ready.exact(folded, totals, limits), origin, is_exact=arithmetic == "exact")
-    return table, len(np.unique(ready.items.index))
+    return Answer(table, np.unique(ready.items.index), groups)
 
 
-def _unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:
+def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:
     """A warning per type of a pattern that never occurs (spec 1)."""
     asked: dict[str, list[str]] = {}
     for plan in plans:
@@ -139,7 +151,7 @@ def _unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str,
     return tuple(found)
 
 
-def _infinite(tables: dict[str, pa.Table]) -> tuple[str, ...]:
+def infinite_columns(tables: dict[str, pa.Table]) -> tuple[str, ...]:
     """A warning per column whose numbers left the range of doubles (spec 9)."""
     found = []
     for name, table in tables.items():

@@ -178,7 +178,7 @@ def read_rows(
         {},
         None if number is None else number[placed.row],
     )
-    rows = _by_plain_group(rows, workspace, plan)
+    rows = name_plain_groups(rows, workspace, plan)
     for alias, keys in _by_alias(plan.qualified_keys if splits else ()):
         rows = _by_qualified_group(rows, workspace, plan, alias, keys, limits)
     return rows
@@ -306,7 +306,7 @@ def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> ND
     return number
 
 
-def _by_plain_group(rows: Rows, workspace: Workspace, plan: QueryPlan) -> Rows:
+def name_plain_groups(rows: Rows, workspace: Workspace, plan: QueryPlan) -> Rows:
     """Name the plain group of every segment; partitions of one group share it."""
     first = rows.row[rows.segment[:-1]]
     if not plan.plain_keys:

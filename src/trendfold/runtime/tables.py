@@ -49,7 +49,7 @@ def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
     combined = _combine(folded)
     group = rows.group[items.segment]
     index, group, where = numbered_pairs(items.index, group)
-    summed = tuple(_add_up(part, where, len(index)) for part in combined)
+    summed = tuple(add_up(part, where, len(index)) for part in combined)
     some = summed[0].mantissa[:, 0] > 0
     return Totals(
         index[some],
@@ -83,7 +83,8 @@ def _times(
     return np.where(big, product * wide.SHRINK, product), exponent
 
 
-def _add_up(part: Folded, where: NDArray[np.int64], count: int) -> Folded:
+def add_up(part: Folded, where: NDArray[np.int64], count: int) -> Folded:
+    """Row i of a part added into row where[i] of the sums."""
     mantissa = np.zeros((count, part.mantissa.shape[1]))
     exponent = np.zeros(mantissa.shape, np.int32)
     extreme = np.full((count, part.extreme.shape[1]), np.inf)

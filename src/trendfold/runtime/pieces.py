@@ -1,0 +1,200 @@
+"""Rows of a linear query -> a matrix per segment and stretch, so that parts of a stream can be folded apart.
+
+A piece is a stretch of one segment that lies in one pane. Pieces of one segment that do not overlap in
+time, put in order, are the whole segment: windows are products of them, wherever each was folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trendfold.errors import TrendfoldError
+from trendfold.events.batch import EventBatch
+from trendfold.kernel import rows as kernels
+from trendfold.kernel.program import Folded
+from trendfold.plan import QueryPlan
+from trendfold.query.nodes import Semantics, WindowUnit
+from trendfold.runtime.fold import fold_matrices, matrix_shape, multiply_matrices, read_events
+from trendfold.runtime.rows import Rows, Workspace, name_plain_groups, read_rows
+from trendfold.runtime.windows import Items, cut
+
+FIRST, LAST = "first time", "last time"
+"""Columns of a table of pieces, besides the segment's attributes and the matrices."""
+
+
+class OverlapError(TrendfoldError):
+    """Two pieces of one segment overlap in time, so neither comes before the other."""
+
+
+def segment_attributes(plan: QueryPlan) -> tuple[str, ...]:
+    """The attributes whose values name a segment."""
+    return tuple(dict.fromkeys((*plan.partition, *(key.attribute for key in plan.plain_keys))))
+
+
+def is_linear(plan: QueryPlan) -> bool:
+    """Whether stretches of the query's rows are matrices, and windows products of them."""
+    window = plan.query.window
+    moves = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
+    return not moves and not plan.qualified_keys and not any(o.machine.by_event for o in plan.operands)
+
+
+def matrix_bytes(plan: QueryPlan) -> int:
+    """The size of one piece of a query."""
+    found = 0
+    for operand in plan.operands:
+        starts, states, width, extremes = matrix_shape(operand)
+        found += starts * states * (12 * width + 8 * extremes)
+    return found
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A query's rows, cut into pieces: rows [bounds[k], bounds[k+1]) of `rows` are piece k."""
+
+    rows: Rows
+    bounds: NDArray[np.int64]
+    segment: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+
+def cut_pieces(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
+    """Cut at the edges of all windows, and where a time of `gaps` lies between two rows."""
+    rows = read_rows(plan, workspace)
+    window = plan.query.window
+    if window is None:
+        starts, owner = rows.segment[:-1], np.arange(len(rows.segment) - 1, dtype=np.int32)
+    else:
+        pane = gcd(window.length, window.slide or window.length)
+        lowest = np.iinfo(np.int64).min
+        owner, _, starts, _ = kernels.cut_sliding(rows.segment, rows.time, pane, pane, origin, lowest)
+    bounds = np.append(starts, len(rows.row)).astype(np.int64)
+    if len(gaps) and len(starts):
+        side = np.searchsorted(gaps, rows.time)
+        turns = np.flatnonzero(side[1:] != side[:-1]) + 1
+        bounds = np.union1d(bounds, turns)
+        owner = (np.searchsorted(rows.segment, bounds[:-1], side="right") - 1).astype(np.int32)
+    return Cut(rows, bounds, owner)
+
+
+def fold_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> pa.Table:
+    """The matrices of all pieces, with the attributes of their segments and their first and last times."""
+    rows, batch = cut.rows, workspace.batch
+    moment = np.empty(len(rows.row), np.int32)
+    kernels.number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
+    columns: dict[str, pa.Array] = {}
+    at = pa.array(rows.row[rows.segment[:-1]][cut.segment])
+    for name in segment_attributes(plan):
+        columns[name] = _plain(batch.table.column(name)).take(at)
+    columns[FIRST] = pa.array(rows.time[cut.bounds[:-1]])
+    columns[LAST] = pa.array(rows.time[cut.bounds[1:] - 1])
+    for i, operand in enumerate(plan.operands):
+        events = read_events(operand, i, rows, moment, batch)
+        matrix = fold_matrices(operand, events, rows.alphabets[i], cut.bounds)
+        columns |= pack_folded(i, matrix, len(cut))
+    return pa.table(columns)
+
+
+def pack_folded(operand: int, folded: Folded, count: int) -> dict[str, pa.Array]:
+    """One operand's numbers as columns of fixed-size lists."""
+    parts: dict[str, NDArray[Any]] = folded._asdict()
+    return {
+        f"{name} {operand}": pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), part.size // count)
+        for name, part in parts.items()
+        if part.size
+    }
+
+
+def unpack_folded(table: pa.Table, operand: int, shape: tuple[int, ...], extremes: int) -> Folded:
+    """What `pack_folded` packed; `shape` is that of one row's mantissas, whose last part are the numbers."""
+    count = table.num_rows
+
+    def part(name: str, last: int, dtype: type[np.generic], nothing: float) -> NDArray[Any]:
+        whole = (count, *shape[:-1], last)
+        if f"{name} {operand}" not in table.column_names:
+            return np.full(whole, nothing, dtype)
+        lists = table.column(f"{name} {operand}")
+        flat = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in lists.chunks]
+        assert sum(len(f) for f in flat) == prod(whole)
+        return np.concatenate(flat).reshape(whole)
+
+    return Folded(
+        part("mantissa", shape[-1], np.float64, 0.0),
+        part("exponent", shape[-1], np.int32, 0),
+        part("extreme", extremes, np.float64, np.inf),
+    )
+
+
+def multiply_pieces(
+    plan: QueryPlan, pieces: pa.Table, batch: EventBatch, origin: int
+) -> tuple[Rows, Items, tuple[Folded, ...]]:
+    """The whole trends of every window, from all pieces of some segments. Raises an OverlapError.
+
+    `batch` holds the pieces' attributes, row by row (see `as_batch`).
+    """
+    workspace = Workspace(batch)
+    plain = tuple(key.attribute for key in plan.plain_keys)
+    code, _ = workspace.partition(plan.partition, plain)
+    code = code if len(code) else np.zeros(pieces.num_rows, np.int32)
+    first, last = (pieces.column(name).to_numpy() for name in (FIRST, LAST))
+    order = np.lexsort((first, code))
+    code, first, last = code[order], first[order], last[order]
+    same = code[1:] == code[:-1]
+    if np.any(same & (last[:-1] >= first[1:])):
+        raise OverlapError(f"query {plan.query.name!r}: parts of one group overlap in time")
+    segment = np.concatenate([[0], np.flatnonzero(~same) + 1, [len(code)]] if len(code) else [[0]])
+    rows = Rows(order, first, (), (), segment.astype(np.int64), np.zeros(0, np.int64), {})
+    rows = name_plain_groups(rows, workspace, plan)
+    items = cut(plan, rows, rows.time, origin)
+    pieces = pieces.take(pa.array(order))
+    folded = []
+    for i, operand in enumerate(plan.operands):
+        starts, states, width, extremes = matrix_shape(operand)
+        matrix = unpack_folded(pieces, i, (starts, states, width), extremes)
+        folded.append(multiply_matrices(operand, matrix, items.low, items.high))
+    return rows, items, tuple(folded)
+
+
+def as_batch(keys: pa.Table, schema: pa.Schema, like: EventBatch) -> EventBatch:
+    """A batch whose rows stand for segments or groups: their attributes, and nothing else."""
+    count = keys.num_rows
+    columns = [
+        _plain(keys.column(f.name)).cast(f.type) if f.name in keys.column_names else pa.nulls(count, f.type)
+        for f in schema
+    ]
+    table = pa.table(columns, schema=schema)
+    none = np.zeros(count, np.int64)
+    return EventBatch(
+        table, none, none.astype(np.int32), ("",), None, like.time_column, like.ticks, like.rejects
+    )
+
+
+def _plain(data: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values instead of codes, so that columns of several tasks go together."""
+    return data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
+
+
+def concat(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table of many with like columns; a column without values takes the others' type."""
+    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+
+
+def keeps_other_rows(plan: QueryPlan) -> bool:
+    """Whether rows of types outside the pattern matter: they lie between neighbours, or are counted."""
+    window = plan.query.window
+    counts = window is not None and window.unit is WindowUnit.EVENTS
+    return counts or plan.query.semantics is Semantics.CONTIGUOUS
+
+
+def unique_windows(items: Items) -> NDArray[np.int64]:
+    """The windows that were looked at."""
+    return np.asarray(pc.unique(pa.array(items.index)))

@@ -1,0 +1,183 @@
+"""What tasks hand to each other: few rows, each with a whole Arrow table inside.
+
+Spark moves a blob as it moves any binary value; it never looks at the events one by one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trendfold.events.batch import EventBatch
+from trendfold.events.columns import Column
+from trendfold.events.schema import Kind
+from trendfold.kernel.shuffle import add_key, group_by_bucket
+from trendfold.query.nodes import Expression
+
+BITS = "condition bits {}"
+"""Columns that hold, bit by bit, which conditions a row meets."""
+
+
+def is_bits(name: str) -> bool:
+    """Whether a column is ours and not the user's."""
+    return name.startswith(BITS.format(""))
+
+
+_BITS_PER_COLUMN = 63
+
+
+class Content(IntEnum):
+    """What a blob holds."""
+
+    ROWS = 0
+    """Events of one family."""
+    PIECES = 1
+    """Matrices of one query."""
+    TOTALS = 2
+    """Sums of one query, to be added up."""
+    RESULT = 3
+    """Finished rows of one query."""
+    REJECTS = 4
+    WINDOWS = 5
+    """The windows that were looked at for one query."""
+    GROUPS = 6
+    """How many groups of one query are finished here."""
+    SEEN = 7
+    """Types that occur; `rows` is how many events were read."""
+    WARNING = 8
+    ERROR = 9
+    OVERLAP = 10
+    """Parts that were taken to be in order are not."""
+
+
+SCHEMA = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("content", pa.int32()),
+        ("owner", pa.int32()),
+        ("rows", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+DDL = "bucket int, content int, owner int, rows bigint, payload binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """One row on its way: `owner` is a family for ROWS, a query otherwise."""
+
+    bucket: int
+    content: Content
+    owner: int
+    rows: int
+    payload: bytes | pa.Buffer = b""
+
+    def table(self) -> pa.Table:
+        """The table inside."""
+        return unpack(self.payload)
+
+
+def pack(table: pa.Table) -> pa.Buffer:
+    """A table as bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def unpack(payload: bytes | pa.Buffer) -> pa.Table:
+    """Bytes as a table."""
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_all()
+
+
+def to_batches(blobs: Iterable[Blob]) -> Iterator[pa.RecordBatch]:
+    """Blobs as rows for Spark, each on its own: they are large."""
+    for blob in blobs:
+        payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
+        columns = [[blob.bucket], [int(blob.content)], [blob.owner], [blob.rows], [payload]]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+        )
+
+
+def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
+    """Rows from Spark as blobs."""
+    for batch in batches:
+        fixed = [batch.column(i).to_pylist() for i in range(4)]
+        payloads = batch.column(4)
+        for i, (bucket, content, owner, rows) in enumerate(zip(*fixed, strict=True)):
+            yield Blob(bucket, Content(content), owner, rows, payloads[i].as_buffer())
+
+
+# ---------------------------------------------------------------- buckets
+
+
+def hashes(column_of: Mapping[str, Column], count: int) -> NDArray[np.uint64]:
+    """A number per row that depends on the values of its keys alone, in whatever process."""
+    known = np.zeros(count, np.uint64)
+    for column in column_of.values():
+        add_key(_key_values(column), np.broadcast_to(column.valid, (count,)), known)
+    return known
+
+
+def _key_values(column: Column) -> NDArray[np.int64]:
+    if column.kind is Kind.FLOAT:
+        return column.values.view(np.int64)
+    if column.words is None:
+        return column.values.astype(np.int64, copy=False)
+    digests = [
+        int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+        for word in column.words.to_pylist()
+    ]
+    words = np.array(digests or [0], np.uint64).view(np.int64)
+    found: NDArray[np.int64] = words[column.values]
+    return found
+
+
+def split(
+    table: pa.Table, known: NDArray[np.uint64], is_sent: NDArray[np.bool_], buckets: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """The rows that are sent, bucket by bucket."""
+    start, order = np.zeros(buckets + 1, np.int64), np.empty(int(is_sent.sum()), np.int64)
+    group_by_bucket(known, is_sent, buckets, order, start)
+    moved = table.take(pa.array(order))
+    for bucket in range(buckets):
+        low, high = int(start[bucket]), int(start[bucket + 1])
+        if high > low:
+            yield bucket, moved.slice(low, high - low)
+
+
+# ---------------------------------------------------------------- conditions as bits
+
+
+def bit_columns(held: Mapping[Expression, NDArray[np.bool_]], count: int) -> dict[str, pa.Array]:
+    """The truth of conditions as integers, one bit each."""
+    found = {}
+    conditions = list(held)
+    for k in range(0, len(conditions), _BITS_PER_COLUMN):
+        bits = np.zeros(count, np.int64)
+        for b, condition in enumerate(conditions[k : k + _BITS_PER_COLUMN]):
+            bits |= held[condition].astype(np.int64) << b
+        found[BITS.format(k // _BITS_PER_COLUMN)] = pa.array(bits)
+    return found
+
+
+def read_bits(
+    batch: EventBatch, conditions: tuple[Expression, ...]
+) -> dict[Expression, NDArray[np.bool_]] | None:
+    """The truth of conditions from a batch's bits; None where it has none, and they must be evaluated."""
+    if BITS.format(0) not in batch.table.column_names:
+        return None
+    found = {}
+    for number, condition in enumerate(conditions):
+        column, bit = divmod(number, _BITS_PER_COLUMN)
+        bits = batch.table.column(BITS.format(column)).to_numpy()
+        found[condition] = ((bits >> bit) & 1).astype(np.bool_)
+    return found

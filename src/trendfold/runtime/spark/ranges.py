@@ -1,0 +1,47 @@
+"""Time ranges of the parts of a source: where they overlap, and how to cut a stream into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Range = tuple[int, int]
+"""First and last time of a part, in microseconds."""
+
+
+def overlaps(ranges: Sequence[Range]) -> NDArray[np.int64]:
+    """The times [from, to] that lie in two ranges or more, in order and apart: int64[z,2].
+
+    Two parts that touch in one time share it: its events may be of one moment.
+    """
+    found: list[list[int]] = []
+    latest: int | None = None
+    for low, high in sorted(ranges):
+        if latest is not None and low <= latest:
+            end = min(latest, high)
+            if found and low <= found[-1][1]:
+                found[-1][1] = max(found[-1][1], end)
+            else:
+                found.append([low, end])
+        latest = high if latest is None else max(latest, high)
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def overlapping_share(ranges: Sequence[Range], rows: Sequence[int]) -> float:
+    """About which share of the rows lies in overlaps, taking each part's rows as spread evenly."""
+    shared = overlaps(ranges)
+    total = inside = 0.0
+    for (low, high), count in zip(ranges, rows, strict=True):
+        begins, ends = np.maximum(shared[:, 0], low), np.minimum(shared[:, 1], high)
+        covered = float(np.maximum(0, ends - begins + 1).sum())
+        total += count
+        inside += count * min(1.0, covered / (high - low + 1))
+    return inside / total if total else 0.0
+
+
+def chunk_times(low: int, high: int, chunks: int) -> NDArray[np.int64]:
+    """Times that cut [low, high] into about equal chunks; a chunk begins with its time."""
+    edges = [low + (high - low + 1) * k // chunks for k in range(1, chunks)]
+    return np.unique(np.array(edges, np.int64))

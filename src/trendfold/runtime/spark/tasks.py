@@ -1,0 +1,380 @@
+"""What runs inside Spark's tasks: tables in, blobs out. Plain functions over Arrow; nothing here knows Spark.
+
+scan    a part of the source  ->  rows by bucket, or matrices where the part is ordered
+chunk   rows of one stretch of time  ->  matrices
+fold    all rows and matrices of some segments  ->  totals, or finished rows
+finish  all totals of some groups  ->  finished rows
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trendfold.errors import TrendfoldError
+from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.columns import Column
+from trendfold.kernel.program import Folded
+from trendfold.plan import QueryPlan
+from trendfold.query.nodes import Expression
+from trendfold.runtime.exact import Exact
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.local import infinite_columns, prepare, run_query
+from trendfold.runtime.pieces import (
+    FIRST,
+    OverlapError,
+    as_batch,
+    concat,
+    cut_pieces,
+    fold_pieces,
+    matrix_bytes,
+    multiply_pieces,
+    pack_folded,
+    unique_windows,
+    unpack_folded,
+)
+from trendfold.runtime.rows import Rows, Workspace
+from trendfold.runtime.sorting import numbered_pairs
+from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
+from trendfold.runtime.spark.families import Family, Mode
+from trendfold.runtime.tables import Totals, add_up, build_table, total
+from trendfold.runtime.windows import Items
+
+WINDOW = "window index"
+_ROW_BYTES = 24
+"""What a row costs on its way, about."""
+_FEW_BYTES = 1 << 16
+"""Matrices of this size are always sent."""
+
+
+class Way(StrEnum):
+    """How a family's rows get to where they are folded."""
+
+    STRETCHES = "stretches"
+    PARTITION = "by partition"
+    TIME = "split in time"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a task needs to know; small, and sent with the function.
+
+    schema  of the events, as far as queries read them
+    shared  times [from, to] in which parts of the source overlap: their rows are exchanged, int64[z,2]
+    chunks  times at which the stream is cut for Way.TIME, int64[c]
+    bits    the conditions whose truth comes with the rows, in the order of their bits
+    """
+
+    plans: tuple[QueryPlan, ...]
+    families: tuple[Family, ...]
+    ways: tuple[Way, ...]
+    options: Options
+    schema: pa.Schema
+    origin: int
+    limits: Limits
+    arithmetic: str
+    buckets: int
+    finishers: int
+    shared: NDArray[np.int64]
+    chunks: NDArray[np.int64]
+    bits: tuple[Expression, ...] = ()
+
+    @property
+    def nothing(self) -> EventBatch:
+        """A batch without events."""
+        return read_batch(self.schema.empty_table(), self.options)
+
+
+# ---------------------------------------------------------------- scan
+
+
+def scan(job: Job, table: pa.Table, rejects: pa.Table | None = None) -> Iterator[Blob]:
+    """Read a part of the source, and send what each family needs of it."""
+    batch = read_batch(table, replace(job.options, on_reject="keep"))
+    seen = json.dumps(batch.type_names).encode()
+    yield Blob(0, Content.SEEN, 0, table.num_rows + (rejects.num_rows if rejects is not None else 0), seen)
+    for refused in (batch.rejects, rejects):
+        if refused is not None and refused.num_rows:
+            kept = refused.drop_columns([name for name in refused.column_names if is_bits(name)])
+            yield Blob(0, Content.REJECTS, 0, kept.num_rows, pack(kept))
+    if not len(batch):
+        return
+    workspace = Workspace(batch, read_bits(batch, job.bits) or {})
+    for number, way in enumerate(job.ways):
+        match way:
+            case Way.STRETCHES:
+                yield from _stretch(job, number, workspace)
+            case Way.PARTITION:
+                yield from _send(job, number, workspace, np.ones(len(batch), np.bool_))
+            case Way.TIME:
+                yield from _send_by_time(job, number, workspace)
+
+
+def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
+    """Matrices of what no other part overlaps with, and the rows of what one does."""
+    batch, family = workspace.batch, job.families[number]
+    alone, gaps = _alone(job, batch)
+    if not alone.all():
+        yield from _send(job, number, workspace, ~alone)
+        if not alone.any():
+            return
+        workspace = _subset(workspace, alone, family.conditions)
+    cuts = {q: cut_pieces(job.plans[q], workspace, job.origin, gaps) for q in family.queries}
+    size = sum(len(cut) * matrix_bytes(job.plans[q]) for q, cut in cuts.items())
+    if size > max(len(workspace.batch) * _ROW_BYTES, _FEW_BYTES):  # rows are smaller than their matrices
+        yield from _send(job, number, workspace, np.ones(len(workspace.batch), np.bool_))
+        return
+    for query, cut in cuts.items():
+        if len(cut):
+            pieces = fold_pieces(job.plans[query], workspace, cut)
+            yield from _send_pieces(job, number, query, pieces)
+
+
+def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which rows lie outside the times that are shared, and the edges of those times."""
+    if not len(job.shared):
+        return np.ones(len(batch), np.bool_), np.zeros(0, np.int64)
+    at = np.searchsorted(job.shared[:, 0], batch.time, side="right") - 1
+    inside = (at >= 0) & (batch.time <= job.shared[at, 1])
+    return ~inside, job.shared[:, 0]
+
+
+def _subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expression, ...]) -> Workspace:
+    batch = workspace.batch
+    held = {condition: workspace.holds(condition)[kept] for condition in conditions}
+    chosen = replace(
+        batch,
+        table=batch.table.filter(pa.array(kept)),
+        time=batch.time[kept],
+        type_code=batch.type_code[kept],
+        order=None if batch.order is None else batch.order[kept],
+        _columns={},
+    )
+    return Workspace(chosen, held)
+
+
+def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]) -> Iterator[Blob]:
+    """The wanted rows of a family, to the buckets of their keys."""
+    batch, family = workspace.batch, job.families[number]
+    keys = {name: batch.column(name) for name in family.key}
+    known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
+    wanted = wanted & _is_needed(batch, family)
+    for bucket, part in split(_packed_rows(workspace, family), known, wanted, job.buckets):
+        yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
+
+
+def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
+    """The rows of a family, to the stretch of time they lie in."""
+    batch, family = workspace.batch, job.families[number]
+    chunk = np.searchsorted(job.chunks, batch.time, side="right").astype(np.uint64)
+    parts = split(_packed_rows(workspace, family), chunk, _is_needed(batch, family), len(job.chunks) + 1)
+    for bucket, part in parts:
+        yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
+
+
+def _send_pieces(job: Job, number: int, query: int, pieces: pa.Table) -> Iterator[Blob]:
+    batch = as_batch(pieces, job.schema, job.nothing)
+    keys = {name: batch.column(name) for name in job.families[number].key}
+    known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
+    for bucket, part in split(pieces, known, np.ones(len(batch), np.bool_), job.buckets):
+        yield Blob(bucket, Content.PIECES, query, part.num_rows, pack(part))
+
+
+def _is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
+    """Rows of the family's types."""
+    if family.types is None:
+        return np.ones(len(batch), np.bool_)
+    wanted = np.array([name in family.types for name in batch.type_names], np.bool_)
+    found: NDArray[np.bool_] = wanted[batch.type_code]
+    return found
+
+
+def _packed_rows(workspace: Workspace, family: Family) -> pa.Table:
+    """The columns of a family, words as codes, conditions as bits."""
+    batch = workspace.batch
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+    for field in batch.table.schema:
+        if field.name in family.columns:
+            columns[field.name] = _as_codes(batch, field)
+    held = {condition: workspace.holds(condition) for condition in family.conditions}
+    return pa.table(columns | bit_columns(held, len(batch)))
+
+
+def _as_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)) or not len(batch):
+        return batch.table.column(field.name)
+    if field.name == batch.time_column:
+        return batch.table.column(field.name)
+    column: Column = batch.column(field.name)
+    assert column.words is not None
+    indices = pa.array(column.values.astype(np.int32), mask=None if column.is_whole else ~column.valid)
+    return pa.DictionaryArray.from_arrays(indices, column.words.cast(field.type))
+
+
+# ---------------------------------------------------------------- chunk
+
+
+def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
+    """Rows of whole stretches of time become matrices; everything else passes through."""
+    rows: dict[int, list[pa.Table]] = defaultdict(list)
+    for blob in blobs:
+        if blob.content is Content.ROWS and job.ways[blob.owner] is Way.TIME:
+            rows[blob.owner].append(blob.table())
+        else:
+            yield blob
+    apart = replace(job, shared=np.zeros((0, 2), np.int64))
+    for number in list(rows):
+        yield from _stretch(apart, number, _gather(job, number, rows.pop(number)))
+
+
+# ---------------------------------------------------------------- fold
+
+
+def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
+    """Everything there is of some segments: totals per group and window, or finished rows."""
+    rows: dict[int, list[pa.Table]] = defaultdict(list)
+    pieces: dict[int, list[pa.Table]] = defaultdict(list)
+    for blob in blobs:
+        match blob.content:
+            case Content.ROWS:
+                rows[blob.owner].append(blob.table())
+            case Content.PIECES:
+                pieces[blob.owner].append(blob.table())
+            case _:
+                yield blob
+    for number, family in enumerate(job.families):
+        workspace = _gather(job, number, rows.pop(number)) if number in rows else None
+        for query in family.queries:
+            try:
+                yield from _fold_query(job, family, query, workspace, pieces.pop(query, []))
+            except OverlapError as error:
+                yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
+            except TrendfoldError as error:
+                told = json.dumps([type(error).__name__, str(error)])
+                yield Blob(0, Content.ERROR, query, 0, told.encode())
+
+
+def _gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
+    """The rows of a family that came from everywhere, with what is known of their conditions."""
+    batch = read_batch(concat(tables), job.options)
+    return Workspace(batch, read_bits(batch, job.families[number].conditions) or {})
+
+
+def _fold_query(
+    job: Job, family: Family, query: int, workspace: Workspace | None, pieces: list[pa.Table]
+) -> Iterator[Blob]:
+    plan = job.plans[query]
+    if family.mode is Mode.COMPLETE:
+        if workspace is not None:
+            yield from _complete(job, query, workspace)
+        return
+    if pieces:
+        if workspace is not None:
+            # Rows may lie before and after a matrix: they are cut wherever one begins.
+            begins = np.unique(np.concatenate([part.column(FIRST).to_numpy() for part in pieces]))
+            cut = cut_pieces(plan, workspace, job.origin, begins)
+            if len(cut):
+                pieces.append(fold_pieces(plan, workspace, cut))
+        together = concat(pieces)
+        batch = as_batch(together, job.schema, job.nothing)
+        rows, items, folded = multiply_pieces(plan, together, batch, job.origin)
+    elif workspace is not None:
+        ready = prepare(plan, workspace, job.origin, limits=job.limits)
+        batch, rows, items, folded = workspace.batch, ready.rows, ready.items, ready.fold(job.limits)
+    else:
+        return
+    windows = unique_windows(items)
+    yield Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
+    yield from _send_totals(job, query, batch, rows, items, folded)
+
+
+def _complete(job: Job, query: int, workspace: Workspace) -> Iterator[Blob]:
+    done = run_query(job.plans[query], workspace, job.origin, job.limits, job.arithmetic)
+    table, windows = done.table, done.windows
+    yield Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
+    yield Blob(0, Content.GROUPS, query, done.groups)
+    if table.num_rows:
+        yield from _results(job, query, table)
+
+
+def _send_totals(
+    job: Job, query: int, batch: EventBatch, rows: Rows, items: Items, folded: tuple[Folded, ...]
+) -> Iterator[Blob]:
+    """Totals per group and window, to where the group is finished."""
+    plan = job.plans[query]
+    totals = total(rows, items, folded)
+    if not len(totals):
+        return
+    columns: dict[str, pa.Array] = {}
+    for key in plan.plain_keys:
+        at = pa.array(rows.group_rows[key][totals.group])
+        values = batch.table.column(key.attribute)
+        values = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+        columns[key.attribute] = values.take(at)
+    columns[WINDOW] = pa.array(totals.index)
+    for i, part in enumerate(totals.operands):
+        columns |= pack_folded(i, part, len(totals))
+    table = pa.table(columns)
+    keyed = as_batch(table, job.schema, job.nothing)
+    keys = {key.attribute: keyed.column(key.attribute) for key in plan.plain_keys}
+    known = hashes(keys, len(totals)) if keys else np.full(len(totals), query, np.uint64)
+    for bucket, part in split(table, known, np.ones(len(totals), np.bool_), job.finishers):
+        yield Blob(bucket, Content.TOTALS, query, part.num_rows, pack(part))
+
+
+# ---------------------------------------------------------------- finish
+
+
+def finish(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
+    """Add up the totals of each group and window, and make rows of them."""
+    totals: dict[int, list[pa.Table]] = defaultdict(list)
+    for blob in blobs:
+        if blob.content is Content.TOTALS:
+            totals[blob.owner].append(blob.table())
+        else:
+            yield blob
+    for query in sorted(totals):
+        yield from _finish_query(job, query, concat(totals.pop(query)))
+
+
+def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
+    plan = job.plans[query]
+    batch = as_batch(table, job.schema, job.nothing)
+    code, _ = Workspace(batch).partition((), tuple(key.attribute for key in plan.plain_keys))
+    code = code if len(code) else np.zeros(len(batch), np.int64)
+    distinct, group_row, group = np.unique(code, return_index=True, return_inverse=True)
+    index, owner, where = numbered_pairs(table.column(WINDOW).to_numpy(), group.reshape(-1).astype(np.int64))
+    summed = []
+    for i, operand in enumerate(plan.operands):
+        carried = operand.carried
+        part = unpack_folded(table, i, (carried.width,), len(carried.extremes))
+        summed.append(add_up(part, where, len(index)))
+    totals = Totals(index, owner, tuple(summed), np.zeros(0, np.int64))
+    none = np.zeros(0, np.int64)
+    rows = Rows(none, none, (), (), none, none, dict.fromkeys(plan.plain_keys, group_row))
+    no_items = Items(none.astype(np.int32), none, none, none)
+    exact = Exact(plan, rows, no_items, (), batch, job.limits, (), none, totals.operands)
+    yield Blob(0, Content.GROUPS, query, len(distinct))
+    yield from _results(job, query, build_table(totals, exact, job.origin))
+
+
+def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
+    for warning in infinite_columns({job.plans[query].query.name: table}):
+        yield Blob(0, Content.WARNING, query, 0, warning.encode())
+    if table.num_rows:
+        yield Blob(0, Content.RESULT, query, table.num_rows, pack(table))
+
+
+def empty_results(job: Job) -> tuple[pa.Table, ...]:
+    """The tables of all queries over no events: what their columns are."""
+    workspace = Workspace(job.nothing)
+    return tuple(
+        run_query(plan, workspace, job.origin, job.limits, job.arithmetic).table for plan in job.plans
+    )
