@@ -75,8 +75,7 @@ class Workload:
         """
         # Imported here: `import trendfold` must load neither numba nor a JVM.
         from trendfold.events.batch import Options, schema_of
-        from trendfold.events.sources import read as read_source
-        from trendfold.runtime import runtime
+        from trendfold.runtime import engine_for, runtime
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin
 
@@ -84,11 +83,10 @@ class Workload:
             hint = nearest(str(arithmetic), ARITHMETICS) or f"choose {' or '.join(ARITHMETICS)}"
             raise InputError(f"unknown arithmetic {arithmetic!r}; {hint}")
         options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
-        module = runtime(engine or "local")
+        module = runtime(engine or engine_for(data))
         plans = self.plan(strategy)
-        needed = needed_columns(self.queries, options.columns)
-        source = read_source(data, needed, time_column).with_text(time_column)
-        self.check_columns(schema_of(source.table), options.time_column, options.ticks)
+        source = module.read(data, needed_columns(self.queries, options.columns), options)
+        self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
         return result

@@ -299,7 +299,7 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
     problems: list[TrendfoldError] = []
     rejects = source.rejects.num_rows
     try:
-        workload.check_columns(schema_of(source.table), options.time_column, options.ticks)
+        workload.check_columns(schema_of(source.schema), options.time_column, options.ticks)
     except QueryError as error:
         problems.append(error)
     try:

@@ -98,9 +98,9 @@ class EventBatch:
         return {f.name: kind_of(f.type) for f in self.table.schema}
 
 
-def schema_of(table: pa.Table) -> Schema:
-    """The kinds of a table's columns."""
-    return {f.name: kind_of(f.type) for f in table.schema}
+def schema_of(schema: pa.Schema) -> Schema:
+    """The kinds of columns."""
+    return {f.name: kind_of(f.type) for f in schema}
 
 
 def read_batch(table: pa.Table, options: Options) -> EventBatch:

@@ -61,6 +61,11 @@ class Source:
     rejects: pa.Table = field(default_factory=lambda: pa.table({}))
     warnings: tuple[str, ...] = ()
 
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self.table.schema
+
     def with_text(self, column: str) -> Source:
         """The same with `column` as text if it has not a single value, so that its absence has a type."""
         at = self.table.schema.get_field_index(column)
@@ -153,7 +158,7 @@ def _read_files(files: Files, columns: Collection[str] | None, time_column: str 
         nothing = empty(dict.fromkeys(columns or (), pa.null()))
         return Source(nothing, warnings=(f"the folder {os.fspath(files.path)} has no files",))
     readers = [_Reader(path, options, time_column) for path in paths]
-    _require_one_format(files.path, readers)
+    _require_one_format(files.path, [reader.format for reader in readers])
     known = _union(reader.columns() for reader in readers)
     if known and columns is not None and not set(columns) <= set(known):
         return Source(empty(known))
@@ -210,7 +215,7 @@ def missing_file(path: Path) -> str:
     return f"there is no file {str(path)!r}; {hint or 'check the path'}"
 
 
-def _format(path: Path) -> tuple[str, str | None]:
+def file_format(path: Path) -> tuple[str, str | None]:
     """What a file holds, and how it is compressed."""
     endings = [ending.lower() for ending in path.name.split(".")[1:]]
     compression = COMPRESSIONS.get(endings[-1]) if endings else None
@@ -234,8 +239,8 @@ def _begins_as_parquet(path: Path) -> bool:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
-def _require_one_format(path: str | os.PathLike[str], readers: Sequence[_Reader]) -> None:
-    counts = Counter(reader.format for reader in readers)
+def _require_one_format(path: str | os.PathLike[str], formats: Iterable[str]) -> None:
+    counts = Counter(formats)
     if len(counts) > 1:
         held = " and ".join(f"{count} {name}" for name, count in counts.most_common())
         raise InputError(f"{os.fspath(path)!r} has {held} files; pass a glob that matches one kind")
@@ -249,7 +254,7 @@ class _Reader:
 
     def __init__(self, path: Path, options: CsvOptions, time_column: str | None) -> None:
         self.path, self.options, self.time_column = path, options, time_column
-        self.format, self.compression = _format(path)
+        self.format, self.compression = file_format(path)
         self._json: Part | None = None
         self._text: Text | None = None
 
@@ -269,13 +274,19 @@ class _Reader:
                     schema = self._json.table.schema
                     return dict(zip(schema.names, schema.types, strict=True))
 
-    def read(self, columns: Collection[str] | None) -> Part:
-        """The rows of the file, with those of `columns` that it has."""
+    def rows(self) -> int:
+        """How many rows a Parquet file has."""
+        return int(self._parquet().metadata.num_rows)
+
+    def read(self, columns: Collection[str] | None, row_groups: Sequence[int] | None = None) -> Part:
+        """The rows of the file, or of some row groups, with those of `columns` that it has."""
         with _blame(self.path):
             match self.format:
                 case "parquet":
                     names = present(self._parquet().schema_arrow.names, columns)
-                    return Part(self._parquet().read(columns=names), pa.table({}))
+                    if row_groups is None:
+                        return Part(self._parquet().read(columns=names), pa.table({}))
+                    return Part(self._parquet().read_row_groups(row_groups, columns=names), pa.table({}))
                 case "csv":
                     assert self._text is not None
                     return read_csv(self._text, self.path, self.options, columns, self.time_column)
@@ -307,6 +318,58 @@ class _blame:  # noqa: N801 - reads as a statement
         if isinstance(error, (OSError, pa.ArrowException, UnicodeDecodeError, EOFError)):
             reason = f"{first_line(error)}; is the file damaged, or of another format than its name says?"
             raise InputError(f"cannot read {str(self.path)!r}: {reason}") from None
+
+
+# ---------------------------------------------------------------- one file at a time, by whoever has it
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What is known of a file before its rows are used; text files had to be read for it."""
+
+    path: str
+    format: str
+    schema: pa.Schema
+    rows: int
+    rejects: int = 0
+
+
+def look(
+    path: str | os.PathLike[str],
+    options: CsvOptions,
+    columns: Collection[str] | None = None,
+    time_column: str | None = None,
+) -> Looked:
+    """Look at one file: those of `columns` it has, or all of its columns where one is not there."""
+    reader = _Reader(Path(path), options, time_column)
+    known = reader.columns()
+    wanted = _wanted(known, columns)
+    if reader.format == "parquet":
+        schema = pa.schema([(name, known[name]) for name in wanted])
+        return Looked(str(path), reader.format, schema, reader.rows())
+    part = reader.read(wanted)
+    return Looked(str(path), reader.format, part.table.schema, part.table.num_rows, part.rejects.num_rows)
+
+
+def unify(looked: Sequence[Looked]) -> pa.Schema:
+    """The columns that the rows of all files have in common."""
+    _require_one_format(Path(looked[0].path).parent, [one.format for one in looked])
+    return _unify([(Path(one.path), one.schema) for one in looked])
+
+
+def read_file(
+    path: str | os.PathLike[str],
+    options: CsvOptions,
+    schema: pa.Schema,
+    row_groups: Sequence[int] | None = None,
+    time_column: str | None = None,
+) -> Source:
+    """The rows of one file, or of some row groups of it, in columns that were unified before."""
+    reader = _Reader(Path(path), options, time_column)
+    reader.columns()
+    part = reader.read(schema.names, row_groups)
+    table = _fit(part.table, schema)
+    return Source(table, _named_rejects(concat_rejects([part.rejects]), table.column_names))
 
 
 # ---------------------------------------------------------------- many files
@@ -359,8 +422,9 @@ def _named_rejects(rejects: pa.Table, taken: Collection[str]) -> pa.Table:
     """Rejects with `text` and `reason` last, under names that no column has."""
     last = [name for name in (TEXT, REASON) if name in rejects.column_names]
     rejects = rejects.select([*(name for name in rejects.column_names if name not in last), *last])
-    return rejects.rename_columns([_untaken(n[1:], taken) if n in last else n for n in rejects.column_names])
+    return rejects.rename_columns([untaken(n[1:], taken) if n in last else n for n in rejects.column_names])
 
 
-def _untaken(name: str, taken: Collection[str]) -> str:
-    return _untaken(f"_{name}", taken) if name in taken else name
+def untaken(name: str, taken: Collection[str]) -> str:
+    """The name with as many underscores in front as it takes to be new."""
+    return untaken(f"_{name}", taken) if name in taken else name

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 from trendfold.errors import UnsupportedError
+from trendfold.events.sources import Files
 
-RUNTIMES = {"local": "trendfold.runtime.local"}
+RUNTIMES = {"local": "trendfold.runtime.local", "spark": "trendfold.runtime.spark.engine"}
 
 
 def runtime(engine: str) -> ModuleType:
-    """The module that runs plans on an engine."""
+    """The module that runs plans on an engine: `read` opens a source, `run` answers queries over it."""
     if engine not in RUNTIMES:
         there = ", ".join(repr(name) for name in RUNTIMES)
         raise UnsupportedError(f"engine {engine!r} is not there; choose one of {there}")
+    if engine == "spark" and not has_spark():
+        raise UnsupportedError(
+            "engine 'spark' needs pyspark: pip install 'trendfold[spark]'; or choose 'local'"
+        )
     return import_module(RUNTIMES[engine])
+
+
+def engine_for(data: Any) -> str:
+    """Spark for its own DataFrames, and for paths where pyspark is installed; otherwise local."""
+    if type(data).__module__.startswith("pyspark."):
+        return "spark"
+    is_path = isinstance(data, (str, os.PathLike, Files))
+    return "spark" if is_path and has_spark() else "local"
+
+
+def has_spark() -> bool:
+    """Whether pyspark is installed."""
+    return find_spec("pyspark") is not None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from trendfold.errors import nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.buffers import empty
 from trendfold.events.sources import Source
+from trendfold.events.sources import read as read_source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
@@ -30,6 +32,11 @@ from trendfold.runtime.windows import Items, cut
 
 Progress = Callable[[str, int, int], None]
 """Called with the query just finished, how many are done, and how many there are."""
+
+
+def read(data: Any, columns: Collection[str], options: Options) -> Source:
+    """The rows of an input, with the columns that are asked for."""
+    return read_source(data, columns, options.time_column).with_text(options.time_column)
 
 
 def run(

@@ -99,7 +99,7 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     query = plan.query
     columns: dict[str, pa.Array] = {}
     columns["window_start"], columns["window_end"] = _window_columns(plan, totals, batch, origin)
-    keys = {key: _group_column(key, totals, rows, batch) for key in query.group_by}
+    keys = {key: group_column(key, totals, rows, batch) for key in query.group_by}
     for key, values in keys.items():
         columns[key_column(query, key)] = values
     order = list(columns)
@@ -159,7 +159,7 @@ def _times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
     return pa.array(micros).cast(pa.timestamp("us", zone)).cast(type_, safe=False)
 
 
-def _group_column(key: GroupKey, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Array:
+def group_column(key: GroupKey, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Array:
     """The group's value, from a row that has it; NaN and infinities are null."""
     at = rows.group_rows[key][totals.group]
     data = batch.table.column(key.attribute)

@@ -97,6 +97,17 @@ def unpack(payload: bytes | pa.Buffer) -> pa.Table:
         return reader.read_all()
 
 
+def fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with exactly these columns; those it has not are null."""
+    columns = [
+        table.column(f.name).cast(f.type)
+        if f.name in table.column_names
+        else pa.chunked_array([pa.nulls(table.num_rows, f.type)])
+        for f in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
 def to_batches(blobs: Iterable[Blob]) -> Iterator[pa.RecordBatch]:
     """Blobs as rows for Spark, each on its own: they are large."""
     for blob in blobs:

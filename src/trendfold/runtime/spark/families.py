@@ -77,14 +77,14 @@ def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind], arithmetic: str) -> tupl
         return Mode.COMPLETE, "whole numbers of any size are counted where a group's rows are together"
     if plan.query.having is not None:
         return Mode.COMPLETE, "HAVING is judged on true values, where a group's rows are together"
-    if plan.qualified_keys:
-        return Mode.COMPLETE, f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not rows"
     if window is not None and not is_linear(plan) and _moves(plan):
         return Mode.COMPLETE, "its windows move with the events of a whole group"
     if any(kinds.get(name) is not Kind.FLOAT for name in _compared(plan)):
         return Mode.COMPLETE, "MIN and MAX of other values than floats are ranks among a group's rows"
     if is_linear(plan):
         return Mode.LINEAR, "any stretch of its rows is a matrix"
+    if plan.qualified_keys:
+        return Mode.PARTIAL, f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not rows"
     return Mode.PARTIAL, "neighbours are compared, so a segment's rows must be together"
 
 

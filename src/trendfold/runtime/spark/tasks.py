@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
 from trendfold.events.batch import EventBatch, Options, read_batch
-from trendfold.events.columns import Column
+from trendfold.events.columns import Column, from_arrow
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
-from trendfold.query.nodes import Expression
+from trendfold.query.nodes import Expression, GroupKey
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import infinite_columns, prepare, run_query
@@ -44,10 +44,11 @@ from trendfold.runtime.rows import Rows, Workspace
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
 from trendfold.runtime.spark.families import Family, Mode
-from trendfold.runtime.tables import Totals, add_up, build_table, total
+from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
 from trendfold.runtime.windows import Items
 
-WINDOW = "window index"
+WINDOW, KEY = "window index", "key {}"
+"""Columns of a table of totals, besides the numbers."""
 _ROW_BYTES = 24
 """What a row costs on its way, about."""
 _FEW_BYTES = 1 << 16
@@ -313,17 +314,13 @@ def _send_totals(
     if not len(totals):
         return
     columns: dict[str, pa.Array] = {}
-    for key in plan.plain_keys:
-        at = pa.array(rows.group_rows[key][totals.group])
-        values = batch.table.column(key.attribute)
-        values = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-        columns[key.attribute] = values.take(at)
+    for i, key in enumerate(plan.query.group_by):
+        columns[KEY.format(i)] = group_column(key, totals, rows, batch)
+    keys = {name: from_arrow(pa.chunked_array([values])) for name, values in columns.items()}
     columns[WINDOW] = pa.array(totals.index)
     for i, part in enumerate(totals.operands):
         columns |= pack_folded(i, part, len(totals))
     table = pa.table(columns)
-    keyed = as_batch(table, job.schema, job.nothing)
-    keys = {key.attribute: keyed.column(key.attribute) for key in plan.plain_keys}
     known = hashes(keys, len(totals)) if keys else np.full(len(totals), query, np.uint64)
     for bucket, part in split(table, known, np.ones(len(totals), np.bool_), job.finishers):
         yield Blob(bucket, Content.TOTALS, query, part.num_rows, pack(part))
@@ -346,9 +343,10 @@ def finish(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 
 def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
     plan = job.plans[query]
-    batch = as_batch(table, job.schema, job.nothing)
-    code, _ = Workspace(batch).partition((), tuple(key.attribute for key in plan.plain_keys))
-    code = code if len(code) else np.zeros(len(batch), np.int64)
+    names = tuple(KEY.format(i) for i in range(len(plan.query.group_by)))
+    keyed = as_batch(table.select(names), pa.schema([table.schema.field(n) for n in names]), job.nothing)
+    code, _ = Workspace(keyed).partition((), names)
+    code = code if len(code) else np.zeros(table.num_rows, np.int64)
     distinct, group_row, group = np.unique(code, return_index=True, return_inverse=True)
     index, owner, where = numbered_pairs(table.column(WINDOW).to_numpy(), group.reshape(-1).astype(np.int64))
     summed = []
@@ -358,11 +356,24 @@ def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
         summed.append(add_up(part, where, len(index)))
     totals = Totals(index, owner, tuple(summed), np.zeros(0, np.int64))
     none = np.zeros(0, np.int64)
-    rows = Rows(none, none, (), (), none, none, dict.fromkeys(plan.plain_keys, group_row))
+    batch, group_rows = _group_batch(job, plan, table.take(pa.array(group_row)))
+    rows = Rows(none, none, (), (), none, none, group_rows)
     no_items = Items(none.astype(np.int32), none, none, none)
     exact = Exact(plan, rows, no_items, (), batch, job.limits, (), none, totals.operands)
     yield Blob(0, Content.GROUPS, query, len(distinct))
     yield from _results(job, query, build_table(totals, exact, job.origin))
+
+
+def _group_batch(
+    job: Job, plan: QueryPlan, keys: pa.Table
+) -> tuple[EventBatch, dict[GroupKey, NDArray[np.int64]]]:
+    """Rows that have the groups' values, key by key: two keys may be of one attribute."""
+    parts, rows = [job.schema.empty_table()], {}
+    for i, key in enumerate(plan.query.group_by):
+        values = keys.select([KEY.format(i)]).rename_columns([key.attribute])
+        parts.append(as_batch(values, job.schema, job.nothing).table)
+        rows[key] = np.arange(i * keys.num_rows, (i + 1) * keys.num_rows)
+    return as_batch(pa.concat_tables(parts), job.schema, job.nothing), rows
 
 
 def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:

@@ -1,0 +1,399 @@
+"""A workload on Spark: which way each family goes, one chain of stages, one persisted table, views of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from trendfold import errors
+from trendfold.errors import RejectError, TrendfoldError
+from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.columns import kind_of
+from trendfold.events.schema import Kind
+from trendfold.events.sources import read_file
+from trendfold.plan import QueryPlan
+from trendfold.query.names import key_column, walk
+from trendfold.query.nodes import Attribute, Expression
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.local import Progress, unseen_types
+from trendfold.runtime.result import Result, Summary
+from trendfold.runtime.spark import blobs, catalyst, tasks
+from trendfold.runtime.spark.blobs import BITS, Blob, Content
+from trendfold.runtime.spark.families import Family, Mode, conditions_of, families
+from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
+from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
+from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
+from trendfold.runtime.spark.tasks import Job, Way
+
+MOST_OVERLAP = 0.2
+"""The share of rows in overlaps past which parts are not in order."""
+CHUNKS_PER_CORE = 2
+_TOLD = (
+    Content.WINDOWS,
+    Content.GROUPS,
+    Content.SEEN,
+    Content.WARNING,
+    Content.ERROR,
+    Content.OVERLAP,
+)
+"""What the driver reads of the persisted table; the rest stays where it is."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def read(data: Any, columns: Collection[str], options: Options) -> FileSource | FrameSource:
+    """The source of a run; nothing but its columns is known yet."""
+    return open_source(data, columns, options)
+
+
+def run(
+    plans: Sequence[QueryPlan],
+    source: FileSource | FrameSource,
+    options: Options,
+    origin: int,
+    limits: Limits,
+    progress: Progress | None = None,
+    arithmetic: str = "auto",
+) -> Result:
+    """All queries in one job over the source. Where parts turn out not to be in order, in one more."""
+    started = time.perf_counter()
+    job = _job(plans, source, options, origin, limits, arithmetic)
+    done = _Run(job, source)
+    if done.overlap:
+        done.tall.unpersist()
+        done = _Run(_disordered(job, source), source)
+    result = done.result(started)
+    if progress is not None:
+        progress(plans[-1].query.name if plans else "", len(plans), len(plans))
+    return result
+
+
+# ---------------------------------------------------------------- which way
+
+
+def _job(
+    plans: Sequence[QueryPlan],
+    source: FileSource | FrameSource,
+    options: Options,
+    origin: int,
+    limits: Limits,
+    arithmetic: str,
+) -> Job:
+    kinds = schema_of(source.schema)
+    own = families(plans, kinds, options, arithmetic)
+    cores = parallelism(source.spark)
+    job = Job(
+        plans=tuple(plans),
+        families=own,
+        ways=tuple(Way.STRETCHES if f.mode is Mode.LINEAR else Way.PARTITION for f in own),
+        options=options,
+        schema=source.schema,
+        origin=origin,
+        limits=limits,
+        arithmetic=arithmetic,
+        buckets=4 * cores,
+        finishers=cores,
+        shared=np.zeros((0, 2), np.int64),
+        chunks=np.zeros(0, np.int64),
+    )
+    if isinstance(source, FrameSource):
+        return replace(job, bits=_translatable(conditions_of(plans), kinds))
+    parts = tasks_of(source.splits, cores)
+    ranges = _ranges(parts)
+    if ranges is None:
+        return job
+    if overlapping_share(ranges, [sum(s.rows for s in part) for part in parts]) > MOST_OVERLAP:
+        return _disordered(job, source)
+    return replace(job, shared=overlaps(ranges))
+
+
+def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
+    """The times of each task's rows; None where the files do not tell."""
+    found = []
+    for part in parts:
+        known = [split.range for split in part if split.rows]
+        if any(one is None for one in known):
+            return None
+        if known:
+            found.append((min(r[0] for r in known if r), max(r[1] for r in known if r)))
+    return found
+
+
+def _disordered(job: Job, source: FileSource | FrameSource) -> Job:
+    """Rows are shuffled: by key, or by time where one key has too many of them."""
+    cores = parallelism(source.spark)
+    heavy = [f for f in job.families if f.mode is Mode.LINEAR and _is_heavy(f, source, cores)]
+    span = _span(source, job.options) if heavy else None
+    ways = tuple(
+        Way.TIME if family in heavy and span is not None else Way.PARTITION for family in job.families
+    )
+    chunks = job.chunks if span is None else chunk_times(*span, CHUNKS_PER_CORE * cores)
+    return replace(job, ways=ways, chunks=chunks)
+
+
+def _is_heavy(family: Family, source: FileSource | FrameSource, cores: int) -> bool:
+    """Whether one key has more rows than a core's share, judged by some of them."""
+    if not family.key or cores == 1:
+        return not family.key
+    some = _sample(source, family.key)
+    if not some.num_rows:
+        return False
+    counts = some.group_by(list(family.key)).aggregate([([], "count_all")]).column("count_all")
+    return bool(max(counts.to_pylist()) > some.num_rows / cores * 0.75)
+
+
+_SAMPLE = 20_000
+
+
+def _sample(source: FileSource | FrameSource, columns: Sequence[str]) -> pa.Table:
+    if isinstance(source, FrameSource):
+        return source.frame.select(*map(catalyst.quoted, columns)).limit(_SAMPLE).toArrow()
+    taken = pa.schema([source.schema.field(name) for name in columns])
+    step = max(1, len(source.splits) // 4)
+    parts = [
+        read_file(s.path, source.files.csv, taken, s.row_groups).table.slice(0, _SAMPLE)
+        for s in source.splits[::step][:4]
+    ]
+    return pa.concat_tables(parts) if parts else taken.empty_table()
+
+
+def _span(source: FileSource | FrameSource, options: Options) -> Range | None:
+    """The first and last time of all events."""
+    if isinstance(source, FileSource):
+        ranges = [split.range for split in source.splits if split.rows]
+        if ranges and all(r is not None for r in ranges):
+            return min(r[0] for r in ranges if r), max(r[1] for r in ranges if r)
+        return None
+    name = catalyst.quoted(options.time_column)
+    ends = source.frame.agg(F.min(name).alias("low"), F.max(name).alias("high")).toArrow()
+    times = pa.chunked_array([pa.concat_arrays([*ends.column(0).chunks, *ends.column(1).chunks])])
+    table = pa.table({options.time_column: times, options.type_column: pa.array(["", ""])})
+    batch = read_batch(table, replace(options, order_column=None, id_column=None, on_reject="keep"))
+    return (int(batch.time.min()), int(batch.time.max())) if len(batch) == 2 else None
+
+
+# ---------------------------------------------------------------- the chain of stages
+
+
+class _Run:
+    """One chain of stages, run: its table is persisted, and what tasks told is here."""
+
+    def __init__(self, job: Job, source: FileSource | FrameSource) -> None:
+        self.job, self.source = job, source
+        self.counted = Observation()
+        self.scanned = Observation() if isinstance(source, FrameSource) else None
+        stages = _scan_files(job, source) if isinstance(source, FileSource) else self._scan_frame(source)
+        if Way.TIME in job.ways:
+            stages = _stage(stages, len(job.chunks) + 1, tasks.chunk, job)
+        stages = _stage(stages, job.buckets, tasks.fold, job)
+        if any(family.mode is not Mode.COMPLETE for family in job.families):
+            stages = _stage(stages, job.finishers, tasks.finish, job)
+        self.tall = stages.persist()
+        rows = [
+            F.sum(F.when((F.col("content") == int(Content.RESULT)) & (F.col("owner") == q), F.col("rows")))
+            .cast("bigint")
+            .alias(f"rows {q}")
+            for q in range(len(job.plans))
+        ]
+        rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
+        events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
+        told = self.tall.observe(self.counted, rejects, events, *rows).filter(
+            F.col("content").isin([int(content) for content in _TOLD])
+        )
+        self.told = [
+            Blob(row.bucket, Content(row.content), row.owner, row.rows, bytes(row.payload))
+            for row in told.collect()
+        ]
+
+    def _scan_frame(self, source: FrameSource) -> DataFrame:
+        """Only the rows and columns that matter leave Spark; conditions leave as bits."""
+        assert self.scanned is not None
+        frame = source.frame.observe(self.scanned, F.count(F.lit(1)).alias("events"))
+        frame = frame.filter(keep) if (keep := _kept_rows(self.job, source)) is not None else frame
+        kinds = schema_of(source.schema)
+        read_there = _columns_read(self.job)
+        bits = catalyst.bits(self.job.bits, kinds)
+        chosen = [catalyst.quoted(name) for name in source.schema.names if name in read_there]
+        frame = frame.select(*chosen, *(column.alias(BITS.format(k)) for k, column in enumerate(bits)))
+        job = self.job
+
+        def scan(batches: Batches) -> Batches:
+            parts = list(batches)
+            if parts:
+                yield from blobs.to_batches(tasks.scan(job, pa.Table.from_batches(parts)))
+
+        return frame.mapInArrow(scan, blobs.DDL)
+
+    def of(self, content: Content) -> Iterator[Blob]:
+        """What tasks told of one kind."""
+        return (blob for blob in self.told if blob.content is content)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether parts that were taken to be in order are not."""
+        return any(self.of(Content.OVERLAP))
+
+    def result(self, started: float) -> Result:
+        """Views of the persisted table, and the summary."""
+        job, counts = self.job, self.counted.get
+        names = [plan.query.name for plan in job.plans]
+        self._raise_errors(int(counts["rejects"] or 0))
+        empty = tasks.empty_results(job)
+        tables = {
+            name: _view(self.tall, Content.RESULT, q, empty[q].schema, _order(job.plans[q]))
+            for q, name in enumerate(names)
+        }
+        rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema(), ())
+        windows: dict[int, list[NDArray[np.int64]]] = {}
+        for blob in self.of(Content.WINDOWS):
+            windows.setdefault(blob.owner, []).append(np.frombuffer(blob.payload, np.int64))
+        seen = sorted({name for blob in self.of(Content.SEEN) for name in json.loads(blob.payload)})
+        warnings = [*self.source.warnings, *_slow_session(self.source), *unseen_types(job.plans, seen)]
+        warnings += sorted({bytes(blob.payload).decode() for blob in self.of(Content.WARNING)})
+        events = self.scanned.get["events"] if self.scanned is not None else counts["events"]
+        summary = Summary(
+            engine="spark",
+            events=int(events or 0),
+            rejects=int(counts["rejects"] or 0),
+            windows=sum(len(np.unique(np.concatenate(found))) for found in windows.values()),
+            rows={name: int(counts[f"rows {q}"] or 0) for q, name in enumerate(names)},
+            strategy={plan.query.name: plan.strategy for plan in job.plans},
+            seconds=time.perf_counter() - started,
+            warnings=tuple(warnings),
+        )
+        return Result(tables, rejects, summary)
+
+    def _raise_errors(self, rejects: int) -> None:
+        failed = [json.loads(blob.payload) for blob in self.of(Content.ERROR)]
+        if failed:
+            kind, message = min(failed)
+            raise getattr(errors, kind, TrendfoldError)(message)
+        if rejects and self.job.options.on_reject == "fail":
+            raise RejectError(f"{rejects:,} rows are rejected; pass on_reject='keep' to keep rejects apart")
+        groups: dict[int, int] = {}
+        for blob in self.of(Content.GROUPS):
+            groups[blob.owner] = groups.get(blob.owner, 0) + blob.rows
+        for query, count in groups.items():
+            self.job.limits.check_groups(self.job.plans[query].query.name, count)
+
+    def _rejects_schema(self) -> pa.Schema:
+        if isinstance(self.source, FileSource):
+            return self.source.rejects
+        return self.job.nothing.rejects.schema
+
+
+def _stage(
+    frame: DataFrame, parts: int, work: Callable[[Job, Iterable[Blob]], Iterator[Blob]], job: Job
+) -> DataFrame:
+    """Bring blobs of one bucket together, and do the work on them."""
+
+    def on(batches: Batches) -> Batches:
+        yield from blobs.to_batches(work(job, blobs.from_batches(batches)))
+
+    return frame.repartition(parts, "bucket").mapInArrow(on, blobs.DDL)
+
+
+def _scan_files(job: Job, source: FileSource) -> DataFrame:
+    """Tasks open the files themselves; only blobs go through Spark."""
+    parts = tasks_of(source.splits, parallelism(source.spark))
+    csv, schema, options = source.files.csv, source.schema, job.options
+
+    def scan(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                read = [
+                    read_file(s.path, csv, schema, s.row_groups, options.time_column) for s in parts[number]
+                ]
+                table = pa.concat_tables([one.table for one in read])
+                refused = [one.rejects for one in read if one.rejects.num_rows]
+                lines = pa.concat_tables(refused, promote_options="permissive") if refused else None
+                yield from blobs.to_batches(tasks.scan(job, table, lines))
+
+    numbers = source.spark.range(0, len(parts), 1, max(1, len(parts)))
+    return numbers.mapInArrow(scan, blobs.DDL)
+
+
+def _translatable(conditions: Iterable[Expression], kinds: Mapping[str, Kind]) -> tuple[Expression, ...]:
+    """The conditions that Spark can judge by itself."""
+    found = []
+    for condition in conditions:
+        try:
+            catalyst.condition(condition, kinds)
+        except catalyst.Untranslatable:
+            continue
+        found.append(condition)
+    return tuple(found)
+
+
+def _columns_read(job: Job) -> frozenset[str]:
+    """The columns that tasks read of a DataFrame's rows."""
+    found = {name for family in job.families for name in family.columns}
+    for family in job.families:
+        for condition in family.conditions:
+            if condition not in job.bits:
+                found |= {node.name for node in walk(condition) if isinstance(node, Attribute)}
+    return frozenset(found)
+
+
+def _kept_rows(job: Job, source: FrameSource) -> Any:
+    """Which rows must leave the DataFrame: of types that are asked for, and those that may be rejects."""
+    options, schema = job.options, source.schema
+    kinds = {name: kind_of(schema.field(name).type) for name in options.columns if name in schema.names}
+    wanted: set[str] = set()
+    for family in job.families:
+        if family.types is None:
+            return None
+        wanted |= family.types
+    if kinds[options.type_column] is not Kind.STRING or kinds[options.time_column] not in (
+        Kind.TIME,
+        Kind.INTEGER,
+    ):
+        return None
+    type_, time_ = F.col(catalyst.quoted(options.type_column)), F.col(catalyst.quoted(options.time_column))
+    kept = [type_.isin(sorted(wanted)), type_.isNull(), time_.isNull()]
+    if kinds[options.time_column] is Kind.INTEGER:
+        kept.append(F.abs(time_.cast("double")) >= float(2**61 // options.ticks))
+    if options.order_column is not None:
+        kept.append(F.col(catalyst.quoted(options.order_column)).isNull())
+    return reduce(or_, kept)
+
+
+# ---------------------------------------------------------------- views
+
+
+def _view(
+    tall: DataFrame, content: Content, owner: int, schema: pa.Schema, order: Sequence[str]
+) -> DataFrame:
+    """The rows inside the blobs of one kind, as a DataFrame of their own."""
+
+    def unpack(batches: Batches) -> Batches:
+        for batch in batches:
+            for payload in batch.column(0):
+                yield from blobs.fit(blobs.unpack(payload.as_buffer()), schema).to_batches()
+
+    chosen = tall.filter((F.col("content") == int(content)) & (F.col("owner") == owner)).select("payload")
+    frame = chosen.mapInArrow(unpack, from_arrow_schema(schema))
+    return frame.orderBy(*map(catalyst.quoted, order)) if order else frame
+
+
+def _order(plan: QueryPlan) -> tuple[str, ...]:
+    return ("window_start", *(key_column(plan.query, key) for key in plan.query.group_by))
+
+
+def _slow_session(source: FileSource | FrameSource) -> list[str]:
+    """A session whose rows leave it four times as slowly as they could."""
+    if isinstance(source, FileSource) or source.spark.conf.get(ARROW_BATCH, None) == UNCHECKED:
+        return []
+    return [f"rows leave this Spark session faster with spark.conf.set({ARROW_BATCH!r}, {UNCHECKED!r})"]

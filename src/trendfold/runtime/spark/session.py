@@ -1,0 +1,91 @@
+"""The Spark session: the caller's, or one made with the settings that matter here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what every PySpark user calls it
+
+from trendfold.errors import UnsupportedError
+
+ARROW_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
+UNCHECKED = "2147483647"
+"""At exactly this value Spark does not measure every row on its way to Python, and that takes long."""
+
+SETTINGS = {
+    ARROW_BATCH: UNCHECKED,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "4g",
+}
+"""Of sessions that are made here; a caller's is left as it is."""
+
+_OLDEST_JAVA = 17
+HOW_TO_GET_JAVA = (
+    "install one (on Debian or Ubuntu, as root: apt-get install openjdk-17-jre-headless) or set JAVA_HOME; "
+    "engine='local' needs none"
+)
+
+
+def session(master: str | None = None) -> SparkSession:
+    """The active session, or a new one."""
+    active = SparkSession.getActiveSession()
+    if active is not None and master is None:
+        return active
+    remote = "SPARK_REMOTE" in os.environ or (master or "").startswith("sc://")
+    if not remote:
+        _require_java()
+    # Workers must be the interpreter that has pyarrow and this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("trendfold")
+    if master is not None:
+        builder = builder.remote(master) if remote else builder.master(master)
+    shows_progress = sys.stderr.isatty()
+    if not remote:
+        for name, value in SETTINGS.items():
+            builder = builder.config(name, value)
+        builder = builder.config("spark.ui.showConsoleProgress", str(shows_progress).lower())
+    made: SparkSession = builder.getOrCreate()
+    return made
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise UnsupportedError(
+            f"Spark needs Java {_OLDEST_JAVA} or later, and there is none: {HOW_TO_GET_JAVA}"
+        )
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', told)
+    if version is not None and int(version.group(1)) < _OLDEST_JAVA:
+        raise UnsupportedError(
+            f"Spark needs Java {_OLDEST_JAVA} or later, and {java} is {version.group(1)}: {HOW_TO_GET_JAVA}"
+        )
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether the session is a Spark Connect client, whose files are the server's."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once."""
+    if not is_remote(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    return _asked_parallelism(spark)
+
+
+@cache
+def _asked_parallelism(spark: SparkSession) -> int:
+    """A client cannot look at the cluster: it asks how many parts Spark makes of some rows."""
+    parts = spark.range(1 << 12).select(F.spark_partition_id().alias("part")).distinct().count()
+    return max(1, int(parts))

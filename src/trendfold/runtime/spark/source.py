@@ -1,0 +1,257 @@
+"""What a user hands over -> something tasks can read: files they open themselves, or a DataFrame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from trendfold.errors import InputError
+from trendfold.events.batch import Options, read_batch
+from trendfold.events.columns import kind_of
+from trendfold.events.schema import Kind
+from trendfold.events.sources import (
+    Files,
+    Looked,
+    file_format,
+    list_files,
+    look,
+    read,
+    unify,
+    untaken,
+)
+from trendfold.runtime.spark.ranges import Range
+from trendfold.runtime.spark.session import is_remote, session
+
+ROWS_PER_TASK = 8_000_000
+"""More than these are read by several tasks even if that makes more of them than run at once."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A part of the files that one task can read: a file, or some row groups of a Parquet file."""
+
+    path: str
+    row_groups: tuple[int, ...] | None
+    rows: int
+    range: Range | None
+    """The first and last time in it, where they are known without reading it."""
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Files that tasks read themselves."""
+
+    spark: SparkSession
+    files: Files
+    splits: tuple[Split, ...]
+    schema: pa.Schema
+    rejects: pa.Schema
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FrameSource:
+    """A DataFrame: Spark reads, and hands over columns."""
+
+    frame: DataFrame
+    schema: pa.Schema
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session the frame belongs to."""
+        return self.frame.sparkSession
+
+
+def is_frame(data: Any) -> bool:
+    """Whether something is a Spark DataFrame, classic or Connect."""
+    return type(data).__module__.startswith("pyspark.sql") and hasattr(data, "mapInArrow")
+
+
+def open_source(data: Any, columns: Collection[str], options: Options) -> FileSource | FrameSource:
+    """The source of a run, its columns known and nothing read yet."""
+    if is_frame(data):
+        return frame_source(data, columns)
+    spark = session()
+    if isinstance(data, (str, os.PathLike)):
+        data = Files(data)
+    if not isinstance(data, Files):  # an in-memory table goes to the cluster as it is
+        table = read(data, columns, options.time_column).with_text(options.time_column).table
+        return frame_source(spark.createDataFrame(_for_spark(table)), columns)
+    if is_remote(spark) or "://" in os.fspath(data.path):
+        return frame_source(_read_by_spark(spark, data), columns)
+    return file_source(spark, data, columns, options)
+
+
+# ---------------------------------------------------------------- DataFrames
+
+
+def frame_source(frame: DataFrame, columns: Collection[str]) -> FrameSource:
+    """A DataFrame with only the columns that are asked for, if it has them all."""
+    doubled = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
+    if doubled:
+        raise InputError(
+            "\n".join(f"column {name!r} is there more than once; rename one" for name in doubled)
+        )
+    if set(columns) <= set(frame.columns):
+        frame = frame.select(*(f"`{name.replace('`', '``')}`" for name in frame.columns if name in columns))
+    schema = frame.limit(0).toArrow().schema.remove_metadata()
+    return FrameSource(frame, schema)
+
+
+def _for_spark(table: pa.Table) -> pa.Table:
+    """Spark knows no dictionaries, and no columns without a type."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
+        elif pa.types.is_null(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+    return table
+
+
+def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
+    """Where this process cannot see the files, Spark reads them."""
+    path = os.fspath(files.path)
+    kind, _ = file_format(Path(path))
+    reader = spark.read
+    if kind == "csv":
+        header = "true" if files.csv.header else "false"
+        reader = (
+            reader.option("header", header)
+            .option("sep", files.csv.delimiter or ",")
+            .option("inferSchema", "true")
+        )
+    return reader.format(kind).load(path)
+
+
+# ---------------------------------------------------------------- files
+
+
+def file_source(spark: SparkSession, files: Files, columns: Collection[str], options: Options) -> FileSource:
+    """Look at the files: their columns, sizes and, where it is cheap, times."""
+    paths = [str(path) for path in list_files(files.path)]
+    if not paths:
+        nothing = read(files, columns, options.time_column).with_text(options.time_column)
+        return FileSource(spark, files, (), nothing.schema, _with_reason(nothing.schema), nothing.warnings)
+    looked = _look_at(spark, paths, files, columns, options.time_column)
+    schema = _text_time(unify(looked), options.time_column)
+    splits = [split for one in looked for split in _splits(one, schema, options)]
+    rejects = _with_reason(schema, has_text=any(one.rejects for one in looked))
+    return FileSource(spark, files, tuple(splits), schema, rejects)
+
+
+def _look_at(
+    spark: SparkSession, paths: list[str], files: Files, columns: Collection[str], time_column: str
+) -> list[Looked]:
+    """Footers are read here; text must be read whole to know its types, so tasks do it where it is much."""
+    csv, wanted = files.csv, tuple(columns)
+    is_parquet = file_format(Path(paths[0]))[0] == "parquet"
+    if is_parquet or sum(Path(path).stat().st_size for path in paths) <= _LITTLE_TEXT:
+        return [look(path, csv, wanted, time_column) for path in paths]
+
+    def read_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                one = look(paths[number], csv, wanted, time_column)
+                row = [number, one.format, one.schema.serialize().to_pybytes(), one.rows, one.rejects]
+                yield pa.RecordBatch.from_pydict(
+                    dict(zip(_LOOKED, [[value] for value in row], strict=True)), schema=_LOOKED_SCHEMA
+                )
+
+    ddl = "number bigint, format string, schema binary, rows bigint, rejects bigint"
+    numbers = spark.range(0, len(paths), 1, len(paths))
+    found = numbers.mapInArrow(read_there, ddl).orderBy("number").collect()
+    return [
+        Looked(paths[n], kind, pa.ipc.read_schema(pa.py_buffer(bytes(schema))), rows, rejects)
+        for n, kind, schema, rows, rejects in found
+    ]
+
+
+_LITTLE_TEXT = 32 << 20
+_LOOKED_SCHEMA = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("format", pa.string()),
+        ("schema", pa.binary()),
+        ("rows", pa.int64()),
+        ("rejects", pa.int64()),
+    ]
+)
+_LOOKED = _LOOKED_SCHEMA.names
+
+
+def _text_time(schema: pa.Schema, column: str) -> pa.Schema:
+    """A time column without a single value has a type all the same."""
+    at = schema.get_field_index(column)
+    if at >= 0 and pa.types.is_null(schema.field(at).type):
+        return schema.set(at, pa.field(column, pa.string()))
+    return schema
+
+
+def _with_reason(schema: pa.Schema, has_text: bool = False) -> pa.Schema:
+    """The columns of rejects: those of the events, then the line as it stood in the file, then why."""
+    taken = schema.names
+    for name in ("text", "reason") if has_text else ("reason",):
+        schema = schema.append(pa.field(untaken(name, taken), pa.string()))
+    return schema
+
+
+def _splits(looked: Looked, schema: pa.Schema, options: Options) -> list[Split]:
+    if looked.format != "parquet":
+        return [Split(looked.path, None, looked.rows, None)]
+    meta = pq.read_metadata(looked.path)
+    ranges = _ranges(meta, schema, options)
+    found: list[Split] = []
+    for group in range(meta.num_row_groups):
+        rows, known = meta.row_group(group).num_rows, ranges[group]
+        found.append(Split(looked.path, (group,), rows, known))
+    return found
+
+
+def _ranges(meta: Any, schema: pa.Schema, options: Options) -> list[Range | None]:
+    """The first and last time of each row group, from the file's own statistics."""
+    none: list[Range | None] = [None] * meta.num_row_groups
+    at = schema.get_field_index(options.time_column)
+    if at < 0 or kind_of(schema.field(at).type) not in (Kind.TIME, Kind.INTEGER):
+        return none
+    names = [meta.schema.column(i).path for i in range(meta.num_columns)]
+    if options.time_column not in names:
+        return none
+    column = names.index(options.time_column)
+    ends: list[Any] = []
+    for group in range(meta.num_row_groups):
+        statistics = meta.row_group(group).column(column).statistics
+        if statistics is None or not statistics.has_min_max:
+            return none
+        ends += [statistics.min, statistics.max]
+    try:
+        times = pa.array(ends).cast(schema.field(at).type)
+        table = pa.table({options.time_column: times, options.type_column: pa.array([""] * len(ends))})
+        batch = read_batch(table, replace(options, order_column=None, id_column=None, on_reject="keep"))
+    except (pa.ArrowException, InputError):
+        return none
+    if len(batch) < len(ends):
+        return none
+    return [(int(low), int(high)) for low, high in zip(batch.time[::2], batch.time[1::2], strict=True)]
+
+
+def tasks_of(splits: Sequence[Split], parallelism: int) -> tuple[tuple[Split, ...], ...]:
+    """Splits in time order, handed to tasks of about equal size; each task reads neighbours."""
+    if all(split.range is not None for split in splits):
+        splits = sorted(splits, key=lambda split: split.range or (0, 0))
+    total = sum(split.rows for split in splits)
+    count = max(parallelism, -(-total // ROWS_PER_TASK))
+    count = -(-count // parallelism) * parallelism
+    found: list[list[Split]] = [[] for _ in range(count)]
+    done = 0
+    for split in splits:
+        found[min(count - 1, (done + split.rows // 2) * count // max(1, total))].append(split)
+        done += split.rows
+    return tuple(tuple(task) for task in found if task)
