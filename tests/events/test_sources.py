@@ -33,7 +33,7 @@ def reasons(source: Source) -> list[str]:
 
 
 def count(data: object, query: str = SEQ, **options: object) -> float:
-    table = tf.parse(query).run(data, **options)["q1"]  # type: ignore[arg-type]
+    table = tf.parse(query).run(data, **options, engine="local")["q1"]  # type: ignore[arg-type]
     return table.column("count")[0].as_py() if table.num_rows else 0.0
 
 
@@ -213,7 +213,7 @@ def test_no_rows_give_empty_tables_with_the_right_columns(tmp_path: Path, name: 
             pq.write_table(pa.schema(list(kinds.items())).empty_table(), path)
         case _:
             put(path, "")
-    result = tf.parse(EMPTY).run(path)
+    result = tf.parse(EMPTY).run(path, engine="local")
     assert result["a"].column_names == ["window_start", "window_end", "g", "count", "sum_B_x", "min_B_x"]
     assert result["b"].column_names == ["window_start", "window_end", "count"]
     assert result["a"].num_rows == result["b"].num_rows == result.summary.events == 0
@@ -221,7 +221,9 @@ def test_no_rows_give_empty_tables_with_the_right_columns(tmp_path: Path, name: 
 
 def test_an_empty_folder_is_worth_a_warning(tmp_path: Path) -> None:
     assert read(tmp_path).warnings == (f"the folder {tmp_path} has no files",)
-    assert any("has no files" in warning for warning in tf.parse(SEQ).run(tmp_path).summary.warnings)
+    assert any(
+        "has no files" in warning for warning in tf.parse(SEQ).run(tmp_path, engine="local").summary.warnings
+    )
 
 
 # ---------------------------------------------------------------- what cannot be read
@@ -305,7 +307,7 @@ def test_a_missing_attribute_gets_the_nearest_column(
         case _:
             put(tmp_path / name, '{"type":"A","ts":1,"speed":1.0,"driver":1}\n')
     with pytest.raises(QueryError, match=message):
-        tf.parse(query).run(tmp_path / name)
+        tf.parse(query).run(tmp_path / name, engine="local")
     with pytest.raises(QueryError, match=message):
         tf.parse(query).run(table)
 
@@ -313,7 +315,7 @@ def test_a_missing_attribute_gets_the_nearest_column(
 @pytest.mark.parametrize("option", ["type_column", "time_column", "order_column", "id_column"])
 def test_a_missing_option_column_gets_the_nearest_column(parquet: Path, option: str) -> None:
     with pytest.raises(InputError, match=rf"there is no column 'othr' \({option}\); did you mean 'other'\?"):
-        tf.parse(SEQ).run(parquet, **{option: "othr"})  # type: ignore[arg-type]
+        tf.parse(SEQ).run(parquet, **{option: "othr"}, engine="local")  # type: ignore[arg-type]
 
 
 def test_two_columns_of_one_name_are_an_error_if_they_are_needed(tmp_path: Path) -> None:
@@ -326,9 +328,9 @@ def test_two_columns_of_one_name_are_an_error_if_they_are_needed(tmp_path: Path)
 def test_a_column_of_another_kind_is_an_error_with_a_place(tmp_path: Path) -> None:
     path = put(tmp_path / "e.csv", "type,ts,x\nA,1,2\nB,2,two\n")
     with pytest.raises(QueryError, match=r"1:\d+: query 'q1'"):
-        tf.parse("RETURN SUM(B.x) PATTERN SEQ(A, B+)").run(path)
+        tf.parse("RETURN SUM(B.x) PATTERN SEQ(A, B+)").run(path, engine="local")
     with pytest.raises(InputError, match=r"'ok' \(time_column\) is of type bool"):
-        tf.parse(SEQ).run(put(tmp_path / "t.csv", "type,ok\nA,true\n"), time_column="ok")
+        tf.parse(SEQ).run(put(tmp_path / "t.csv", "type,ok\nA,true\n"), time_column="ok", engine="local")
 
 
 # ---------------------------------------------------------------- rejects
@@ -344,7 +346,7 @@ def test_rows_of_another_length_are_rejects(tmp_path: Path) -> None:
 
 def test_rejected_lines_join_rejected_rows(tmp_path: Path) -> None:
     path = put(tmp_path / "e.csv", "type,ts\nA,1\n,2\nB\nB,4\nB,\n")
-    result = tf.parse(SEQ).run(path)
+    result = tf.parse(SEQ).run(path, engine="local")
     assert result["q1"].column("count").to_pylist() == [1.0]
     assert result.summary.events == 5
     assert result.summary.rejects == result.rejects.num_rows == 3
@@ -355,12 +357,12 @@ def test_rejected_lines_join_rejected_rows(tmp_path: Path) -> None:
         "row 4 has 1 fields, not 2 (e.csv)",
     ]
     with pytest.raises(RejectError, match="row 4 has 1 fields, not 2"):
-        tf.parse(SEQ).run(path, on_reject="fail")
+        tf.parse(SEQ).run(path, on_reject="fail", engine="local")
 
 
 def test_unparsable_times_are_rejects(tmp_path: Path) -> None:
     result = tf.parse(SEQ).run(
-        put(tmp_path / "e.csv", "type,ts\nA,2024-01-01\nB,soon\nB,2024-01-02T00:00:00Z\n")
+        put(tmp_path / "e.csv", "type,ts\nA,2024-01-01\nB,soon\nB,2024-01-02T00:00:00Z\n"), engine="local"
     )
     assert result.rejects.column("reason").to_pylist() == ["unparsable time"]
     assert result["q1"].column("count").to_pylist() == [1.0]
@@ -378,14 +380,14 @@ WINDOWS = f"{SEQ} WITHIN 10 s SLIDE 10 s"
 )
 def test_one_time_that_is_no_number_costs_its_own_row_alone(tmp_path: Path, name: str, text: str) -> None:
     path = put(tmp_path / name, text)
-    result = tf.parse(WINDOWS).run(path)
+    result = tf.parse(WINDOWS).run(path, engine="local")
     assert result["q1"].to_pylist() == [{"window_start": 0, "window_end": 10, "count": 3.0}]
     assert result.rejects.to_pylist() == [
         {"type": "B", "ts": None, "reason": f"column 'ts' holds 'x', which is no bigint ({name})"}
     ]
     assert (result.summary.events, result.summary.rejects) == (4, 1)
     with pytest.raises(RejectError, match="column 'ts' holds 'x'"):
-        tf.parse(WINDOWS).run(path, on_reject="fail")
+        tf.parse(WINDOWS).run(path, on_reject="fail", engine="local")
 
 
 @pytest.mark.parametrize(
@@ -422,7 +424,7 @@ def test_times_of_json_that_are_text_throughout_stay_text(tmp_path: Path) -> Non
 def test_files_with_and_without_a_bad_time_go_together(tmp_path: Path) -> None:
     put(tmp_path / "a.csv", "type,ts\nA,1\nB,2\n")
     put(tmp_path / "b.csv", "type,ts\nB,3\nB,x\nB,4\n")
-    result = tf.parse(WINDOWS).run(tmp_path)
+    result = tf.parse(WINDOWS).run(tmp_path, engine="local")
     assert result["q1"].column("count").to_pylist() == [7.0]
     assert result.rejects.column("reason").to_pylist() == [
         "column 'ts' holds 'x', which is no bigint (b.csv)"
@@ -439,7 +441,7 @@ def test_a_declared_time_is_not_guessed(tmp_path: Path) -> None:
 def test_the_names_of_reject_columns_give_way_to_the_data(tmp_path: Path, column: str) -> None:
     path = put(tmp_path / "e.csv", f"type,ts,{column}\nA,1,why\nB\n")
     assert f"_{column}" in read(path).rejects.column_names
-    result = tf.parse(f"RETURN COUNT(*) PATTERN A WHERE A.{column} = 'why'").run(path)
+    result = tf.parse(f"RETURN COUNT(*) PATTERN A WHERE A.{column} = 'why'").run(path, engine="local")
     assert f"_{column}" in result.rejects.column_names
 
 
@@ -494,7 +496,7 @@ def test_half_a_surrogate_pair_is_no_text(tmp_path: Path) -> None:
 
 
 def test_rows_without_any_wanted_column_are_still_rows(tmp_path: Path) -> None:
-    result = tf.parse(SEQ).run(put(tmp_path / "e.jsonl", "{}\n{}\n"))
+    result = tf.parse(SEQ).run(put(tmp_path / "e.jsonl", "{}\n{}\n"), engine="local")
     assert result.rejects.column("reason").to_pylist() == ["null type", "null type"]
     for name, text in (("a.csv", "type,ts\nA,1\n"), ("b.csv", "x,y\n1,2\n3,4\n")):
         put(tmp_path / "folder" / name, text)
