@@ -8,7 +8,7 @@ from importlib import import_module
 from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
-BENCHES: dict[str, str] = {"kernel": "trendfold.bench.kernel"}
+BENCHES: dict[str, str] = {"kernel": "trendfold.bench.kernel", "spark": "trendfold.bench.spark"}
 """Names and the modules behind them, imported when they are run."""
 
 

@@ -173,6 +173,34 @@ def unpack_rows(packed, row, symbols, times):
 
 
 @kernel
+def count_picked(code, symbol_of):
+    """How many rows have a symbol."""
+    found = 0
+    for i in range(code.shape[0]):
+        found += symbol_of[np.uint64(code[i])] != 0
+    return found
+
+
+@kernel
+def pick_rows(row, time, code, segment, symbol_of, keeps_all, rows, symbols, times, segments):
+    """The rows that have a symbol, or all, out of rows sorted by segment and time; returns how many.
+
+    row, time, code, segment         what there is
+    symbol_of  int32[]               the symbol of each code
+    rows, symbols, times, segments   written: what is picked, and where each segment begins now
+    """
+    to = np.uint64(0)
+    for s in range(segment.shape[0] - 1):
+        segments[s] = to
+        for i in range(np.uint64(segment[s]), np.uint64(segment[s + 1])):
+            symbol = symbol_of[np.uint64(code[i])]
+            rows[to], symbols[to], times[to] = row[i], symbol, time[i]
+            to += np.uint64(keeps_all or symbol != 0)  # no branch: which rows are picked is no pattern
+    segments[segment.shape[0] - 1] = to
+    return np.int64(to)
+
+
+@kernel
 def number_moments(segment, time, order, moment):
     """Moments numbered through: a new one at each segment, and wherever (time, order) changes.
 

@@ -26,7 +26,7 @@ from trendfold.runtime.lanes import applies as lanes_apply
 from trendfold.runtime.lanes import fold as fold_lanes
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.result import Result, Summary
-from trendfold.runtime.rows import Rows, Workspace, read_rows
+from trendfold.runtime.rows import Rows, Workspace, read_rows, shared_partitionings
 from trendfold.runtime.tables import Totals, build_table, total
 from trendfold.runtime.windows import Items, cut
 
@@ -52,7 +52,7 @@ def run(
     started = time.perf_counter()
     if options.on_reject == "fail":
         source.require_whole()
-    workspace = Workspace(read_batch(source.table, options))
+    workspace = Workspace(read_batch(source.table, options), shared=shared_partitionings(plans))
     tables: dict[str, pa.Table] = {}
     windows = 0
     for done, plan in enumerate(plans, 1):

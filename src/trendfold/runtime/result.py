@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-
-import pyarrow as pa
+from typing import Any
 
 from trendfold.errors import nearest
 
@@ -22,25 +21,39 @@ class Summary:
     strategy: Mapping[str, str]
     seconds: float
     warnings: tuple[str, ...] = ()
+    ways: Mapping[str, str] = field(default_factory=dict)
+    """On Spark, per query how its rows got to where they were folded."""
 
     def __str__(self) -> str:
         rows = sum(self.rows.values())
+        ways = ", ".join(sorted(set(self.ways.values())))
+        where = f"{self.engine}: {ways}" if ways else self.engine
         lines = [
             f"{self.events:,} events, {self.rejects:,} rejects, {len(self.rows):,} queries, "
-            f"{self.windows:,} windows, {rows:,} rows in {self.seconds:.2f} s ({self.engine})"
+            f"{self.windows:,} windows, {rows:,} rows in {self.seconds:.2f} s ({where})"
         ]
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
 @dataclass(frozen=True)
-class Result(Mapping[str, pa.Table]):
-    """The results of a run, by query name; `rejects` has a column `reason`."""
+class Result(Mapping[str, Any]):
+    """The results of a run, by query name; `rejects` has a column `reason`.
 
-    tables: dict[str, pa.Table] = field(repr=False)
-    rejects: pa.Table = field(repr=False)
+    Tables are pyarrow Tables, or on Spark DataFrames: views of one table that Spark keeps until `unpersist`.
+    """
+
+    tables: dict[str, Any] = field(repr=False)
+    rejects: Any = field(repr=False)
     summary: Summary
+    kept: Any = field(default=None, repr=False)
+    """On Spark the one table that all others are views of."""
 
-    def __getitem__(self, name: str) -> pa.Table:
+    def unpersist(self) -> None:
+        """Let Spark forget the results; using them again computes them again."""
+        if self.kept is not None:
+            self.kept.unpersist()
+
+    def __getitem__(self, name: str) -> Any:
         if name not in self.tables:
             hint = nearest(name, self.tables) or f"queries are {', '.join(self.tables)}"
             raise KeyError(f"no query {name!r}; {hint}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +38,24 @@ class TimeOrder:
     time: NDArray[np.int64]
 
 
+Partitioning = tuple[tuple[str, ...], tuple[str, ...]]
+"""Attributes that must not be null, and attributes that may."""
+
+
+def partitioning(plan: QueryPlan) -> Partitioning:
+    """How a query partitions its rows."""
+    return plan.partition, tuple(key.attribute for key in plan.plain_keys)
+
+
+def shared_partitionings(plans: Iterable[QueryPlan]) -> frozenset[Partitioning]:
+    """Those that are worth sorting all rows by: for three queries or more."""
+    counts = Counter(partitioning(plan) for plan in plans if len(plan.operands) == 1)
+    return frozenset(each for each, count in counts.items() if count >= _MANY)
+
+
+_MANY = 3
+
+
 @dataclass
 class Workspace:
     """What the queries of one workload share: every predicate, key and order is computed once."""
@@ -44,6 +63,9 @@ class Workspace:
     batch: EventBatch
     _conditions: dict[Expression, NDArray[np.bool_]] = field(default_factory=dict)
     _keys: dict[tuple[tuple[str, ...], ...], tuple[NDArray[Any], int]] = field(default_factory=dict)
+    shared: frozenset[Partitioning] = frozenset()
+    """How several queries partition: rows are sorted by it once, and each query picks its own."""
+    _placed: dict[Partitioning, _Placed] = field(default_factory=dict)
     _time_order: TimeOrder | None = None
 
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
@@ -74,6 +96,12 @@ class Workspace:
             if name in strict and not column.is_whole:
                 combined[~column.valid] = -1
         return combined, distinct
+
+    def placed(self, by: Partitioning) -> _Placed:
+        """All rows sorted by partition and time, whatever they are; their symbols are the codes of types."""
+        if by not in self._placed:
+            self._placed[by] = _place(self, self.batch.type_code, *self.partition(*by), keeps_all=True)
+        return self._placed[by]
 
     @property
     def time_order(self) -> TimeOrder:
@@ -157,7 +185,8 @@ def read_rows(
     """
     plain = tuple(key.attribute for key in plan.plain_keys)
     partition, distinct = workspace.partition(plan.partition, plain)
-    read = [_symbols(operand.machine, workspace) for operand in plan.operands]
+    is_shared = len(plan.operands) == 1 and partitioning(plan) in workspace.shared
+    read = [_symbols(operand.machine, workspace, by_row=not is_shared) for operand in plan.operands]
     number = _number(plan, workspace, plain)
     # Rows that can take no position matter only to what lies between neighbours.
     keeps_all = plan.query.semantics is Semantics.CONTIGUOUS
@@ -167,7 +196,10 @@ def read_rows(
             relevant |= each.symbol != 0
         partition = np.where(relevant, partition if len(partition) else np.int32(0), np.int32(-1))
         keeps_all = True
-    placed = _place(workspace, read[0].symbol, partition, distinct, keeps_all)
+    if is_shared:
+        placed = _pick(workspace.placed(partitioning(plan)), read[0], keeps_all)
+    else:
+        placed = _place(workspace, read[0].symbol, partition, distinct, keeps_all)
     rows = Rows(
         placed.row,
         placed.time,
@@ -213,6 +245,22 @@ def _place(
     return _Placed(row, times, symbols, segment)
 
 
+def _pick(placed: _Placed, symbols: _Symbols, keeps_all: bool) -> _Placed:
+    """The rows of one query out of all rows; with `keeps_all` all of them, with its symbols."""
+    code, symbol_of = placed.symbol, symbols.of_type
+    if symbol_of is None:  # a condition tells rows of one type apart
+        code = symbols.symbol[placed.row].astype(np.int32)
+        symbol_of = np.arange(len(symbols.alphabet), dtype=np.int32)
+    found = len(code) if keeps_all else kernels.count_picked(code, symbol_of)
+    # One more than is found: the kernel writes every row, and stays where it should not have.
+    row, symbol = empty(found + 1, placed.row.dtype), empty(found + 1, np.int32)
+    times, segment = empty(found + 1, np.int64), np.empty(len(placed.segment), np.int64)
+    count = kernels.pick_rows(
+        placed.row, placed.time, code, placed.segment, symbol_of, keeps_all, row, symbol, times, segment
+    )
+    return _Placed(row[:count], times[:count], symbol[:count], segment)
+
+
 def _occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
     """Segment starts without the empty segments."""
     return np.concatenate([segment[:1], segment[1:][np.diff(segment) > 0]])
@@ -224,10 +272,15 @@ class _Symbols:
 
     symbol: NDArray[Any]
     alphabet: tuple[Symbol, ...]
+    of_type: NDArray[np.int32] | None
+    """The symbol of each code of a type, where the type alone decides."""
 
 
-def _symbols(machine: Machine, workspace: Workspace) -> _Symbols:
-    """The symbols of an operand: by type alone, unless a condition on one event tells them apart."""
+def _symbols(machine: Machine, workspace: Workspace, *, by_row: bool = True) -> _Symbols:
+    """The symbols of an operand: by type alone, unless a condition on one event tells them apart.
+
+    Without `by_row` they are not looked up for every row where the type alone decides.
+    """
     batch = workspace.batch
     code_of = {name: code for code, name in enumerate(batch.type_names)}
     alphabet: dict[Symbol, int] = {NO_SYMBOL: 0}
@@ -244,12 +297,15 @@ def _symbols(machine: Machine, workspace: Workspace) -> _Symbols:
             of_type[code_of[type_]] = alphabet.setdefault(frozenset(groups[()]), len(alphabet))
         else:
             conditional.append((code_of[type_], groups))
+    if not by_row and not conditional:
+        return _Symbols(np.zeros(0, np.uint8), tuple(alphabet), of_type)
     symbol = empty(len(batch), np.uint8 if len(alphabet) <= 256 and not conditional else np.int32)
     kernels.look_up(of_type, batch.type_code, symbol)
     for code, groups in conditional:
         rows = np.flatnonzero(batch.type_code == code)
         symbol[rows] = _conditional_symbols(groups, rows, workspace, alphabet)
-    return _Symbols(symbol.astype(np.uint8) if len(alphabet) <= 256 else symbol, tuple(alphabet))
+    small = symbol.astype(np.uint8) if len(alphabet) <= 256 else symbol
+    return _Symbols(small, tuple(alphabet), None if conditional else of_type)
 
 
 def _conditional_symbols(

@@ -272,8 +272,13 @@ class _Run:
             strategy={plan.query.name: plan.strategy for plan in job.plans},
             seconds=time.perf_counter() - started,
             warnings=tuple(warnings),
+            ways={
+                names[query]: str(way)
+                for family, way in zip(job.families, job.ways, strict=True)
+                for query in family.queries
+            },
         )
-        return Result(tables, rejects, summary)
+        return Result(tables, rejects, summary, self.tall)
 
     def _raise_errors(self, rejects: int) -> None:
         failed = [json.loads(blob.payload) for blob in self.of(Content.ERROR)]

@@ -31,7 +31,7 @@ SETTINGS = {
 _OLDEST_JAVA = 17
 HOW_TO_GET_JAVA = (
     "install one (on Debian or Ubuntu, as root: apt-get install openjdk-17-jre-headless) or set JAVA_HOME; "
-    "engine='local' needs none"
+    "the local engine needs none"
 )
 
 
@@ -55,6 +55,11 @@ def session(master: str | None = None) -> SparkSession:
         builder = builder.config("spark.ui.showConsoleProgress", str(shows_progress).lower())
     made: SparkSession = builder.getOrCreate()
     return made
+
+
+def has_session() -> bool:
+    """Whether there is a session already."""
+    return SparkSession.getActiveSession() is not None
 
 
 def _require_java() -> None:

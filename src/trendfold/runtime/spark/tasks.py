@@ -40,7 +40,7 @@ from trendfold.runtime.pieces import (
     unique_windows,
     unpack_folded,
 )
-from trendfold.runtime.rows import Rows, Workspace
+from trendfold.runtime.rows import Partitioning, Rows, Workspace, shared_partitionings
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
 from trendfold.runtime.spark.families import Family, Mode
@@ -88,6 +88,11 @@ class Job:
     bits: tuple[Expression, ...] = ()
 
     @property
+    def shared_partitionings(self) -> frozenset[Partitioning]:
+        """What rows are sorted by once for several queries."""
+        return shared_partitionings(self.plans)
+
+    @property
     def nothing(self) -> EventBatch:
         """A batch without events."""
         return read_batch(self.schema.empty_table(), self.options)
@@ -107,7 +112,7 @@ def scan(job: Job, table: pa.Table, rejects: pa.Table | None = None) -> Iterator
             yield Blob(0, Content.REJECTS, 0, kept.num_rows, pack(kept))
     if not len(batch):
         return
-    workspace = Workspace(batch, read_bits(batch, job.bits) or {})
+    workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
     for number, way in enumerate(job.ways):
         match way:
             case Way.STRETCHES:
@@ -158,7 +163,7 @@ def _subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Exp
         order=None if batch.order is None else batch.order[kept],
         _columns={},
     )
-    return Workspace(chosen, held)
+    return Workspace(chosen, held, shared=workspace.shared)
 
 
 def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]) -> Iterator[Blob]:
@@ -265,7 +270,8 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 def _gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
     """The rows of a family that came from everywhere, with what is known of their conditions."""
     batch = read_batch(concat(tables), job.options)
-    return Workspace(batch, read_bits(batch, job.families[number].conditions) or {})
+    known = read_bits(batch, job.families[number].conditions) or {}
+    return Workspace(batch, known, shared=job.shared_partitionings)
 
 
 def _fold_query(

@@ -1,0 +1,164 @@
+"""How fast Spark answers: Parquet files in order and not, many queries, DataFrames, and one giant group.
+
+Floors are measured in the same run: one process that reads and folds the same files without Spark, and what
+Spark needs to hand the same rows to Python and do nothing with them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from trendfold.api import Workload, parse
+from trendfold.bench.harness import Case, Promise
+from trendfold.runtime.spark.session import session
+
+EVENTS, FILES, GROUPS, QUERIES = 20_000_000, 8, 1_000, 50
+TYPES = "ABCDEFGHIJ"
+_CORES = 2
+_ONE_PROCESS = "one process, pyarrow read and fold"
+_BARE_MAP = "DataFrame, bare mapInArrow count"
+_BARE_SHUFFLE = "bare repartition and mapInArrow count"
+_ONE_CORE = "one giant group, one core"
+
+
+def cases(seed: int, scale: float) -> list[Case]:
+    """COUNT(*) of SEQ(A, B+, C) by group, over the same rows in several arrangements."""
+    events = max(FILES, int(EVENTS * scale))
+    folder = Path(tempfile.mkdtemp(prefix="trendfold-bench-"))
+    ordered, shuffled = _write(folder, seed, events)
+    spark = session(f"local[{_CORES}]")
+    frame = spark.read.parquet(str(ordered))
+    moved = spark.read.parquet(str(shuffled))
+    one, many, alone = _grouped(), _many(), _alone()
+    single = _Elsewhere(f"local[{_CORES // 2}]", ordered)
+    return [
+        Case(_ONE_PROCESS, partial(one.run, str(ordered), engine="local"), events),
+        Case(
+            "ordered files",
+            _on_spark(one, str(ordered)),
+            events,
+            _ONE_PROCESS,
+            (Promise(10e6), Promise(0.45, _ONE_PROCESS)),
+        ),
+        Case(
+            f"ordered files, {QUERIES} queries", _on_spark(many, str(ordered)), events, None, (Promise(4e6),)
+        ),
+        Case(_BARE_SHUFFLE, partial(_count, moved.repartition("g")), events),
+        Case(
+            "disordered files",
+            _on_spark(one, str(shuffled)),
+            events,
+            _BARE_SHUFFLE,
+            (Promise(2e6), Promise(0.6, _BARE_SHUFFLE)),
+        ),
+        Case(_BARE_MAP, partial(_count, frame), events),
+        Case("ordered DataFrame", _on_spark(one, frame), events, _BARE_MAP, (Promise(0.55, _BARE_MAP),)),
+        Case(_ONE_CORE, single.run, events),
+        Case(
+            "one giant group, two cores",
+            _on_spark(alone, str(ordered)),
+            events,
+            _ONE_CORE,
+            (Promise(1.6, _ONE_CORE),),
+        ),
+    ]
+
+
+def _grouped() -> Workload:
+    return parse("RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g WITHIN 1000 s SLIDE 1000 s")
+
+
+def _alone() -> Workload:
+    return parse("RETURN COUNT(*) PATTERN SEQ(A, B+, C) WITHIN 1000 s SLIDE 1000 s")
+
+
+def _many() -> Workload:
+    """Each query asks for three of the ten types."""
+    chosen = list(permutations(TYPES, 3))[:: len(TYPES) * 9 * 8 // QUERIES][:QUERIES]
+    texts = [
+        f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ({a}, {b}+, {c}) GROUP BY g WITHIN 1000 s SLIDE 1000 s"
+        for i, (a, b, c) in enumerate(chosen)
+    ]
+    return parse(";\n".join(texts))
+
+
+def _on_spark(workload: Workload, data: str | DataFrame) -> Callable[[], None]:
+    def run() -> None:
+        workload.run(data, engine="spark").unpersist()
+
+    return run
+
+
+def _count(frame: DataFrame) -> int:
+    """All rows handed to Python, and nothing done with them."""
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        total = sum(batch.num_rows for batch in batches)
+        yield pa.RecordBatch.from_pydict({"rows": pa.array([total], pa.int64())})
+
+    return sum(row.rows for row in frame.mapInArrow(count, "rows bigint").collect())
+
+
+def _write(folder: Path, seed: int, events: int) -> tuple[Path, Path]:
+    """One event per millisecond, in files in order of time; and the same events in any order."""
+    rng = np.random.default_rng(seed)
+    codes = pa.array(rng.integers(0, len(TYPES), events, dtype=np.int32))
+    columns = {
+        "g": rng.integers(0, GROUPS, events, dtype=np.int32),
+        "ts": pa.array(np.arange(events) * 1_000).cast(pa.timestamp("us", "UTC")),
+        "type": pa.DictionaryArray.from_arrays(codes, pa.array(list(TYPES))).cast(pa.string()),
+        "x": rng.random(events),
+    }
+    table = pa.table(columns)
+    for name, rows in (("ordered", table), ("shuffled", table.take(pa.array(rng.permutation(events))))):
+        (folder / name).mkdir()
+        for i in range(FILES):
+            low, high = events * i // FILES, events * (i + 1) // FILES
+            pq.write_table(rows.slice(low, high - low), folder / name / f"part-{i}.parquet")
+    return folder / "ordered", folder / "shuffled"
+
+
+class _Elsewhere:
+    """The giant group in a process of its own, with a Spark of fewer cores; runs when it is told to."""
+
+    def __init__(self, master: str, data: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "trendfold.bench.spark", master, str(data)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self) -> None:
+        """One run there."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("run\n")
+        self._process.stdin.flush()
+        if self._process.stdout.readline().strip() != "done":
+            raise RuntimeError("the process with one core ended early")
+
+
+def _serve(master: str, data: str) -> None:
+    spark: SparkSession = session(master)
+    run = _on_spark(_alone(), data)
+    for _ in sys.stdin:
+        run()
+        print("done", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    _serve(*sys.argv[1:])
