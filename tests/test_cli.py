@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,8 +18,8 @@ import pyarrow.json
 import pyarrow.parquet as pq
 import pytest
 
-from trendfold import api, cli
-from trendfold.cli import demo, main, show
+from trendfold import api, cli, runtime
+from trendfold.cli import demo, main, show, spark
 from trendfold.errors import InputError, TrendfoldError
 
 QUERIES = """\
@@ -44,19 +44,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-RUN = ("run", "queries.tql", "--input", "events.csv")
+ON_SPARK = ("run", "queries.tql", "--input", "events.csv")
+RUN = (*ON_SPARK, "--engine", "local")
 
 
 def source_of(*parts: str) -> Path:
     return Path(cli.__file__).parents[1].joinpath(*parts)
 
 
-def in_shell(*args: str, cwd: Path, **options: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(source_of().parent)}
+def in_shell(
+    *args: str, cwd: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "PYTHONPATH": str(source_of().parent), **(environment or {})}
     command = [sys.executable, "-m", "trendfold", *args]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=120, **options
-    )  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=variables, timeout=300)
 
 
 # ---------------------------------------------------------------- run
@@ -144,6 +145,8 @@ def test_run_passes_its_options_on(folder: Path, capsys: pytest.CaptureFixture[s
         "queries.tql",
         "--input",
         "events.txt",
+        "--engine",
+        "local",
         *options,
         *schema,
         "--time-unit",
@@ -220,7 +223,8 @@ def test_a_terminal_sees_the_first_rows_and_how_many_more(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show.print_table("q", pa.table({"count": [float(i) for i in range(25)], "name": ["[b]x[/b]"] * 25}))
+    table = pa.table({"count": [float(i) for i in range(25)], "name": ["[b]x[/b]"] * 25})
+    show.print_table("q", show.to_table(table, show.rows_shown()), table.num_rows)
     out = capsys.readouterr().out
     assert "... and 5 more rows (--output DIR writes all of them)" in out
     assert "[b]x[/b]" in out
@@ -307,7 +311,7 @@ def test_generated_events_can_be_run(folder: Path, capsys: pytest.CaptureFixture
     Path("rides.tql").write_text(
         "RETURN COUNT(*) PATTERN SEQ(Request R, Travel T+) WHERE [driver, rider] WITHIN 1 min SLIDE 1 min"
     )
-    assert main(["run", "rides.tql", "--input", out, "--format", "json"]) == 0
+    assert main(["run", "rides.tql", "--input", out, "--engine", "local", "--format", "json"]) == 0
     printed = capsys.readouterr()
     assert "500 events, 0 rejects" in printed.err
     first = json.loads(printed.out.splitlines()[0])
@@ -454,14 +458,17 @@ def test_a_query_file_that_is_not_there(folder: Path, capsys: pytest.CaptureFixt
 
 
 def test_input_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    err = fails(capsys, ["run", "queries.tql", "--input", "event.csv"])
+    nothing = ["run", "queries.tql", "--engine", "local", "--input"]
+    err = fails(capsys, [*nothing, "event.csv"])
     assert err == "error: there is no file 'event.csv'; did you mean 'events.csv'?\n"
-    assert "no file matches '*.parquet'" in fails(capsys, ["run", "queries.tql", "--input", "*.parquet"])
+    assert "no file matches '*.parquet'" in fails(capsys, [*nothing, "*.parquet"])
 
 
 def test_input_that_is_damaged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.parquet").write_bytes(b"PAR1 and nothing else")
-    assert "cannot read 'bad.parquet'" in fails(capsys, ["run", "queries.tql", "--input", "bad.parquet"])
+    assert "cannot read 'bad.parquet'" in fails(
+        capsys, ["run", "queries.tql", "--input", "bad.parquet", "--engine", "local"]
+    )
 
 
 def test_columns_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -490,7 +497,6 @@ def test_input_without_a_row(folder: Path, capsys: pytest.CaptureFixture[str]) -
     [
         (["--format", "csv"], "--format csv needs --output DIR"),
         (["--master", "local"], "--master is for --engine spark"),
-        (["--engine", "spark"], "engine 'spark'"),
         (["--strategy", "gretta"], "unknown strategy 'gretta'"),
         (["--origin", "Mars/Olympus"], "origin 'Mars/Olympus' is neither"),
         (["--csv-delimiter", ";;"], "the csv delimiter cannot be ';;'"),
@@ -562,6 +568,113 @@ def test_an_interrupt_ends_with_130(folder: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(api, "read", interrupted)
     assert main(RUN) == 130
+
+
+# ---------------------------------------------------------------- Spark
+
+
+def test_without_pyspark_events_are_folded_locally_with_a_notice(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "has_spark", lambda: False)
+    assert main(ON_SPARK) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("pyspark is not installed (pip install 'trendfold[spark]'): running locally\n")
+    assert "(local)" in told
+    for asked in (["--engine", "spark"], ["--master", "local[2]"]):
+        assert "engine 'spark' needs pyspark: pip install" in fails(capsys, [*ON_SPARK, *asked])
+
+
+def test_input_is_looked_for_before_spark_starts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    err = fails(capsys, ["run", "queries.tql", "--input", "event.csv"])
+    assert err == "error: there is no file 'event.csv'; did you mean 'events.csv'?\n"
+    assert "unknown master 'locl[2]'; it is local[N], " in fails(capsys, [*ON_SPARK, "--master", "locl[2]"])
+
+
+JOB_FAILED = """\
+An error occurred while calling o1.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 2.0 failed 1 times, \
+most recent failure: Lost task 0.0 in stage 2.0 (TID 4) (10.0.0.1 executor driver): {}
+\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1136)
+"""
+TASK_FAILED = """\
+An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "tasks.py", line 16, in fold
+    raise {0}
+{0}: first line
+second line
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message", "code"),
+    [
+        (
+            "PythonException",
+            TASK_FAILED.format("ValueError"),
+            "a task of Spark failed: ValueError: first line",
+            1,
+        ),
+        ("PythonException", TASK_FAILED.format("trendfold.errors.InputError"), "first line", 2),
+        ("PythonException", TASK_FAILED.format("trendfold.errors.LimitError"), "first line", 1),
+        ("PythonException", TASK_FAILED.format("trendfold.errors.QueryError"), "first line", 1),
+        (
+            "Py4JJavaError",
+            JOB_FAILED.format("java.io.IOException: No space left on device"),
+            "No space left on device",
+            1,
+        ),
+        (
+            "Py4JJavaError",
+            JOB_FAILED.format(
+                "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)."
+            ),
+            "a Python worker of Spark died, most often for want of memory; give it more",
+            1,
+        ),
+        (
+            "Py4JJavaError",
+            JOB_FAILED.format("java.lang.OutOfMemoryError: Java heap space"),
+            "Spark is out of memory; raise spark.driver.memory, and on a cluster spark.executor.memory",
+            1,
+        ),
+        (
+            "AnalysisException",
+            "[PATH_NOT_FOUND] Path does not exist: s3://bucket/x. SQLSTATE: 42K03",
+            "Path does not exist: s3://bucket/x.",
+            2,
+        ),
+    ],
+)
+def test_what_spark_raises_is_told_in_a_line(name: str, text: str, message: str, code: int) -> None:
+    raised = type(name, (Exception,), {"__module__": "pyspark.errors.exceptions.captured"})(text)
+    told = spark.readable(raised)
+    assert told is not None
+    assert (str(told), told.exit_code) == (message, code)
+    assert spark.readable(ValueError(text)) is None
+
+
+def test_spark_and_local_print_the_same(folder: Path) -> None:
+    Path("events.csv").write_text(EVENTS + "B,6\nB,,d1,1\n")
+    local = in_shell(*RUN, "--format", "json", cwd=folder)
+    done = in_shell(*ON_SPARK, "--format", "json", "--master", "local[2]", "--rejects", "bad", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == local.stdout
+    assert len(done.stdout.splitlines()) == 3
+    assert "6 events, 2 rejects, 2 queries," in done.stderr
+    assert "(spark: stretches)\nrejects: 1 × null time; 1 × row 6 has 2 fields, not 4 (events.csv)\n" in done.stderr
+    assert len(Path("bad/rejects.jsonl").read_text().splitlines()) == 2
+    assert len(done.stderr.splitlines()) <= 5  # Spark's own lines do not drown ours
+
+
+def test_spark_without_java_says_what_to_do(folder: Path) -> None:
+    Path("nothing").mkdir()
+    hidden = {"JAVA_HOME": str(folder / "nothing"), "PATH": str(folder / "nothing")}
+    done = in_shell(*ON_SPARK, cwd=folder, environment=hidden)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: Spark needs Java 17 or later, and there is none: install one" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 # ---------------------------------------------------------------- as a process

@@ -20,12 +20,14 @@ from trendfold.cli.show import (
     print_json,
     print_table,
     printable,
-    progress,
     replacing,
+    rows_shown,
     say,
+    to_table,
     write_all,
     write_tables,
 )
+from trendfold.cli.spark import choose_engine, is_elsewhere, progress_on, session_for
 from trendfold.errors import InputError, QueryError, TrendfoldError, UnsupportedError, nearest
 
 if TYPE_CHECKING:
@@ -45,9 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as done:  # --help, --version, or an option that is wrong
         return int(done.code or 0)
-    if argv is None and getattr(args, "engine", None) == "local":
-        sys.meta_path.insert(0, _NoPandas())
     try:
+        if hasattr(args, "engine"):
+            args.engine = choose_engine(args.engine, args.master)
+            if argv is None and args.engine == "local":
+                sys.meta_path.insert(0, _NoPandas())
         code = args.command(args)
         sys.stdout.flush()
         return int(code or 0)
@@ -122,8 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     run = command("run", _run, "answer the queries of a file over events")
     run.add_argument("queries", metavar="QUERIES.tql")
     _add_input(run, required=True)
-    run.add_argument("--engine", choices=("spark", "local"), default="local", help="default: local")
-    run.add_argument("--master", metavar="URL", help="Spark master, with --engine spark")
+    _add_engine(run)
     run.add_argument("--strategy", default="auto", help="how queries are computed; default: auto")
     run.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
     run.add_argument(
@@ -186,6 +189,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine", choices=("spark", "local"), help="default: spark, or local where pyspark is not installed"
+    )
+    parser.add_argument(
+        "--master", metavar="URL", help="of Spark, as local[2], spark://HOST:PORT or sc://HOST:PORT"
+    )
+
+
 def _add_input(parser: argparse.ArgumentParser, required: bool) -> None:
     parser.add_argument(
         "--input",
@@ -227,16 +239,27 @@ def _number_or_text(text: str | None) -> int | float | str | None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.master is not None and args.engine != "spark":
-        raise InputError("--master is for --engine spark; leave it out")
     if args.output is None and args.format not in (None, "json"):
         raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")
     workload = api.read(args.queries)
     for folder in (args.output, args.rejects):
         if folder is not None:
             make_folder(folder)
-    with progress("queries") as tell:
-        result = workload.run(
+    if not is_elsewhere(args.input, args.master):
+        from trendfold.events.sources import list_files
+
+        list_files(args.input)  # fails now, and not after Spark has started
+    with session_for(args.engine, args.master, args.debug):
+        result = _answer(workload, args)
+        _hand_over(result, args)
+        say(str(result.summary))
+        _say_rejects(result, args.rejects)
+    return 0
+
+
+def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
+    with progress_on(args.engine, "queries") as tell:
+        return workload.run(
             _files(args),
             type_column=args.type_column,
             time_column=args.time_column,
@@ -250,27 +273,28 @@ def _run(args: argparse.Namespace) -> int:
             on_reject=args.on_reject,
             progress=tell,
         )
+
+
+def _hand_over(result: Result, args: argparse.Namespace) -> None:
+    """Write or print what was found."""
     file_format = args.format or "parquet"
     if args.rejects is not None:
-        write_tables(args.rejects, {"rejects": result.rejects}, file_format)
+        write_tables(args.rejects, {"rejects": to_table(result.rejects)}, file_format)
     if args.output is not None:
-        write_tables(args.output, result, file_format)
-    elif args.format == "json":
-        for name in result:
-            print_json(name, result[name])
-    else:
-        for name in result:
-            print_table(name, result[name])
-    say(str(result.summary))
-    _say_rejects(result, args.rejects)
-    return 0
+        write_tables(args.output, {name: to_table(result[name]) for name in result}, file_format)
+        return
+    for name in result:
+        if args.format == "json":
+            print_json(name, to_table(result[name]))
+        else:
+            print_table(name, to_table(result[name], rows_shown()), result.summary.rows[name])
 
 
 def _say_rejects(result: Result, folder: str | None) -> None:
-    if not result.rejects.num_rows:
+    if not result.summary.rejects:
         return
-    reasons = result.rejects.column(result.rejects.num_columns - 1).to_pylist()
-    counts = Counter(reasons).most_common()
+    reasons = to_table(result.rejects, last_column=True).column(0).to_pylist()
+    counts = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
     shown = [f"{count:,} × {printable(reason)}" for reason, count in counts[:3]]
     shown += [f"{len(counts) - 3:,} other reasons"] * (len(counts) > 3)
     say(f"rejects: {'; '.join(shown)}" + ("" if folder else " (--rejects DIR writes them)"))

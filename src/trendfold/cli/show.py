@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trendfold.errors import InputError, TrendfoldError
@@ -59,16 +59,29 @@ def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
 # ---------------------------------------------------------------- printing
 
 
-def print_table(name: str, table: pa.Table) -> None:
-    """The rows under their query's name: the first of them on a terminal, all of them elsewhere."""
+def to_table(rows: Any, most: int | None = None, last_column: bool = False) -> pa.Table:
+    """Rows of a result as a table: on Spark they are fetched, and no more of them than are wanted."""
+    if not hasattr(rows, "toArrow"):
+        table = rows.slice(0, most)
+        return table.select(table.column_names[-1:]) if last_column else table
+    rows = rows.select(rows.columns[-1]) if last_column else rows
+    return (rows if most is None else rows.limit(most)).toArrow()
+
+
+def rows_shown() -> int | None:
+    """How many rows of a query are printed: on a terminal the first of them, elsewhere all."""
+    return ROWS_SHOWN if sys.stdout.isatty() else None
+
+
+def print_table(name: str, table: pa.Table, rows: int | None = None) -> None:
+    """The rows under their query's name, and how many more there are."""
     is_terminal = sys.stdout.isatty()
-    shown = table.slice(0, ROWS_SHOWN) if is_terminal else table
-    cells = [[_cell(value) for value in column.to_pylist()] for column in shown.columns]
+    cells = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     right = [not _is_text(field.type) for field in table.schema]
     if is_terminal:
         _print_rich(name, table.column_names, cells, right)
-        if table.num_rows > ROWS_SHOWN:
-            print(f"... and {table.num_rows - ROWS_SHOWN:,} more rows (--output DIR writes all of them)")
+        if rows is not None and rows > table.num_rows:
+            print(f"... and {rows - table.num_rows:,} more rows (--output DIR writes all of them)")
         return
     print(printable(name))
     widths = [

@@ -1,0 +1,138 @@
+"""Commands on Spark: which engine, a session for as long as one runs, and failures in one line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trendfold import errors
+from trendfold.cli.show import progress, say
+from trendfold.errors import InputError, TrendfoldError
+
+_MASTER = re.compile(r"local(-cluster)?(\[.*\])?|yarn|(spark|k8s|sc)://.+")
+
+
+def choose_engine(asked: str | None, master: str | None) -> str:
+    """The engine that was asked for; otherwise Spark, where pyspark is installed."""
+    from trendfold.runtime import has_spark
+
+    if master is not None and asked == "local":
+        raise InputError("--master is for --engine spark; leave it out")
+    if master is not None and not _MASTER.fullmatch(master):
+        raise InputError(
+            f"unknown master {master!r}; it is local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST:PORT"
+        )
+    if asked is not None or master is not None or has_spark():
+        return asked or "spark"
+    say("pyspark is not installed (pip install 'trendfold[spark]'): running locally")
+    return "local"
+
+
+def is_elsewhere(path: str, master: str | None) -> bool:
+    """Whether a path is for Spark to look up, not for this process."""
+    return "://" in path or (master or "").startswith("sc://") or "SPARK_REMOTE" in os.environ
+
+
+@contextmanager
+def progress_on(engine: str, what: str) -> Iterator[Callable[[str, int, int], None] | None]:
+    """How queries get on. Spark shows its stages on a terminal itself."""
+    if engine == "spark":
+        yield None
+        return
+    with progress(what) as tell:
+        yield tell
+
+
+@contextmanager
+def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
+    """On Spark, a session: one that is there already, or one that is made here and ends here."""
+    if engine != "spark":
+        yield
+        return
+    from trendfold.runtime import runtime
+
+    runtime(engine)  # says what to install where pyspark is not
+    from trendfold.runtime.spark.session import has_session, session
+
+    if not debug:
+        _keep_quiet()
+    is_ours = not has_session()
+    if is_ours:
+        say("starting Spark")
+    try:
+        spark = session(master)
+    except Exception as error:
+        told = readable(error)
+        if told is None:
+            raise
+        raise TrendfoldError(f"Spark did not start: {told} (--debug shows more)") from error
+    try:
+        yield
+    except Exception as error:
+        told = readable(error)
+        if told is None:
+            raise
+        raise told from error
+    finally:
+        if is_ours:
+            spark.stop()
+
+
+def _keep_quiet() -> None:
+    """Spark's first lines and its stack traces would drown what a command says; a user's settings stay."""
+    settings = Path(__file__).with_name("log4j2.properties")
+    if settings.exists() and not {"SPARK_CONF_DIR", "SPARK_HOME", "SPARK_SUBMIT_OPTS"} & set(os.environ):
+        os.environ["SPARK_SUBMIT_OPTS"] = f"-Dlog4j2.configurationFile={settings.as_uri()}"
+    # PySpark repeats errors here that it raises as well.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+
+
+# ---------------------------------------------------------------- failures
+
+
+def readable(error: Exception) -> TrendfoldError | None:
+    """What an exception of Spark comes down to; None for any other."""
+    if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+        return None
+    text = str(error)
+    if found := re.search(r"^trendfold\.errors\.(\w+): (.*)", text, re.MULTILINE):
+        kind = getattr(errors, found[1], TrendfoldError)  # raised on purpose, in a task
+        return kind(found[2]) if kind is not errors.QueryError else TrendfoldError(found[2])
+    if "Traceback (most recent call last)" in text:
+        return TrendfoldError(f"a task of Spark failed: {_end_of_traceback(text)}")
+    told = _first_line(text)
+    if "Python worker exited unexpectedly" in text:
+        return TrendfoldError("a Python worker of Spark died, most often for want of memory; give it more")
+    if "java.lang.OutOfMemoryError" in text:
+        return TrendfoldError(
+            "Spark is out of memory; raise spark.driver.memory, and on a cluster spark.executor.memory"
+        )
+    if type(error).__name__ == "AnalysisException":
+        return InputError(told)
+    return TrendfoldError(told)
+
+
+def _end_of_traceback(text: str) -> str:
+    """The exception under the last frame."""
+    lines = text.splitlines()
+    last = max((i for i, line in enumerate(lines) if line.startswith("  File ")), default=0)
+    return next((line.strip() for line in lines[last:] if line and not line[0].isspace()), lines[-1])
+
+
+_NOISE = re.compile(
+    r"^An error occurred while calling [^\n]*\n: "  # Py4J
+    r"|^.*most recent failure: [^\n]*?\): "  # the scheduler
+    r"|^Job aborted due to stage failure: "
+    r"|^(?:[\w$]+\.)+[\w$]+(?:Exception|Error): "  # the class
+    r"|^\[[A-Z_.0-9]+\] "  # Spark's name for it
+)
+
+
+def _first_line(text: str) -> str:
+    while (cut := _NOISE.sub("", text.strip(), count=1)) != text:
+        text = cut
+    return re.sub(r" SQLSTATE: \w+$", "", text.partition("\n")[0])
