@@ -663,7 +663,10 @@ def test_spark_and_local_print_the_same(folder: Path) -> None:
     assert done.stdout == local.stdout
     assert len(done.stdout.splitlines()) == 3
     assert "6 events, 2 rejects, 2 queries," in done.stderr
-    assert "(spark: stretches)\nrejects: 1 × null time; 1 × row 6 has 2 fields, not 4 (events.csv)\n" in done.stderr
+    assert (
+        "(spark: stretches)\nrejects: 1 × null time; 1 × row 6 has 2 fields, not 4 (events.csv)\n"
+        in done.stderr
+    )
     assert len(Path("bad/rejects.jsonl").read_text().splitlines()) == 2
     assert len(done.stderr.splitlines()) <= 5  # Spark's own lines do not drown ours
 
