@@ -283,6 +283,7 @@ def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, e
         rescaled |= _clear(inherited, mantissa, exponent, extreme)
     if moved:
         move_classes(guards, symbol, start, stop, mantissa, exponent, extreme)
+        rescaled |= exponent.any()  # masses that come together may leave the range only now
     for i in range(start, stop):
         for r in range(rows.row_start[symbol[i]], rows.row_start[symbol[i] + 1]):
             d = rows.dst[r]
