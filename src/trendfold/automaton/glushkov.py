@@ -81,6 +81,17 @@ class Automaton:
             found.setdefault(q, []).append(p)
         return {q: tuple(sources) for q, sources in found.items()}
 
+    def targets(self, p: int) -> tuple[int, ...]:
+        """The places that an event at `p` may be directly followed at, in order."""
+        return self._targets.get(p, ())
+
+    @cached_property
+    def _targets(self) -> dict[int, tuple[int, ...]]:
+        found: dict[int, list[int]] = {}
+        for p, q in sorted(self.edges):
+            found.setdefault(p, []).append(q)
+        return {p: tuple(targets) for p, targets in found.items()}
+
     def called(self, name: str) -> frozenset[int]:
         """The positions, negated ones too, that `name` stands for."""
         return frozenset(p.index for p in self.positions if p.is_called(name))

@@ -128,10 +128,15 @@ class Machine:
 
         Under *contiguous* nothing lies between neighbours, so a NOT there never breaks anything.
         """
-        crossing = [edge for edge, g in self.automaton.guard_of.items() if g == guard]
-        if self.semantics is Semantics.CONTIGUOUS:
-            crossing = [(p, q) for p, q in crossing if p == START or q == END]
-        return frozenset(END if q == END else p for p, q in crossing)
+        return self._exits[guard]
+
+    @cached_property
+    def _exits(self) -> tuple[frozenset[int], ...]:
+        found: list[set[int]] = [set() for _ in self.automaton.guards]
+        for (p, q), guard in self.automaton.guard_of.items():
+            if self.semantics is not Semantics.CONTIGUOUS or p == START or q == END:
+                found[guard].add(END if q == END else p)
+        return tuple(frozenset(places) for places in found)
 
     def crossed(self, p: int, q: int) -> int | None:
         """The guard that the edge from p to q must not find broken."""
@@ -140,29 +145,35 @@ class Machine:
 
     def guard_at(self, place: int) -> int | None:
         """The guard whose classes split the mass at `place`."""
-        for g in range(len(self.automaton.guards)):
-            if place in self.exits(g):
-                return g
-        return None
+        return self._guard_at.get(place)
+
+    @cached_property
+    def _guard_at(self) -> dict[int, int]:
+        return {place: g for g, places in reversed(list(enumerate(self._exits))) for place in places}
 
     @cached_property
     def states(self) -> tuple[State, ...]:
         """⊥ and ⊤, and every position that something can follow, each with its classes."""
-        found = []
-        for place in (START, *sorted(self.automaton.followed), END):
-            if place not in self.by_event:
-                found += [State(place, c) for c in range(self._class_count(place))]
-        return tuple(found)
+        return tuple(state for states in self._states_at.values() for state in states)
 
-    def _class_count(self, place: int) -> int:
+    @cached_property
+    def _states_at(self) -> dict[int, tuple[State, ...]]:
+        """The states of every place that keeps no bindings one by one, in order."""
+        places = (START, *sorted(self.automaton.followed), END)
+        return {p: self._states_of(p) for p in places if p not in self.by_event}
+
+    def _states_of(self, place: int) -> tuple[State, ...]:
         guard = self.guard_at(place)
         split = self.guard_classes[guard] if guard is not None else None
-        return split.broken + 1 if split else 1
+        return tuple(State(place, c) for c in range(split.broken + 1 if split else 1))
 
     def steps(self, symbol: Symbol) -> tuple[Step, ...]:
         """What an event does, position by position. All steps read the vector from before its moment."""
-        taken = sorted(symbol & {p.index for p in self.automaton.positive})
-        return tuple(self._step(q) for q in taken)
+        return tuple(self._step(q) for q in sorted(symbol & self._positive))
+
+    @cached_property
+    def _positive(self) -> frozenset[int]:
+        return frozenset(p.index for p in self.automaton.positive)
 
     def _step(self, q: int) -> Step:
         sources: list[State] = []
@@ -172,8 +183,8 @@ class Machine:
             if p in self.by_event:
                 scans.append(Scan(p, self.predicates.between(p, q), guard))
             else:
-                broken = 0 if guard is None else 1
-                sources += [State(p, c) for c in range(self._class_count(p) - broken)]
+                states = self._states_at[p]
+                sources += states if guard is None else states[:-1]
         places = [q] * (q in self.automaton.followed) + [END] * (q in self.automaton.last)
         return Step(
             q,
@@ -187,8 +198,8 @@ class Machine:
         """The states at ⊤ that count: every class that no NOT has broken."""
         if END in self.by_event:
             return ()
-        count = self._class_count(END)
-        return tuple(State(END, c) for c in range(max(1, count - 1)))
+        states = self._states_at[END]
+        return states[:-1] or states
 
     def moves(self, symbol: Symbol) -> bool:
         """Whether an event moves mass between classes."""

@@ -11,7 +11,7 @@ from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
-from trendfold.query.nodes import Both, GroupKey, Matches, Pattern, Query
+from trendfold.query.nodes import Both, GroupKey, Matches, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +52,24 @@ Planner = Callable[[Query], QueryPlan]
 
 def plan_auto(query: Query) -> QueryPlan:
     """The coarsest grain; trends are built only where a predicate compares events far apart."""
-    has_cross = any(split(query, build(pattern)).cross for pattern in _operands(query))
-    return _plan(query, "construct" if has_cross else "cogra")
+    automata = _automata(query)
+    has_cross = any(split(query, automaton).cross for automaton in automata)
+    return _plan(query, "construct" if has_cross else "cogra", automata)
 
 
 def plan_construct(query: Query) -> QueryPlan:
     """Every trend built, then aggregated: the two-step baseline of all five papers."""
-    return _plan(query, "construct")
+    return _plan(query, "construct", _automata(query))
 
 
 def plan_cogra(query: Query) -> QueryPlan:
     """The coarsest grain per place."""
-    return _plan(query, "cogra")
+    return _plan(query, "cogra", _automata(query))
 
 
 def plan_greta(query: Query) -> QueryPlan:
     """Every binding kept."""
-    return _plan(query, "greta")
+    return _plan(query, "greta", _automata(query))
 
 
 PLANNERS: dict[str, Planner] = {
@@ -86,14 +87,15 @@ def plan(query: Query, strategy: str = "auto") -> QueryPlan:
     return PLANNERS[strategy](query)
 
 
-def _operands(query: Query) -> tuple[Pattern, ...]:
-    return query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)
-
-
-def _plan(query: Query, strategy: str) -> QueryPlan:
+def _automata(query: Query) -> tuple[Automaton, ...]:
+    """The automaton of every operand."""
     if isinstance(query.returns, Matches):
         raise UnsupportedError(f"query {query.name!r}: RETURN MATCHES is not there yet; use aggregates")
-    planned = tuple(_plan_operand(query, build(pattern), strategy) for pattern in _operands(query))
+    return tuple(map(build, query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)))
+
+
+def _plan(query: Query, strategy: str, automata: tuple[Automaton, ...]) -> QueryPlan:
+    planned = tuple(_plan_operand(query, automaton, strategy) for automaton in automata)
     return QueryPlan(query, strategy, planned, partition_attributes(query))
 
 

@@ -46,8 +46,8 @@ def _places(automaton: Automaton) -> tuple[int, ...]:
 
 def _choose(machine: Machine, place: int) -> Choice:
     automaton = machine.automaton
-    for p, q in sorted(automaton.edges):
-        if p == place and machine.predicates.between(p, q):
+    for q in automaton.targets(place):
+        if machine.predicates.between(place, q):
             return Choice(place, Grain.EVENT, f"a predicate compares it with the event after it at {q}")
     guard = machine.guard_at(place)
     if guard is not None:
