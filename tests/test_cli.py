@@ -10,6 +10,8 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trendfold import api, cli, runtime
-from trendfold.cli import demo, main, show, spark
+from trendfold.cli import main, plot, show, spark
 from trendfold.errors import InputError, TrendfoldError
 
 QUERIES = """\
@@ -375,31 +377,84 @@ def test_wrong_options_of_bench(capsys: pytest.CaptureFixture[str], args: list[s
     assert message in capsys.readouterr().err
 
 
-def test_demo_prints_and_draws(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--events", "20000"]) == 0
+DEMO = ("waiting", "pool", "cancelled", "one_district", "faster", "at_once")
+
+
+def test_demo_prints_writes_and_reports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--events", "20000", "--engine", "local"]) == 0
     out = capsys.readouterr().out
-    for name in ("waiting", "pool", "cancelled"):
+    for name in DEMO:
         assert f"\n{name}\nwindow_start" in out
-        assert f"{name}: trends per window, log scale" in out
-    assert "█" in out
-    drawn = ElementTree.parse("trendfold-demo/trends.svg").getroot()
-    titles = [title.text or "" for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
-    assert len(titles) >= 30
-    assert all(re.fullmatch(r"\d\d:\d\d: [\d,]+", title) for title in titles)
+        assert re.search(rf"^{name} +[▁▂▃▄▅▆▇█]+$", out, re.MULTILINE)
+        assert pq.read_table(f"trendfold-demo/results/{name}.parquet").num_rows > 0
+    parts = sorted(Path("trendfold-demo/events").iterdir())
+    times = [pq.read_table(part).column("ts").to_pylist() for part in parts]
+    assert sum(map(len, times)) == 20_000
+    assert all(earlier[-1] <= later[0] for earlier, later in pairwise(times))
     assert Path("trendfold-demo/demo.tql").read_text() == source_of("demo.tql").read_text()
 
 
+def test_the_report_needs_nothing_else(folder: Path) -> None:
+    assert main(["demo", "--events", "20000", "--engine", "local"]) == 0
+    page = Path("trendfold-demo/report.html").read_text(encoding="utf-8")
+    assert not re.search(r"<script|<link|@import|url\(|\b(?:src|href)=", page)
+    for name in DEMO:
+        assert f"<h2>{name}</h2>" in page
+    assert "PATTERN SEQ(Request R, Travel T+, NOT Pickup P)" in page
+    assert "T.speed &lt; NEXT(T).speed" in page
+    assert "How it was computed" in page
+    drawn = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+    titles = [title.text or "" for svg in drawn for title in svg.iter("title")]
+    bars = [title for title in titles if re.fullmatch(r"\d\d:\d\d: [\d,]+", title)]
+    assert len(bars) >= 30
+
+
 def test_demo_of_no_events_is_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--events", "0"]) == 0
+    assert main(["demo", "--events", "0", "--engine", "local"]) == 0
     assert "(no rows)" in capsys.readouterr().out
 
 
-def test_bars_are_as_tall_as_the_logarithm() -> None:
-    assert demo._chart([("a", 9.0), ("b", 999.0)], height=3).splitlines()[:3] == [
-        "   1e3 │  ██",
-        "       │  ██",
-        "       │████",
-    ]
+@pytest.mark.slow
+def test_demo_on_spark_writes_what_the_local_engine_does(folder: Path) -> None:
+    given = ["demo", "--events", "20000", "--output", "out"]
+    assert in_shell(*given, "--engine", "local", cwd=folder).returncode == 0
+    done = in_shell(*given, "--master", "local[2]", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for name in DEMO:
+        local, found = (pq.read_table(f"out/results/{name}{end}") for end in (".parquet", ""))
+        assert found.column_names == local.column_names
+        found = found.cast(local.schema)  # Spark writes times without their zone, which is UTC
+        for column in local.column_names:
+            expected = local.column(column).to_pylist()
+            assert found.column(column).to_pylist() == (
+                pytest.approx(expected, rel=1e-12) if isinstance(expected[0], float) else expected
+            )
+
+
+def test_blocks_are_as_tall_as_the_logarithm() -> None:
+    noon = datetime(2024, 1, 1, 12)
+    assert plot.sparkline([(noon, 0.0), (noon, 9.0), (noon, 99.0), (noon, 9999.0)]) == "▁▃▅█"
+    assert plot.sparkline([(noon, float(i)) for i in range(600)], width=60).count("█") > 30
+    assert len(plot.sparkline([(noon, 1.0)] * 601, width=60)) <= 60
+
+
+def test_plots_take_any_values() -> None:
+    noon = datetime(2024, 1, 1, 12)
+    table = pa.table(
+        {
+            "window_start": [noon, noon, noon],
+            "window_end": [noon, noon, noon],
+            "kind": ["<b>", None, "x"],
+            "count": [1.0, float("inf"), 2.0],
+            "sum": [None, 1e-3, 1e9],
+        }
+    )
+    for caption, svg in plot.figures(table, ["kind"]).items():
+        assert caption
+        ElementTree.fromstring(svg)
+    assert "<b>" not in plot.heat_map(table, "kind")
+    for svg in plot.figures(table.slice(0, 0), ["kind"]).values():
+        ElementTree.fromstring(svg)
 
 
 # ---------------------------------------------------------------- bad input

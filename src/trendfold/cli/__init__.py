@@ -178,8 +178,9 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seed", type=int, default=0, metavar="S")
     bench.add_argument("--json", metavar="FILE", help="also write every figure to a file")
 
-    demo = command("demo", _demo, "three queries over generated rides, and a picture")
-    demo.add_argument("--events", type=int, default=200_000, metavar="N")
+    demo = command("demo", _demo, "queries over generated rides, and a report with pictures")
+    _add_engine(demo)
+    demo.add_argument("--events", type=int, default=1_000_000, metavar="N")
     demo.add_argument("--seed", type=int, default=7, metavar="S")
     demo.add_argument("--output", default="trendfold-demo", metavar="DIR")
 
@@ -397,7 +398,8 @@ def _bench(args: argparse.Namespace) -> int:
 def _demo(args: argparse.Namespace) -> int:
     from trendfold.cli.demo import demo
 
-    demo(args.events, args.seed, args.output)
+    with session_for(args.engine, args.master, args.debug):
+        demo(args.events, args.seed, args.output, args.engine)
     return 0
 
 
