@@ -7,7 +7,7 @@ READY := $(VENV)/.made-from-lock
 NAME ?= kernel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format lock bench clean
+.PHONY: help java demo test test-all check format lock bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,13 +23,16 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY) ## run the README's main job on generated data
+java: ## look for the Java that Spark needs; as root on Debian or Ubuntu, install it
+	@sh tools/java.sh
+
+demo: java $(READY) ## run the README's main job on generated data, on Spark
 	$(BIN)/trendfold demo
 
-test: $(READY) ## run the tests, without the slow ones
+test: java $(READY) ## run the tests, without the slow ones
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test-all: $(READY) ## run every test
+test-all: java $(READY) ## run every test
 	$(BIN)/python -m pytest -n 2
 
 check: $(READY) ## lint, formatting, types, and who may import whom
