@@ -22,31 +22,31 @@ STRETCHES, PARTITION, TIME = "stretches", "by partition", "split in time"
 # ---------------------------------------------------------------- random workloads
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_workloads_over_files_in_order(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    workload, table = many_cases(seed, 60)
+    workload, table = many_cases(seed, 40)
     ordered = table.sort_by("ts")
     cuts = sorted(np.random.default_rng(seed).integers(0, table.num_rows, 5).tolist())
-    check(workload, put(ordered, tmp_path / "events", cuts), table)
+    check(workload, put(ordered, tmp_path / "events", cuts), table, views=False)
 
 
-@pytest.mark.parametrize("seed", range(3, 6))
+@pytest.mark.parametrize("seed", range(3, 5))
 def test_random_workloads_over_a_frame(spark: SparkSession, seed: int) -> None:
-    workload, table = many_cases(seed, 60)
-    check(workload, spark.createDataFrame(table).repartition(5), table)
+    workload, table = many_cases(seed, 40)
+    check(workload, spark.createDataFrame(table).repartition(5), table, views=False)
 
 
-@pytest.mark.parametrize("seed", range(6, 8))
+@pytest.mark.parametrize("seed", range(6, 7))
 def test_random_workloads_with_an_order_column(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    workload, table = many_cases(seed, 60)
+    workload, table = many_cases(seed, 40)
     shuffled = table.take(pa.array(np.random.default_rng(seed).permutation(table.num_rows)))
     path = put(shuffled, tmp_path / "events", [table.num_rows // 3, table.num_rows // 2])
-    check(workload, path, shuffled, order_column="seq")
+    check(workload, path, shuffled, views=False, order_column="seq")
 
 
 def test_random_workloads_in_whole_numbers(spark: SparkSession) -> None:
-    workload, table = many_cases(9, 40)
-    check(workload, spark.createDataFrame(table), table, arithmetic="exact")
+    workload, table = many_cases(9, 25)
+    check(workload, spark.createDataFrame(table), table, views=False, arithmetic="exact")
 
 
 # ---------------------------------------------------------------- arrangements
@@ -187,4 +187,4 @@ def test_conditions_of_every_kind_are_judged_by_spark(spark: SparkSession) -> No
         "B.x + B.i > 0.5", "B.h = B.s OR B.v > 90", "B.i = 9223372036854775808", "B.v NOT BETWEEN 10 AND 90",
     ]  # fmt: skip
     queries = [f"QUERY q{k} RETURN COUNT(*) PATTERN SEQ(A, B) WHERE {c}" for k, c in enumerate(conditions)]
-    check(tf.parse(";\n".join(queries)), spark.createDataFrame(table), table)
+    check(tf.parse(";\n".join(queries)), spark.createDataFrame(table), table, views=False)

@@ -21,7 +21,7 @@ from trendfold.events.batch import EventBatch
 from trendfold.kernel import rows as kernels
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
-from trendfold.query.nodes import Semantics, WindowUnit
+from trendfold.plan.spread import segment_attributes
 from trendfold.runtime.fold import fold_matrices, matrix_shape, multiply_matrices, read_events
 from trendfold.runtime.rows import Rows, Workspace, name_plain_groups, read_rows
 from trendfold.runtime.windows import Items, cut
@@ -32,18 +32,6 @@ FIRST, LAST = "first time", "last time"
 
 class OverlapError(TrendfoldError):
     """Two pieces of one segment overlap in time, so neither comes before the other."""
-
-
-def segment_attributes(plan: QueryPlan) -> tuple[str, ...]:
-    """The attributes whose values name a segment."""
-    return tuple(dict.fromkeys((*plan.partition, *(key.attribute for key in plan.plain_keys))))
-
-
-def is_linear(plan: QueryPlan) -> bool:
-    """Whether stretches of the query's rows are matrices, and windows products of them."""
-    window = plan.query.window
-    moves = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
-    return not moves and not plan.qualified_keys and not any(o.machine.by_event for o in plan.operands)
 
 
 def matrix_bytes(plan: QueryPlan) -> int:
@@ -186,13 +174,6 @@ def _plain(data: pa.ChunkedArray) -> pa.ChunkedArray:
 def concat(tables: Sequence[pa.Table]) -> pa.Table:
     """One table of many with like columns; a column without values takes the others' type."""
     return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-
-
-def keeps_other_rows(plan: QueryPlan) -> bool:
-    """Whether rows of types outside the pattern matter: they lie between neighbours, or are counted."""
-    window = plan.query.window
-    counts = window is not None and window.unit is WindowUnit.EVENTS
-    return counts or plan.query.semantics is Semantics.CONTIGUOUS
 
 
 def unique_windows(items: Items) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ from trendfold.events.columns import kind_of
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
+from trendfold.plan.spread import Mode
 from trendfold.query.names import key_column, walk
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.limits import Limits
@@ -31,7 +32,7 @@ from trendfold.runtime.local import Progress, unseen_types
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.spark import blobs, catalyst, tasks
 from trendfold.runtime.spark.blobs import BITS, Blob, Content
-from trendfold.runtime.spark.families import Family, Mode, conditions_of, families
+from trendfold.runtime.spark.families import Family, conditions_of, families
 from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
@@ -103,7 +104,7 @@ def _job(
         origin=origin,
         limits=limits,
         arithmetic=arithmetic,
-        buckets=4 * cores,
+        buckets=2 * cores,
         finishers=cores,
         shared=np.zeros((0, 2), np.int64),
         chunks=np.zeros(0, np.int64),
@@ -252,10 +253,14 @@ class _Run:
         self._raise_errors(int(counts["rejects"] or 0))
         empty = tasks.empty_results(job)
         tables = {
-            name: _view(self.tall, Content.RESULT, q, empty[q].schema, _order(job.plans[q]))
+            name: _ordered(
+                _view(self.tall, Content.RESULT, q, empty[q].schema),
+                _order(job.plans[q]),
+                int(counts[f"rows {q}"] or 0),
+            )
             for q, name in enumerate(names)
         }
-        rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema(), ())
+        rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema())
         windows: dict[int, list[NDArray[np.int64]]] = {}
         for blob in self.of(Content.WINDOWS):
             windows.setdefault(blob.owner, []).append(np.frombuffer(blob.payload, np.int64))
@@ -378,9 +383,7 @@ def _kept_rows(job: Job, source: FrameSource) -> Any:
 # ---------------------------------------------------------------- views
 
 
-def _view(
-    tall: DataFrame, content: Content, owner: int, schema: pa.Schema, order: Sequence[str]
-) -> DataFrame:
+def _view(tall: DataFrame, content: Content, owner: int, schema: pa.Schema) -> DataFrame:
     """The rows inside the blobs of one kind, as a DataFrame of their own."""
 
     def unpack(batches: Batches) -> Batches:
@@ -389,8 +392,16 @@ def _view(
                 yield from blobs.fit(blobs.unpack(payload.as_buffer()), schema).to_batches()
 
     chosen = tall.filter((F.col("content") == int(content)) & (F.col("owner") == owner)).select("payload")
-    frame = chosen.mapInArrow(unpack, from_arrow_schema(schema))
-    return frame.orderBy(*map(catalyst.quoted, order)) if order else frame
+    return chosen.mapInArrow(unpack, from_arrow_schema(schema))
+
+
+def _ordered(frame: DataFrame, order: Sequence[str], rows: int) -> DataFrame:
+    """The rows in order; a few are sorted by one task, which needs no shuffle."""
+    columns = [F.col(catalyst.quoted(name)) for name in order]
+    return frame.coalesce(1).sortWithinPartitions(*columns) if rows <= _FEW_ROWS else frame.orderBy(*columns)
+
+
+_FEW_ROWS = 1_000_000
 
 
 def _order(plan: QueryPlan) -> tuple[str, ...]:

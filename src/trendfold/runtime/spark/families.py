@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from trendfold.events.batch import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
+from trendfold.plan.spread import Mode, aggregates_of, keeps_other_rows, mode_of, segment_attributes
 from trendfold.query.names import walk
-from trendfold.query.nodes import Aggregate, Attribute, Expression, Function, Matches
-from trendfold.runtime.pieces import is_linear, keeps_other_rows, segment_attributes
-
-
-class Mode(StrEnum):
-    """What a task can do with a part of the rows."""
-
-    LINEAR = "linear"
-    """Any stretch of a segment becomes a matrix: the rows may stay where they are."""
-    PARTIAL = "partial"
-    """Whole segments give totals, which are added up."""
-    COMPLETE = "complete"
-    """Whole groups give finished rows."""
+from trendfold.query.nodes import Attribute, Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,49 +58,14 @@ def families(
     return tuple(found)
 
 
-def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind], arithmetic: str) -> tuple[Mode, str]:
-    """What a task can do for one query, and why."""
-    window = plan.query.window
-    if arithmetic == "exact":
-        return Mode.COMPLETE, "whole numbers of any size are counted where a group's rows are together"
-    if plan.query.having is not None:
-        return Mode.COMPLETE, "HAVING is judged on true values, where a group's rows are together"
-    if window is not None and not is_linear(plan) and _moves(plan):
-        return Mode.COMPLETE, "its windows move with the events of a whole group"
-    if any(kinds.get(name) is not Kind.FLOAT for name in _compared(plan)):
-        return Mode.COMPLETE, "MIN and MAX of other values than floats are ranks among a group's rows"
-    if is_linear(plan):
-        return Mode.LINEAR, "any stretch of its rows is a matrix"
-    if plan.qualified_keys:
-        return Mode.PARTIAL, f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not rows"
-    return Mode.PARTIAL, "neighbours are compared, so a segment's rows must be together"
-
-
-def _moves(plan: QueryPlan) -> bool:
-    window = plan.query.window
-    return window is not None and (window.slide is None or window.unit != "microseconds")
-
-
 def _plain(plan: QueryPlan) -> tuple[str, ...]:
     return tuple(key.attribute for key in plan.plain_keys)
-
-
-def _aggregates(plan: QueryPlan) -> list[Aggregate]:
-    assert not isinstance(plan.query.returns, Matches)
-    returned = [item.value for item in plan.query.returns if isinstance(item.value, Aggregate)]
-    having = walk(plan.query.having) if plan.query.having is not None else ()
-    return [*returned, *(node for node in having if isinstance(node, Aggregate))]
-
-
-def _compared(plan: QueryPlan) -> list[str]:
-    extremes = (Function.MIN, Function.MAX)
-    return [a.attribute for a in _aggregates(plan) if a.function in extremes and a.attribute is not None]
 
 
 def columns_of(plan: QueryPlan) -> frozenset[str]:
     """The attributes a query reads besides its conditions on single events."""
     found = {*plan.partition, *(key.attribute for key in plan.query.group_by)}
-    found |= {a.attribute for a in _aggregates(plan) if a.attribute is not None}
+    found |= {a.attribute for a in aggregates_of(plan) if a.attribute is not None}
     for operand in plan.operands:
         predicates = operand.machine.predicates
         for pair in (*predicates.adjacency, *predicates.cross):

@@ -107,13 +107,13 @@ def frame_source(frame: DataFrame, columns: Collection[str]) -> FrameSource:
 
 
 def _for_spark(table: pa.Table) -> pa.Table:
-    """Spark knows no dictionaries, and no columns without a type."""
+    """Spark knows no dictionaries, no columns without a type, and ends a table at its first empty chunk."""
     for i, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
         elif pa.types.is_null(field.type):
             table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
-    return table
+    return table.combine_chunks()
 
 
 def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:

@@ -23,6 +23,7 @@ from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.columns import Column, from_arrow
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
+from trendfold.plan.spread import Mode
 from trendfold.query.nodes import Expression, GroupKey
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.limits import Limits
@@ -43,7 +44,7 @@ from trendfold.runtime.pieces import (
 from trendfold.runtime.rows import Partitioning, Rows, Workspace, shared_partitionings
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
-from trendfold.runtime.spark.families import Family, Mode
+from trendfold.runtime.spark.families import Family
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
 from trendfold.runtime.windows import Items
 

@@ -1,0 +1,77 @@
+"""How the work of one query can be spread over tasks: what a part of its rows is good for, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from trendfold.events.schema import Kind
+from trendfold.plan import QueryPlan
+from trendfold.query.names import walk
+from trendfold.query.nodes import Aggregate, Function, Matches, Semantics, WindowUnit
+
+
+class Mode(StrEnum):
+    """What a task can do with a part of the rows."""
+
+    LINEAR = "linear"
+    """Any stretch of a segment becomes a matrix: the rows may stay where they are."""
+    PARTIAL = "partial"
+    """Whole segments give totals, which are added up."""
+    COMPLETE = "complete"
+    """Whole groups give finished rows."""
+
+
+def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str = "auto") -> tuple[Mode, str]:
+    """What a task can do for one query, and why; without `kinds`, values are taken to be floats."""
+    window = plan.query.window
+    if arithmetic == "exact":
+        return Mode.COMPLETE, "whole numbers of any size are counted where a group's rows are together"
+    if plan.query.having is not None:
+        return Mode.COMPLETE, "HAVING is judged on true values, where a group's rows are together"
+    if window is not None and not is_linear(plan) and _moves(plan):
+        return Mode.COMPLETE, "its windows move with the events of a whole group"
+    if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in _compared(plan)):
+        return Mode.COMPLETE, "MIN and MAX of other values than floats are ranks among a group's rows"
+    if is_linear(plan):
+        return Mode.LINEAR, "any stretch of its rows is a matrix"
+    if plan.qualified_keys:
+        return Mode.PARTIAL, f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not rows"
+    return Mode.PARTIAL, "neighbours are compared, so a segment's rows must be together"
+
+
+def _moves(plan: QueryPlan) -> bool:
+    window = plan.query.window
+    return window is not None and (window.slide is None or window.unit != "microseconds")
+
+
+def segment_attributes(plan: QueryPlan) -> tuple[str, ...]:
+    """The attributes whose values name a segment."""
+    return tuple(dict.fromkeys((*plan.partition, *(key.attribute for key in plan.plain_keys))))
+
+
+def is_linear(plan: QueryPlan) -> bool:
+    """Whether stretches of the query's rows are matrices, and windows products of them."""
+    window = plan.query.window
+    moves = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
+    return not moves and not plan.qualified_keys and not any(o.machine.by_event for o in plan.operands)
+
+
+def keeps_other_rows(plan: QueryPlan) -> bool:
+    """Whether rows of types outside the pattern matter: they lie between neighbours, or are counted."""
+    window = plan.query.window
+    counts = window is not None and window.unit is WindowUnit.EVENTS
+    return counts or plan.query.semantics is Semantics.CONTIGUOUS
+
+
+def aggregates_of(plan: QueryPlan) -> list[Aggregate]:
+    """What RETURN and HAVING ask for."""
+    assert not isinstance(plan.query.returns, Matches)
+    returned = [item.value for item in plan.query.returns if isinstance(item.value, Aggregate)]
+    having = walk(plan.query.having) if plan.query.having is not None else ()
+    return [*returned, *(node for node in having if isinstance(node, Aggregate))]
+
+
+def _compared(plan: QueryPlan) -> list[str]:
+    extremes = (Function.MIN, Function.MAX)
+    return [a.attribute for a in aggregates_of(plan) if a.function in extremes and a.attribute is not None]
