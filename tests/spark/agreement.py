@@ -33,7 +33,9 @@ def agree(spark_table: pa.Table, local_table: pa.Table) -> None:
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """Spark has one width of strings."""
+    """Spark has one width of strings, and shows times in the zone of the session."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp("us", "UTC")
     return pa.string() if pa.types.is_large_string(kind) else kind
 
 

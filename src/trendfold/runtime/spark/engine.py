@@ -75,6 +75,10 @@ def run(
     if done.overlap:
         done.tall.unpersist()
         done = _Run(_disordered(job, source), source)
+        if done.overlap:  # never without a word: an answer would lack rows
+            raise TrendfoldError(
+                "parts of one group overlap after a shuffle; this is a bug, please report it"
+            )
     result = done.result(started)
     if progress is not None:
         progress(plans[-1].query.name if plans else "", len(plans), len(plans))

@@ -230,15 +230,15 @@ def _as_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
 
 def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
     """Rows of whole stretches of time become matrices; everything else passes through."""
-    rows: dict[int, list[pa.Table]] = defaultdict(list)
+    rows: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         if blob.content is Content.ROWS and job.ways[blob.owner] is Way.TIME:
-            rows[blob.owner].append(blob.table())
+            rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several stretches of time
         else:
             yield blob
     apart = replace(job, shared=np.zeros((0, 2), np.int64))
-    for number in list(rows):
-        yield from _stretch(apart, number, _gather(job, number, rows.pop(number)))
+    for number, stretch in list(rows):
+        yield from _stretch(apart, number, _gather(job, number, rows.pop((number, stretch))))
 
 
 # ---------------------------------------------------------------- fold
