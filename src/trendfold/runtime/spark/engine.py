@@ -115,7 +115,7 @@ def _job(
     )
     if isinstance(source, FrameSource):
         return replace(job, bits=_translatable(conditions_of(plans), kinds))
-    parts = tasks_of(source.splits, cores)
+    parts = tasks_of([split for split in source.splits if split.rows], cores)
     ranges = _ranges(parts)
     if ranges is None:
         return job
@@ -128,11 +128,10 @@ def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
     """The times of each task's rows; None where the files do not tell."""
     found = []
     for part in parts:
-        known = [split.range for split in part if split.rows]
+        known = [split.range for split in part]
         if any(one is None for one in known):
             return None
-        if known:
-            found.append((min(r[0] for r in known if r), max(r[1] for r in known if r)))
+        found.append((min(r[0] for r in known if r), max(r[1] for r in known if r)))
     return found
 
 
