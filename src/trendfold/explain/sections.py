@@ -52,6 +52,7 @@ def _query_sections(value: Value) -> list[Section]:
         _section("partition", _partition_rows(value["partition"])),
         _section("group by", [_key_row(key) for key in value["group_by"]]),
         _section("window", _window_rows(value["window"])),
+        _section("on Spark", _spark_rows(value["spark"])),
         _section("combined", [("product of the operands' counts; each operand is judged alone",)])
         if len(value["operands"]) > 1
         else _section("combined", ()),
@@ -80,6 +81,18 @@ def _key_row(key: Value) -> Row:
     parts += [f"{own}: only in the stream of its value"] if own else []
     parts += [f"{copied}: copied to every stream"] if copied else []
     return key["key"], "qualified", "; ".join(parts)
+
+
+WAYS = {
+    "stretches": "where parts of the source are in order: folded where they are, matrices are exchanged",
+    "by partition": "rows are shuffled by {}",
+    "split in time": "rows are shuffled by time, where one key has more of them than a core's share",
+}
+
+
+def _spark_rows(spark: Value) -> list[Row]:
+    keys = ", ".join(spark["shuffle_by"]) or "nothing: one task folds them all"
+    return [(spark["mode"], spark["why"]), *((way, WAYS[way].format(keys)) for way in spark["ways"])]
 
 
 def _window_rows(window: Value) -> list[Row]:

@@ -12,6 +12,7 @@ from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
+from trendfold.plan.spread import Mode, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
 from trendfold.query.nodes import (
@@ -82,11 +83,20 @@ def describe(plan: QueryPlan | Unplanned) -> Value:
         "partition": {"attributes": list(plan.partition), "from": _partition_conjuncts(query)},
         "group_by": [_group_key(key, plan) for key in query.group_by],
         "window": _window(query),
+        "spark": _spark(plan),
         "operands": [
             _operand(operand, pattern, plan)
             for operand, pattern in zip(plan.operands, _patterns(query), strict=True)
         ],
     }
+
+
+def _spark(plan: QueryPlan) -> Value:
+    """How Spark may spread the query's work: the way is chosen when it sees the data."""
+    mode, why = mode_of(plan, None)
+    keys = segment_attributes(plan) if mode is not Mode.COMPLETE else (k.attribute for k in plan.plain_keys)
+    ways = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
+    return {"mode": str(mode), "why": why, "ways": ways, "shuffle_by": sorted(keys)}
 
 
 def _built_because(plan: QueryPlan) -> str:
