@@ -1,0 +1,130 @@
+"""The work of Spark's tasks without Spark: every way, over parts cut anywhere, gives the local engine's rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import trendfold as tf
+import workloads
+from contract import engine
+from spark.agreement import agree
+from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.plan.spread import Mode
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.spark import tasks
+from trendfold.runtime.spark.blobs import Blob, Content
+from trendfold.runtime.spark.families import families
+from trendfold.runtime.spark.ranges import chunk_times, overlapping_share, overlaps
+from trendfold.runtime.spark.tasks import Job, Way
+
+BUCKETS = 3
+
+
+def run(job: Job, parts: Iterable[pa.Table]) -> list[Blob]:
+    """All stages, blobs handed from one to the next as Spark would."""
+    found = [blob for part in parts for blob in tasks.scan(job, part)]
+    if Way.TIME in job.ways:
+        found = [b for group in shuffled(found, 2) for b in tasks.chunk(job, group)]
+    found = [b for group in shuffled(found, BUCKETS) for b in tasks.fold(job, group)]
+    return [b for group in shuffled(found, BUCKETS) for b in tasks.finish(job, group)]
+
+
+def shuffled(blobs: list[Blob], tasks_: int) -> Iterator[list[Blob]]:
+    for number in range(tasks_):
+        yield [blob for blob in blobs if blob.bucket % tasks_ == number]
+
+
+def result(job: Job, blobs: list[Blob]) -> pa.Table:
+    (like,) = tasks.empty_results(job)
+    assert not [blob for blob in blobs if blob.content in (Content.ERROR, Content.OVERLAP)]
+    rows = pa.concat_tables([like, *(blob.table() for blob in blobs if blob.content is Content.RESULT)])
+    keys = like.column_names[: 2 + len(job.plans[0].query.group_by)]
+    order = pa.compute.sort_indices(rows, [(name, "ascending", "at_start") for name in keys])
+    return rows.take(order)
+
+
+@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("seed", range(60))
+def test_every_way_gives_the_local_rows(seed: int, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    case = workloads.random_case(
+        rng, aggregates=True, having=rng.random() < 0.1, both=rng.random() < 0.2, rejects=rng.random() < 0.2
+    )
+    monkeypatch.setattr(tasks, "_FEW_BYTES", rng.choice([0, 1 << 16]))  # rows, matrices, or some of both
+    monkeypatch.setattr(tasks, "_ROW_BYTES", rng.choice([24, 2_000]))
+    table, options = engine.to_table(case), Options(order_column=case.order_column)
+    workload = tf.parse(case.query)
+    plans = workload.plan()
+    own = families(plans, schema_of(table.schema), options, "auto")
+    parts, shared, chunks = arranged(table, options, way, rng)
+    job = Job(
+        plans=plans,
+        families=own,
+        ways=tuple(way if family.mode is Mode.LINEAR else Way.PARTITION for family in own),
+        options=options,
+        schema=table.schema,
+        origin=0,
+        limits=Limits(),
+        arithmetic="auto",
+        buckets=BUCKETS,
+        finishers=2,
+        shared=shared,
+        chunks=chunks,
+    )
+    expected = workload.run(table, engine="local", order_column=case.order_column)
+    blobs = run(job, parts)
+    agree(result(job, blobs), expected[workload.queries[0].name])
+    assert sum(b.rows for b in blobs if b.content is Content.REJECTS) == expected.summary.rejects
+    assert sum(b.rows for b in blobs if b.content is Content.SEEN) == expected.summary.events
+
+
+def arranged(
+    table: pa.Table, options: Options, way: Way, rng: random.Random
+) -> tuple[list[pa.Table], np.ndarray, np.ndarray]:
+    """The table in parts: about in order for stretches, in any order otherwise."""
+    none, count = np.zeros((0, 2), np.int64), rng.randint(1, 4)
+    batch = read_batch(table, options)
+    ends = (int(batch.time.min()), int(batch.time.max())) if len(batch) else (0, 0)
+    if way is not Way.STRETCHES:
+        owner = np.array([rng.randrange(count) for _ in range(table.num_rows)])
+        parts = [table.filter(pa.array(owner == i)) for i in range(count)] if table.num_rows else [table]
+        return parts, none, chunk_times(*ends, rng.randint(1, 4))
+    times = [-1 if t is None else t for t in table.column("ts").to_pylist()]
+    order = sorted(range(len(times)), key=lambda i: times[i] + (rng.random() < 0.3) * rng.randint(0, 3))
+    edges = sorted([0, len(order), *(rng.randint(0, len(order)) for _ in range(count - 1))])
+    parts = [
+        table.take(pa.array(order[low:high], pa.int64())) for low, high in zip(edges, edges[1:], strict=False)
+    ]
+    read = [read_batch(part, options) for part in parts]
+    return (
+        parts,
+        overlaps([(int(b.time.min()), int(b.time.max())) for b in read if len(b)]),
+        chunk_times(0, 0, 1),
+    )
+
+
+# ---------------------------------------------------------------- ranges
+
+
+def test_overlaps_are_what_two_ranges_share() -> None:
+    assert overlaps([(0, 10), (11, 20), (30, 40)]).tolist() == []
+    assert overlaps([(0, 10), (10, 20)]).tolist() == [[10, 10]]
+    assert overlaps([(0, 10), (5, 20), (18, 30)]).tolist() == [[5, 10], [18, 20]]
+    assert overlaps([(0, 100), (10, 20), (15, 30), (50, 60)]).tolist() == [[10, 30], [50, 60]]
+
+
+def test_the_share_of_rows_in_overlaps() -> None:
+    assert overlapping_share([(0, 9), (10, 19)], [5, 5]) == 0
+    assert overlapping_share([(0, 9), (0, 9)], [5, 5]) == 1
+    assert overlapping_share([(0, 9), (5, 14)], [10, 10]) == pytest.approx(0.5)
+    assert overlapping_share([], []) == 0
+
+
+def test_chunks_cover_all_times() -> None:
+    assert chunk_times(0, 99, 4).tolist() == [25, 50, 75]
+    assert chunk_times(0, 0, 4).tolist() == [0]
