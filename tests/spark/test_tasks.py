@@ -1,9 +1,10 @@
-"""The work of Spark's tasks without Spark: every way, over parts cut anywhere, gives the local engine's rows."""
+"""The work of Spark's tasks, without Spark: every way, over parts cut anywhere, gives the local rows."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -97,9 +98,7 @@ def arranged(
     times = [-1 if t is None else t for t in table.column("ts").to_pylist()]
     order = sorted(range(len(times)), key=lambda i: times[i] + (rng.random() < 0.3) * rng.randint(0, 3))
     edges = sorted([0, len(order), *(rng.randint(0, len(order)) for _ in range(count - 1))])
-    parts = [
-        table.take(pa.array(order[low:high], pa.int64())) for low, high in zip(edges, edges[1:], strict=False)
-    ]
+    parts = [table.take(pa.array(order[low:high], pa.int64())) for low, high in pairwise(edges)]
     read = [read_batch(part, options) for part in parts]
     return (
         parts,

@@ -1,0 +1,31 @@
+"""The same cases through a Spark Connect server, in a process of its own: a client has no JVM beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark.conftest import REMOTE
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(REMOTE in os.environ, reason="this is that process")
+def test_the_same_cases_through_a_connect_server() -> None:
+    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_agreement.py")]
+    environment = {**os.environ, REMOTE: "local[2]", "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        suite,
+        cwd=HERE.parents[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1_800,
+    )
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-4_000:]
