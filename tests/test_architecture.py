@@ -120,3 +120,9 @@ def test_relative_and_package_imports_are_seen_for_what_they_are() -> None:
         for name in imported_from(node, ("trendfold", "query"))
     ]
     assert found == ["trendfold.plan", "trendfold.api", "trendfold.query", "trendfold.cli"]
+
+
+@pytest.mark.parametrize("word", ["_jvm", ".rdd", "_jsc", "expr(", "selectExpr", ".sql("])
+def test_spark_is_asked_only_what_connect_can_answer_and_never_in_text(word: str) -> None:
+    for path in (SOURCE / "runtime" / "spark").glob("*.py"):
+        assert word not in path.read_text(encoding="utf-8"), path.name
