@@ -20,7 +20,6 @@ REMOTE = "TRENDFOLD_TEST_REMOTE"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/spark/" in str(item.path).replace(os.sep, "/"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.filterwarnings("default"))  # PySpark's own are not ours to fix
 
 

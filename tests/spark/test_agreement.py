@@ -16,6 +16,8 @@ import trendfold as tf
 from spark.agreement import check, many_cases, put
 from trendfold.runtime.spark.session import is_remote
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 STRETCHES, PARTITION, TIME = "stretches", "by partition", "split in time"
 
 
