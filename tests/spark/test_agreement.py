@@ -18,36 +18,41 @@ from trendfold.runtime.spark.session import is_remote
 
 pytestmark = pytest.mark.xdist_group("spark")
 
+
+def slow(seed: int) -> Any:
+    return pytest.param(seed, marks=pytest.mark.slow)
+
+
 STRETCHES, PARTITION, TIME = "stretches", "by partition", "split in time"
 
 
 # ---------------------------------------------------------------- random workloads
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_random_workloads_over_files_in_order(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    workload, table = many_cases(seed, 40)
+    workload, table = many_cases(seed, 25)
     ordered = table.sort_by("ts")
     cuts = sorted(np.random.default_rng(seed).integers(0, table.num_rows, 5).tolist())
     check(workload, put(ordered, tmp_path / "events", cuts), table, views=False)
 
 
-@pytest.mark.parametrize("seed", range(3, 5))
+@pytest.mark.parametrize("seed", [3, slow(4), slow(5)])
 def test_random_workloads_over_a_frame(spark: SparkSession, seed: int) -> None:
-    workload, table = many_cases(seed, 40)
+    workload, table = many_cases(seed, 25)
     check(workload, spark.createDataFrame(table).repartition(5), table, views=False)
 
 
-@pytest.mark.parametrize("seed", range(6, 7))
+@pytest.mark.parametrize("seed", [6, slow(7)])
 def test_random_workloads_with_an_order_column(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    workload, table = many_cases(seed, 40)
+    workload, table = many_cases(seed, 25)
     shuffled = table.take(pa.array(np.random.default_rng(seed).permutation(table.num_rows)))
     path = put(shuffled, tmp_path / "events", [table.num_rows // 3, table.num_rows // 2])
     check(workload, path, shuffled, views=False, order_column="seq")
 
 
 def test_random_workloads_in_whole_numbers(spark: SparkSession) -> None:
-    workload, table = many_cases(9, 25)
+    workload, table = many_cases(9, 8)
     check(workload, spark.createDataFrame(table), table, views=False, arithmetic="exact")
 
 
