@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import doctest
+import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from trendfold.cli import main
+from trendfold import parse
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,33 +40,55 @@ def test_every_block_is_of_a_kind_that_is_tried() -> None:
     assert {language for language, _ in blocks(README)} == {"sh", "python", "text", "console"}
 
 
-def test_the_python_blocks_print_what_stands_below_them(capsys: pytest.CaptureFixture[str]) -> None:
+RUN_ALL = """
+import json, sys
+from pathlib import Path
+from trendfold.cli import main
+
+names = {}
+for kind, code in json.load(sys.stdin):
+    if kind == "python":
+        exec(compile(code, "README.md", "exec"), names)
+    else:
+        assert main(code) == 0
+    sys.stdout.flush()
+    print(chr(0), end="", flush=True)
+"""
+
+
+def test_examples_print_what_stands_below_them(tmp_path: Path) -> None:
+    """All in one process, since some start Spark, and that takes seconds."""
+    steps: list[tuple[str, object]] = []
+    printed: list[str] = []
     found = blocks(README)
-    names: dict[str, object] = {}
-    ran = 0
-    for (language, code), (below, expected) in zip(found, [*found[1:], ("", "")], strict=True):
+    for (language, block), (below, expected) in zip(found, [*found[1:], ("", "")], strict=True):
         if language == "python":
-            exec(compile(code, "README.md", "exec"), names)
             assert below == "text"
-            assert capsys.readouterr().out == expected
-            ran += 1
-    assert ran == 2
-
-
-def test_the_commands_print_what_stands_below_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for language, block in blocks(README):
-        if language != "console":
-            continue
-        for (program, *args), expected in commands(block):
-            if program == "cat":
-                Path(args[0]).write_text(expected, encoding="utf-8")
-                continue
-            assert program == "trendfold"
-            assert main(args) == 0
-            assert capsys.readouterr().out.rstrip() == expected.rstrip()
+            steps.append((language, block))
+            printed.append(expected)
+        if language == "console":
+            for (program, *args), output in commands(block):
+                if program == "cat":
+                    (tmp_path / args[0]).write_text(output, encoding="utf-8")
+                    continue
+                assert program == "trendfold"
+                steps.append((program, args))
+                printed.append(output)
+    assert [kind for kind, _ in steps].count("python") == 3
+    assert [kind for kind, _ in steps].count("trendfold") == 3
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_ALL],
+        input=json.dumps(steps),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    outputs = done.stdout.split(chr(0))[:-1]
+    assert [text.rstrip() for text in outputs] == [text.rstrip() for text in printed]
 
 
 def test_the_targets_of_make_are_there() -> None:
@@ -81,6 +106,22 @@ def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_python_on_the_page_about_spark_is_python() -> None:
+    found = [
+        code for language, code in blocks((ROOT / "docs" / "spark.md").read_text()) if language == "python"
+    ]
+    assert len(found) == 3
+    for code in found:
+        compile(code, "spark.md", "exec")
+
+
+def test_the_page_about_spark_shows_what_explain_says() -> None:
+    found = dict(blocks((ROOT / "docs" / "spark.md").read_text(encoding="utf-8")))
+    told = str(parse(found["sql"]).explain())
+    for part in found["text"].split("\n\n"):
+        assert part.strip("\n") in told
 
 
 def test_the_worked_example_of_the_architecture_is_true() -> None:

@@ -56,7 +56,10 @@ def _query(query: Query, table: pa.Table, summary: Summary) -> str:
         f"<figure><figcaption>{escape(caption)}</figcaption>{svg}</figure>"
         for caption, svg in figures(table, keys).items()
     )
-    told = f"{summary.rows[query.name]:,} rows, strategy {summary.strategy[query.name]}"
+    way = summary.ways.get(query.name)
+    told = f"{summary.rows[query.name]:,} rows, strategy {summary.strategy[query.name]}" + (
+        f", {way} on Spark" if way else ""
+    )
     return (
         f"<section><h2>{escape(query.name)}</h2><pre>{escape(to_text(query))}</pre>"
         f'<p class="soft">{escape(told)}</p>{shown}</section>'
