@@ -84,7 +84,7 @@ def test_examples_print_what_stands_below_them(tmp_path: Path) -> None:
         text=True,
         cwd=tmp_path,
         env=environment,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     outputs = done.stdout.split(chr(0))[:-1]
