@@ -32,8 +32,19 @@ def test_groups_as_lanes_are_the_streams_of_the_oracle(part: int) -> None:
     assert judged > 10
 
 
+@pytest.mark.parametrize(
+    ("returns", "pattern"),
+    [
+        ("LOG2(COUNT(*)), AVG(B.x)", "SEQ(A, (B+ | SEQ(B, C))+, C)"),
+        ("LOG2(COUNT(*)), AVG(C.x), AVG(B.x), AVG(A.x)", "SEQ(A+, B+, C+)"),
+        ("LOG2(COUNT(*)), AVG(C.y), LOG2(COUNT(C))", "SEQ(A, B, (B | C)+, C+, A*)"),
+        ("LOG2(COUNT(*)), AVG(C.z), SUM(C.z)", "SEQ(B, A+, C+)"),
+    ],
+)
 @pytest.mark.parametrize("ties", [1, 3])
-def test_lanes_past_doubles_agree_with_a_stream_per_group(ties: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_past_doubles_agree_with_a_stream_per_group(
+    ties: int, returns: str, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(ties)
     count = 20_000
     events = pa.table(
@@ -42,12 +53,12 @@ def test_lanes_past_doubles_agree_with_a_stream_per_group(ties: int, monkeypatch
             "ts": [i // ties for i in range(count)],
             "g": rng.integers(0, 7, count).tolist(),
             "x": rng.normal(size=count).tolist(),
+            "y": (2.0 ** rng.uniform(-190, 190, count)).tolist(),
+            "z": (2.0 ** rng.uniform(100, 300, count)).tolist(),  # not small
         }
     )
-    query = tf.parse(
-        "RETURN B.g, LOG2(COUNT(*)), AVG(B.x) PATTERN SEQ(A, (B+ | SEQ(B, C))+, C) "
-        "GROUP BY B.g WITHIN 9000 s SLIDE 9000 s"
-    )
+    size = 9_000 // ties
+    query = tf.parse(f"RETURN B.g, {returns} PATTERN {pattern} GROUP BY B.g WITHIN {size} s SLIDE {size} s")
     in_lanes = query.run(events)["q1"].to_pylist()
     monkeypatch.setattr(local, "lanes_apply", lambda plan: False)
     alone = query.run(events)["q1"].to_pylist()

@@ -19,7 +19,7 @@ from trendfold.kernel.program import (
     Guards,
     Ints,
     LaneProgram,
-    LaneRows,
+    LaneTerms,
     Negated,
     Paths,
     Rows,
@@ -377,9 +377,9 @@ def lower_lanes(
     after = _reachable(automaton, own)
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
 
-    def rows(symbol: Symbol, kind: str) -> list[_LaneRow]:
-        """The rows of a symbol's positions, and for each what it reads: (place, is shared)."""
-        found: dict[int, _LaneRow] = {}
+    def terms(symbol: Symbol, kind: str) -> list[_LaneTerm]:
+        """What the positions of a symbol add, those of T or the others."""
+        found: list[_LaneTerm] = []
         for q in sorted(symbol):
             if (q in own) != (kind == "own"):
                 continue
@@ -391,20 +391,19 @@ def lower_lanes(
             for target in targets if sources else []:
                 for w in range(carried.width):
                     dst = numbers[target] * carried.width + w
-                    row = found.setdefault(dst, (dst, []))
                     for p, is_shared in sources:
                         entry = (shared if is_shared else lanes)[p] * carried.width
-                        row[1].append((entry + w, 0, is_shared))
+                        found.append((dst, entry + w, 0, is_shared))
                         if w and q in carried.numbers[w - 1].positions:
                             fed = carried.numbers[w - 1]
                             column = 0 if fed.attribute is None else columns[fed.measure, fed.attribute]
-                            row[1].append((entry, column, is_shared))
-        return list(found.values())
+                            found.append((dst, entry, column, is_shared))
+        return found
 
     return LaneProgram(
-        shared=_lane_rows([rows(symbol, "shared") for symbol in symbols]),
-        public=_lane_rows([rows(symbol, "public") for symbol in symbols]),
-        own=_lane_rows([rows(symbol, "own") for symbol in symbols]),
+        shared=_lane_terms([terms(symbol, "shared") for symbol in symbols]),
+        public=_lane_terms([terms(symbol, "public") for symbol in symbols]),
+        own=_lane_terms([terms(symbol, "own") for symbol in symbols]),
         shared_states=len(shared),
         states=len(lanes),
         width=carried.width,
@@ -412,8 +411,8 @@ def lower_lanes(
     )
 
 
-_LaneRow = tuple[int, list[tuple[int, int, bool]]]
-"""dst, and terms (entry, column, is shared)."""
+_LaneTerm = tuple[int, int, int, bool]
+"""dst, src, column, is shared."""
 
 
 def _reachable(automaton: Automaton, own: frozenset[int]) -> frozenset[int]:
@@ -428,16 +427,17 @@ def _reachable(automaton: Automaton, own: frozenset[int]) -> frozenset[int]:
     return frozenset(reached)
 
 
-def _lane_rows(per_symbol: list[list[_LaneRow]]) -> LaneRows:
-    rows = [row for group in per_symbol for row in group]
-    terms = [term for _, group in rows for term in group]
-    return LaneRows(
-        row_start=_starts(per_symbol),
-        dst=_ints(dst for dst, _ in rows),
-        op_start=_starts([group for _, group in rows]),
-        op=_ints(entry for entry, _, _ in terms),
-        col=_ints(column for _, column, _ in terms),
-        is_shared=np.array([is_shared for _, _, is_shared in terms], np.bool_),
+def _lane_terms(per_symbol: list[list[_LaneTerm]]) -> LaneTerms:
+    written = [sorted({dst for dst, *_ in terms}) for terms in per_symbol]
+    is_apart = [
+        set(entries).isdisjoint(src for _, src, *_ in terms)
+        for entries, terms in zip(written, per_symbol, strict=True)
+    ]
+    term, entry = _starts(per_symbol), _starts(written)
+    return LaneTerms(
+        span=np.stack([term[:-1], term[1:], entry[:-1], entry[1:], is_apart], axis=1).astype(np.int32),
+        term=np.array([t for terms in per_symbol for t in terms], np.uint32).reshape(-1, 4),
+        entry=np.array([e for entries in written for e in entries], np.uint32),
     )
 
 

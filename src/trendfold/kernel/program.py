@@ -207,32 +207,31 @@ class Paths(NamedTuple):
     xweight: Ints
 
 
-class LaneRows(NamedTuple):
-    """Sparse rows over entries: new[dst] += Σ old[op] · value[col], per symbol; column 0 is 1.
+class LaneTerms(NamedTuple):
+    """What the events of each symbol do to entries: new[dst] += old[src] · value[col]; column 0 is 1.
 
-    is_shared  per term: whether it reads shared mass instead of the lane's
+    span   int32[A, 5]   the symbol's terms [0, 1) and entries [2, 3), and whether no term reads one of these
+    term   uint32[n, 4]  dst, src, col, and whether it reads shared mass instead of the lane's
+    entry  uint32[k]     the entries that the symbol's terms add to, each once
     """
 
-    row_start: Ints
-    dst: Ints
-    op_start: Ints
-    op: Ints
-    col: Ints
-    is_shared: NDArray[np.bool_]
+    span: Ints
+    term: Indices
+    entry: Indices
 
 
 class LaneProgram(NamedTuple):
     """A machine with mass shared by all groups until it passes T, and in lanes from there (see kernel.lanes).
 
-    shared  rows from shared mass to shared mass; ⊥ is shared state 0
-    public  rows from a lane's mass to the same lane's, for every lane
-    own     rows of T's positions, for the lane of the event
+    shared  terms from shared mass to shared mass; ⊥ is shared state 0
+    public  terms from a lane's mass to the same lane's, for every lane
+    own     terms of T's positions, for the lane of the event
     end     the lane state ⊤
     """
 
-    shared: LaneRows
-    public: LaneRows
-    own: LaneRows
+    shared: LaneTerms
+    public: LaneTerms
+    own: LaneTerms
     shared_states: int
     states: int
     width: int
