@@ -19,8 +19,8 @@ from trendfold.runtime.spark.session import is_remote
 pytestmark = pytest.mark.xdist_group("spark")
 
 
-def slow(seed: int) -> Any:
-    return pytest.param(seed, marks=pytest.mark.slow)
+def slow(value: float) -> Any:
+    return pytest.param(value, marks=pytest.mark.slow)
 
 
 STRETCHES, PARTITION, TIME = "stretches", "by partition", "split in time"
@@ -43,7 +43,7 @@ def test_random_workloads_over_a_frame(spark: SparkSession, seed: int) -> None:
     check(workload, spark.createDataFrame(table).repartition(5), table, views=False)
 
 
-@pytest.mark.parametrize("seed", [6, slow(7)])
+@pytest.mark.parametrize("seed", [slow(6), slow(7)])
 def test_random_workloads_with_an_order_column(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     workload, table = many_cases(seed, 25)
     shuffled = table.take(pa.array(np.random.default_rng(seed).permutation(table.num_rows)))
@@ -51,6 +51,7 @@ def test_random_workloads_with_an_order_column(spark: SparkSession, tmp_path: Pa
     check(workload, path, shuffled, views=False, order_column="seq")
 
 
+@pytest.mark.slow
 def test_random_workloads_in_whole_numbers(spark: SparkSession) -> None:
     workload, table = many_cases(9, 8)
     check(workload, spark.createDataFrame(table), table, views=False, arithmetic="exact")
@@ -121,7 +122,7 @@ def test_files_in_no_order_are_shuffled(spark: SparkSession, tmp_path: Path) -> 
     assert summary.ways["grouped"] == PARTITION
 
 
-@pytest.mark.parametrize("share", [1.0, 0.9])
+@pytest.mark.parametrize("share", [1.0, slow(0.9)])
 def test_a_giant_group_is_split_in_time(spark: SparkSession, tmp_path: Path, share: float) -> None:
     table = stream()
     rng = np.random.default_rng(2)
@@ -143,6 +144,7 @@ def test_a_frame_in_order_and_one_in_none(spark: SparkSession, tmp_path: Path) -
     assert check(LINEAR, frame.repartition(4), table).summary.ways["q1"] == TIME
 
 
+@pytest.mark.slow
 def test_parts_without_events(spark: SparkSession, tmp_path: Path) -> None:
     table = stream(2_000)
     check(WORKLOAD, put(table, tmp_path / "e", [0, 0, 1_000, 1_000, 2_000]), table)
@@ -165,6 +167,7 @@ def test_null_keys_and_many_groups(spark: SparkSession, tmp_path: Path) -> None:
     check(WORKLOAD, spark.createDataFrame(table).repartition(3), table)
 
 
+@pytest.mark.slow
 def test_times_before_1970_and_zones(spark: SparkSession, tmp_path: Path) -> None:
     table = stream(5_000, start="1969-12-31T23:59:30")
     check(WORKLOAD, put(table, tmp_path / "e", [2_000]), table, origin="Asia/Kolkata")
