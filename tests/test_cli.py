@@ -59,7 +59,7 @@ def in_shell(
 ) -> subprocess.CompletedProcess[str]:
     variables = {**os.environ, "PYTHONPATH": str(source_of().parent), **(environment or {})}
     command = [sys.executable, "-m", "trendfold", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=variables, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=variables, timeout=600)
 
 
 # ---------------------------------------------------------------- run
@@ -708,6 +708,7 @@ def test_what_spark_raises_is_told_in_a_line(name: str, text: str, message: str,
     assert told is not None
     assert (str(told), told.exit_code) == (message, code)
     assert spark.readable(ValueError(text)) is None
+    assert "Java process has ended" in str(spark.readable(ConnectionRefusedError(111, "refused")))
 
 
 def test_spark_and_local_print_the_same(folder: Path) -> None:

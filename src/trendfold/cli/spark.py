@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trendfold import errors
@@ -79,7 +79,8 @@ def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
         raise told from error
     finally:
         if is_ours:
-            spark.stop()
+            with suppress(Exception):  # after a crash of the JVM there is nobody left to stop
+                spark.stop()
 
 
 def _keep_quiet() -> None:
@@ -87,8 +88,13 @@ def _keep_quiet() -> None:
     settings = Path(__file__).with_name("log4j2.properties")
     if settings.exists() and not {"SPARK_CONF_DIR", "SPARK_HOME", "SPARK_SUBMIT_OPTS"} & set(os.environ):
         os.environ["SPARK_SUBMIT_OPTS"] = f"-Dlog4j2.configurationFile={settings.as_uri()}"
-    # PySpark repeats errors here that it raises as well.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    # Both repeat what is raised as well; Py4J does it in the root's name.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 # ---------------------------------------------------------------- failures
@@ -96,6 +102,8 @@ def _keep_quiet() -> None:
 
 def readable(error: Exception) -> TrendfoldError | None:
     """What an exception of Spark comes down to; None for any other."""
+    if isinstance(error, ConnectionError):
+        return TrendfoldError("Spark's Java process has ended; its last lines, if any, are above")
     if not type(error).__module__.startswith(("pyspark.", "py4j.")):
         return None
     text = str(error)
