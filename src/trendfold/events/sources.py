@@ -217,16 +217,27 @@ def missing_file(path: Path) -> str:
 
 def file_format(path: Path) -> tuple[str, str | None]:
     """What a file holds, and how it is compressed."""
-    endings = [ending.lower() for ending in path.name.split(".")[1:]]
+    named = named_format(path.name)
+    if named is not None:
+        return named
+    if _begins_as_parquet(path):
+        return "parquet", None
+    raise InputError(unknown_format(str(path)))
+
+
+def named_format(name: str) -> tuple[str, str | None] | None:
+    """What a file holds and how it is compressed, as far as its name tells."""
+    endings = [ending.lower() for ending in name.split(".")[1:]]
     compression = COMPRESSIONS.get(endings[-1]) if endings else None
     if compression:
         endings.pop()
-    if endings and endings[-1] in FORMATS:
-        return FORMATS[endings[-1]], compression
-    if _begins_as_parquet(path):
-        return "parquet", None
-    raise InputError(
-        f"cannot tell what {str(path)!r} holds; its name should end in .parquet, .csv or .jsonl "
+    return (FORMATS[endings[-1]], compression) if endings and endings[-1] in FORMATS else None
+
+
+def unknown_format(path: str) -> str:
+    """What to say of a file whose name tells nothing."""
+    return (
+        f"cannot tell what {path!r} holds; its name should end in .parquet, .csv or .jsonl "
         f"(pass a glob to leave other files out)"
     )
 
