@@ -238,6 +238,27 @@ class LaneProgram(NamedTuple):
     end: int
 
 
+class Bundle(NamedTuple):
+    """Machines side by side, for rows whose symbols are the codes of their types (see kernel.bundle).
+
+        new[dst] = old[dst] + Σ old[src]
+
+    row_start    int32[A+1]   rows of a code; none reads what one before it writes
+    dst, src     uint32[R], uint32[R,K]  states, numbered through all blocks; the last is void, always empty
+    block        int32[R]     the block that a row belongs to
+    block_row, block_start    the rows of a block
+    start        int64[]      the entries that hold mass 1 when a stretch begins
+    """
+
+    row_start: Ints
+    dst: Indices
+    src: Indices
+    block: Ints
+    block_start: Ints
+    block_row: Ints
+    start: NDArray[np.int64]
+
+
 class Events(NamedTuple):
     """The rows of one query, sorted by segment (partition and group) and time.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
+from trendfold.events.columns import decoded
 from trendfold.events.schema import Kind
 from trendfold.kernel import construct, exact, wide
 from trendfold.kernel.bindings import most_kept
@@ -312,8 +313,7 @@ def _whole_values(batch: EventBatch, attribute: str) -> tuple[NDArray[np.uint64]
     """Magnitudes and signs of an integer attribute; null is 0."""
     column = batch.column(attribute)
     if column.kind is not Kind.INTEGER:  # unsigned, past 2^63
-        data = batch.table.column(attribute)
-        data = data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
+        data = decoded(batch.table.column(attribute))
         values = pc.fill_null(data.cast(pa.uint64()), 0).to_numpy().astype(np.uint64)
         return values, np.zeros(len(values), np.bool_)
     signed = np.where(column.valid, column.values.astype(np.int64), 0)

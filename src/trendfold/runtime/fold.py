@@ -141,7 +141,7 @@ def _shared_stretches(plan: OperandPlan, items: Items, frame: Frame) -> _Shared 
     bounds = np.unique(np.concatenate([items.low, items.high]))
     if len(bounds) < 2:
         return None
-    states = _starts(machine)
+    states = starts_of(machine)
     low, high = np.searchsorted(bounds, items.low), np.searchsorted(bounds, items.high)
     matrix = len(states) * frame.states * (frame.width + frame.extremes)
     alone = int((items.high - items.low).sum())
@@ -163,7 +163,7 @@ def fold_matrices(
     machine = plan.machine
     frame, guards = lower_frame(machine, plan.carried), lower_guards(machine, alphabet)
     program, grid = lower_rows(machine, alphabet, plan.carried)
-    starts = np.array(_starts(machine), np.int32)
+    starts = np.array(starts_of(machine), np.int32)
     is_contiguous = machine.semantics is Semantics.CONTIGUOUS
     fades = np.array(
         [is_contiguous and machine.states[s].place not in (START, END) for s in starts], np.bool_
@@ -189,17 +189,17 @@ def multiply_matrices(
     """The whole trends of windows: window k is the product of the matrices [low[k], high[k])."""
     frame = lower_frame(plan.machine, plan.carried)
     out = no_trends(len(low), frame.width, frame.extremes)
-    stretch.multiply_windows(low, high, frame, np.array(_starts(plan.machine), np.int32), matrix, out)
+    stretch.multiply_windows(low, high, frame, np.array(starts_of(plan.machine), np.int32), matrix, out)
     return out
 
 
 def matrix_shape(plan: OperandPlan) -> tuple[int, int, int, int]:
     """Starts, states, numbers and extremes of a stretch's matrix."""
     frame = lower_frame(plan.machine, plan.carried)
-    return len(_starts(plan.machine)), frame.states, frame.width, frame.extremes
+    return len(starts_of(plan.machine)), frame.states, frame.width, frame.extremes
 
 
-def _starts(machine: Machine) -> list[int]:
+def starts_of(machine: Machine) -> list[int]:
     """The states that mass may come into a stretch from; ⊤ only collects, unless a NOT guards it."""
     passing = machine.guard_at(END) is None
     return [i for i, s in enumerate(machine.states) if not (passing and s.place == END)]
