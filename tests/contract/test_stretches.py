@@ -10,12 +10,12 @@ import oracle
 import trendfold as tf
 import workloads
 from contract import engine
-from trendfold.runtime import fold
+from trendfold.runtime import stretches
 
 
 @pytest.fixture
 def always_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "_pays", lambda alone, together, size: True)
+    monkeypatch.setattr(stretches, "stacks_pay", lambda overlap, shape: True)
 
 
 @pytest.mark.usefixtures("always_stretches")
@@ -24,7 +24,7 @@ def test_products_of_stretches_are_the_windows(seeds: int) -> None:
     for seed in range(100 * seeds, 100 * seeds + 100):
         case = workloads.random_case(random.Random(seed), aggregates=True, having=True, both=True)
         result = tf.parse(case.query).run(
-            engine.to_table(case), order_column=case.order_column, strategy="cogra"
+            engine.to_table(case), order_column=case.order_column, strategy="auto"
         )
         (query,) = tf.parse(case.query)
         expected = oracle.rows(case.query, case.events, case.order_column)
@@ -47,7 +47,7 @@ def test_overlapping_windows_past_doubles_agree_with_windows_one_by_one(
         "RETURN LOG2(COUNT(*)), AVG(B.x), MIN(B.x) PATTERN SEQ(A, B+, C) WITHIN 3000 s SLIDE 100 s"
     )
     shared = query.run(events)["q1"].to_pylist()
-    monkeypatch.setattr(fold, "_pays", lambda alone, together, size: False)
+    monkeypatch.setattr(stretches, "stacks_pay", lambda overlap, shape: False)
     alone = query.run(events)["q1"].to_pylist()
     assert len(shared) == len(alone) > 60
     for one, other in zip(shared, alone, strict=True):

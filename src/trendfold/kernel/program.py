@@ -275,3 +275,16 @@ class Folded(NamedTuple):
     mantissa: NDArray[np.float64]
     exponent: Ints
     extreme: NDArray[np.float64]
+
+
+class Stacks(NamedTuple):
+    """Two stacks that a sliding window leaves behind for the windows after it (see kernel.stretch).
+
+    at     int64[3]  the stretch in the middle, the one that the back has come to, and the back's place in work
+    front  Folded [slots, 1, states, ...]  ⊥ times the stretches from one up to the middle
+    work   Folded [4, R, states, ...]      the back at 0 or 1; at 2 and 3 the product that makes a new front
+    """
+
+    at: NDArray[np.int64]
+    front: Folded
+    work: Folded
