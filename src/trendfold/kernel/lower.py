@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine, State, Step, Symbol
+from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
 from trendfold.kernel.program import (
     NOTHING,
     ONE,
@@ -27,6 +28,9 @@ from trendfold.kernel.program import (
 )
 from trendfold.plan.carried import Carried, Measure
 from trendfold.query.nodes import Semantics
+
+SEMANTICS = {Semantics.ANY: ANY, Semantics.NEXT: NEXT, Semantics.CONTIGUOUS: CONTIGUOUS}
+"""The numbers that kernels know them by."""
 
 Column = tuple[Measure, str]
 """A column of values: an attribute (null is 0), or whether it is present."""

@@ -278,13 +278,17 @@ class Folded(NamedTuple):
 
 
 class Stacks(NamedTuple):
-    """Two stacks that a sliding window leaves behind for the windows after it (see kernel.stretch).
+    """Two stacks that a sliding window leaves behind for the windows after it (see kernel.sliding).
 
-    at     int64[3]  the stretch in the middle, the one that the back has come to, and the back's place in work
-    front  Folded [slots, 1, states, ...]  ⊥ times the stretches from one up to the middle
-    work   Folded [4, R, states, ...]      the back at 0 or 1; at 2 and 3 the product that makes a new front
+    at       int64[3]  the stretch in the middle, the one that the back has come to, the back's place
+    front    Folded [most alive, lanes · numbers]   ⊥ times the stretches from one up to the middle
+    growing  Folded [2, states, lanes · numbers]    the product that makes a new front
+    back     Folded [2, states, lanes · numbers]    the product from the middle on
+    total    Folded [lanes · numbers]               what an event carries
     """
 
     at: NDArray[np.int64]
     front: Folded
-    work: Folded
+    growing: Folded
+    back: Folded
+    total: Folded

@@ -25,12 +25,13 @@ class MatrixShape:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How much windows overlap: their rows, each counted in every window, and the stretches between edges."""
+    """How much windows overlap: their rows, each in every window, and those of long and of short stretches."""
 
     windows: int
     window_rows: int
-    stretches: int
-    rows: int
+    long: int
+    long_rows: int
+    short_rows: int
 
 
 def may_share(window: Window | None, machines: tuple[Machine, ...]) -> bool:
@@ -42,3 +43,8 @@ def may_share(window: Window | None, machines: tuple[Machine, ...]) -> bool:
 def stacks_pay(overlap: Overlap, shape: MatrixShape) -> bool:
     """Whether two stacks are cheaper than every window on its own."""
     return True
+
+
+def long_stretch(shape: MatrixShape) -> int:
+    """Rows from which on a stretch is folded into a matrix."""
+    return 16

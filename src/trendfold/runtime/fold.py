@@ -14,6 +14,7 @@ from trendfold.events.schema import Kind
 from trendfold.kernel import bindings, construct, fold
 from trendfold.kernel.guards import latest_starts
 from trendfold.kernel.lower import (
+    SEMANTICS,
     extreme_columns,
     list_numbers,
     lower_frame,
@@ -28,7 +29,6 @@ from trendfold.kernel.lower import (
 from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure
-from trendfold.query.nodes import Semantics
 from trendfold.runtime.conditions import compile_pairs, is_exact
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
@@ -37,12 +37,6 @@ from trendfold.runtime.windows import Items
 
 _LARGEST_VALUE = 2.0**200
 """Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""
-
-SEMANTICS = {
-    Semantics.ANY: bindings.ANY,
-    Semantics.NEXT: bindings.NEXT,
-    Semantics.CONTIGUOUS: bindings.CONTIGUOUS,
-}
 
 
 def read_events(

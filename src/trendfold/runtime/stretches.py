@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,16 @@ from numpy.typing import NDArray
 from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.events.buffers import empty
-from trendfold.kernel import stretch
-from trendfold.kernel.lower import lower_frame, lower_guards, lower_rows, no_grid
+from trendfold.kernel import sliding, stretch
+from trendfold.kernel.lower import SEMANTICS, lower_frame, lower_guards, lower_rows, lower_steps, no_grid
 from trendfold.kernel.program import Events, Folded, Frame, Stacks
 from trendfold.plan import OperandPlan
-from trendfold.plan.windows import MatrixShape, Overlap, stacks_pay
+from trendfold.plan.windows import MatrixShape, Overlap, long_stretch, stacks_pay
 from trendfold.query.nodes import Semantics
 from trendfold.runtime.windows import Items
 
-_LARGEST_MATRICES = 1 << 28
-"""Bytes of matrices that may be held at once; past it windows are folded one by one."""
+_LARGEST_STACKS = 1 << 28
+"""Bytes that products may take at once; past it windows are folded one by one."""
 
 _CHUNK = 4_096
 """Stretches folded at a time, at least: enough to forget what a call costs, few enough for a cache."""
@@ -28,61 +29,81 @@ _CHUNK = 4_096
 
 @dataclass(frozen=True)
 class Stretches:
-    """Rows [low, high) of each stretch; window k is the stretches [first[k], last[k])."""
+    """Rows [low, high) of each stretch; window k is the stretches [first[k], last[k]).
+
+    `rank` tells how many stretches before it have a matrix; the others are multiplied moment by moment.
+    """
 
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    rank: NDArray[np.int64]
     first: NDArray[np.int64]
     last: NDArray[np.int64]
 
-    @property
+    @cached_property
     def most_alive(self) -> int:
         """The most stretches in one window."""
         return int((self.last - self.first).max(initial=0))
 
-    def chunks(self, slots: int) -> Iterator[tuple[slice, slice]]:
-        """Windows in order, and the stretches that none before had: as many as fit with those still alive."""
+    @cached_property
+    def slots(self) -> int:
+        """Matrices held at once: twice as many as one window has, so that half of them are always new."""
+        most = int((self.rank[self.last] - self.rank[self.first]).max(initial=0))
+        return max(1, min(int(self.rank[-1]), max(_CHUNK, 2 * most)))
+
+    def chunks(self) -> Iterator[tuple[slice, slice]]:
+        """Windows in order, and the ranks of matrices that none before had: as many as fit."""
+        begins, ends = self.rank[self.first], self.rank[self.last]
         windows, folded = 0, 0
-        while windows < len(self.first):
-            until = int(np.searchsorted(self.last, self.first[windows] + slots, side="right"))
-            stop = int(self.last[until - 1])
-            yield slice(windows, until), slice(folded, stop)
-            windows, folded = until, stop
+        while windows < len(begins):
+            until = int(np.searchsorted(ends, begins[windows] + self.slots, side="right"))
+            yield slice(windows, until), slice(folded, int(ends[until - 1]))
+            windows, folded = until, int(ends[until - 1])
 
 
 def share(plan: OperandPlan, items: Items) -> Stretches | None:
     """The stretches of windows that overlap, where multiplying them is cheaper than folding every window."""
     if np.all(items.high[:-1] <= items.low[1:]):
         return None
-    cut = Stretches(*stretch.cut_stretches(items.low, items.high))
     shape = matrix_shape(plan)
-    overlap = Overlap(
+    cut = cut_stretches(items, long=long_stretch(shape))
+    size = cut.slots * shape.bytes + cut.most_alive * shape.bytes // shape.starts
+    return cut if size <= _LARGEST_STACKS and stacks_pay(_overlap(items, cut), shape) else None
+
+
+def cut_stretches(items: Items, long: int) -> Stretches:
+    """Cut at the edges of all windows; stretches of `long` rows get a matrix."""
+    windows = len(items.low)
+    low, high, rank = (empty(2 * windows, np.int64) for _ in range(3))
+    first, last = empty(windows, np.int64), empty(windows, np.int64)
+    count = stretch.cut_stretches(items.low, items.high, long, low, high, rank, first, last)
+    return Stretches(low[:count], high[:count], rank[: count + 1], first, last)
+
+
+def _overlap(items: Items, cut: Stretches) -> Overlap:
+    length = cut.high - cut.low
+    is_long = cut.rank[1:] > cut.rank[:-1]
+    return Overlap(
         windows=len(items.low),
         window_rows=int((items.high - items.low).sum()),
-        stretches=len(cut.low),
-        rows=int((cut.high - cut.low).sum()),
+        long=int(is_long.sum()),
+        long_rows=int(length[is_long].sum()),
+        short_rows=int(length[~is_long].sum()),
     )
-    fits = _slots(cut) * shape.bytes <= _LARGEST_MATRICES
-    return cut if fits and stacks_pay(overlap, shape) else None
-
-
-def _slots(cut: Stretches) -> int:
-    """Room for twice the stretches of the longest window, so that half of them are always new."""
-    return max(1, min(len(cut.low), max(_CHUNK, 2 * cut.most_alive)))
 
 
 def fold_shared(plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: Stretches) -> Folded:
-    """The whole trends of every window; matrices live only while a window that is still to come needs them."""
+    """The whole trends of every window; a matrix lives only while a window that is still to come needs it."""
     frame = lower_frame(plan.machine, plan.carried)
-    starts = _starts(plan.machine)
-    slots = _slots(cut)
-    matrix, stacks = _no_matrices(slots, len(starts), frame), _no_stacks(slots, len(starts), frame)
-    out = _no_windows(len(cut.first), frame)
-    for windows, fresh in cut.chunks(slots):
-        _fold_into(matrix, fresh.start, plan, events, alphabet, cut.low[fresh], cut.high[fresh])
-        part = Folded(*(numbers[windows] for numbers in out))
-        stretch.slide_windows(cut.first[windows], cut.last[windows], frame, starts, matrix, stacks, part)
-    return _flat(out)
+    is_long = cut.rank[1:] > cut.rank[:-1]
+    low, high = cut.low[is_long], cut.high[is_long]
+    matrix = _no_matrices(cut.slots, len(_starts(plan.machine)), frame)
+    stacks, out = _no_stacks(cut.most_alive, frame), _no_windows(len(cut.first), frame)
+    for windows, fresh in cut.chunks():
+        _fold_into(matrix, fresh.start, plan, events, alphabet, low[fresh], high[fresh])
+        part = replace(cut, first=cut.first[windows], last=cut.last[windows])
+        _slide(plan, events, alphabet, part, matrix, stacks, Folded(*(numbers[windows] for numbers in out)))
+    return out
 
 
 def fold_matrices(
@@ -100,11 +121,42 @@ def multiply_matrices(
 ) -> Folded:
     """The whole trends of windows: window k is the product of the matrices [first[k], last[k])."""
     frame = lower_frame(plan.machine, plan.carried)
-    starts = _starts(plan.machine)
-    out = _no_windows(len(first), frame)
-    stacks = _no_stacks(len(matrix.mantissa), len(starts), frame)
-    stretch.slide_windows(first, last, frame, starts, matrix, stacks, out)
-    return _flat(out)
+    count = len(matrix.mantissa)
+    nowhere = np.zeros(count, np.int64)
+    cut = Stretches(nowhere, nowhere, np.arange(count + 1), first, last)
+    out, stacks = _no_windows(len(first), frame), _no_stacks(cut.most_alive, frame)
+    none = np.zeros(0, np.int32)
+    events = Events(none, none, np.zeros((0, 0)), np.zeros((0, 0)), is_small=True)
+    _slide(plan, events, (), cut, matrix, stacks, out)
+    return out
+
+
+def _slide(
+    plan: OperandPlan,
+    events: Events,
+    alphabet: tuple[Symbol, ...],
+    cut: Stretches,
+    matrix: Folded,
+    stacks: Stacks,
+    out: Folded,
+) -> None:
+    machine = plan.machine
+    sliding.slide_windows(
+        events,
+        cut.first,
+        cut.last,
+        cut.low,
+        cut.high,
+        cut.rank,
+        lower_steps(machine, alphabet, plan.carried),
+        lower_guards(machine, alphabet),
+        SEMANTICS[machine.semantics],
+        lower_frame(machine, plan.carried),
+        _starts(machine),
+        matrix,
+        stacks,
+        out,
+    )
 
 
 def _fold_into(
@@ -154,25 +206,29 @@ def _fades(machine: Machine, starts: NDArray[np.int32]) -> NDArray[np.bool_]:
 
 def _no_matrices(slots: int, rows: int, frame: Frame) -> Folded:
     """Memory for matrices; folding one empties it first."""
-    shape = (slots, rows, frame.states)
-    return Folded(
-        empty((*shape, frame.width), np.float64),
-        empty((*shape, frame.width), np.int32),
-        empty((*shape, frame.extremes), np.float64),
-    )
+    return _memory((slots, rows, frame.states), frame.width, frame.extremes)
 
 
-def _no_stacks(slots: int, rows: int, frame: Frame) -> Stacks:
-    return Stacks(np.zeros(3, np.int64), _no_matrices(slots, 1, frame), _no_matrices(4, rows, frame))
+def _no_stacks(alive: int, frame: Frame) -> Stacks:
+    """Memory for two stacks; every state but the void one has a lane."""
+    states = frame.states - 1
+    numbers, extremes = states * frame.width, states * frame.extremes
+    growing, back = (_memory((2, states), numbers, extremes) for _ in range(2))
+    front, total = _memory((alive,), numbers, extremes), _memory((), numbers, extremes)
+    return Stacks(np.zeros(3, np.int64), front, growing, back, total)
 
 
 def _no_windows(windows: int, frame: Frame) -> Folded:
-    """Windows without any trend, each as a matrix of one entry."""
-    out = _no_matrices(windows, 1, frame._replace(states=1))
+    """Windows without any trend."""
+    out = _memory((windows,), frame.width, frame.extremes)
     for part, nothing in zip(out, (0.0, 0, np.inf), strict=True):
         part.fill(nothing)
     return out
 
 
-def _flat(out: Folded) -> Folded:
-    return Folded(*(part.reshape(len(part), part.shape[-1]) for part in out))
+def _memory(shape: tuple[int, ...], numbers: int, extremes: int) -> Folded:
+    return Folded(
+        empty((*shape, numbers), np.float64),
+        empty((*shape, numbers), np.int32),
+        empty((*shape, extremes), np.float64),
+    )
