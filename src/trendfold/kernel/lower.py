@@ -21,6 +21,7 @@ from trendfold.kernel.program import (
     Ints,
     LaneProgram,
     LaneTerms,
+    Links,
     Negated,
     Paths,
     Rows,
@@ -287,6 +288,43 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
         xweight=np.array(xweights, np.int32).reshape(len(steps), len(carried.extremes)),
         is_start=np.array([s.place == START for s in machine.states], np.bool_),
         is_end=np.array([s.place == END for s in machine.states], np.bool_),
+    )
+
+
+def lower_links(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> Links:
+    """The symbols of one step at most; nothing may be kept binding by binding."""
+    number = {state: i for i, state in enumerate(machine.states)}
+    every = lower_steps(machine, symbols, carried)
+    taken = [machine.steps(symbol) for symbol in symbols]
+    is_alone = [len(steps) < 2 and not machine.moves(s) for s, steps in zip(symbols, taken, strict=True)]
+    one = [steps[0] if alone and steps else None for alone, steps in zip(is_alone, taken, strict=True)]
+    src = [[number[s] for s in step.sources] if step else [] for step in one]
+    dst = [[number[s] for s in step.targets] if step else [] for step in one]
+    lasting = [s.place in (START, END) for s in machine.states]
+    fading = [i for i, lasts in enumerate(lasting) if not lasts]
+    match machine.semantics:
+        case Semantics.NEXT:
+            spent = [[s for s in sources if machine.states[s].place != START] for sources in src]
+        case Semantics.CONTIGUOUS:
+            spent = [fading for _ in one]
+        case _:
+            spent = [[] for _ in one]
+    weight = np.full((len(one), carried.width), NOTHING, np.int32)
+    xweight = np.full((len(one), len(carried.extremes)), NOTHING, np.int32)
+    for a, step in enumerate(one):
+        if step:
+            weight[a] = every.weight[every.step_start[a]]
+            xweight[a] = every.xweight[every.step_start[a]]
+    return Links(
+        is_alone=np.array(is_alone, np.bool_),
+        src_start=_starts(src),
+        src=_flat(src),
+        dst_start=_starts(dst),
+        dst=_flat(dst),
+        spent_start=_starts(spent),
+        spent=_flat(spent),
+        weight=weight,
+        xweight=xweight,
     )
 
 

@@ -6,7 +6,7 @@ The back grows on its right, stretch by stretch. When a window begins at the mid
 used up: the middle moves to the window's end, and a new front grows on its left from there. So a stretch is
 multiplied twice, in however many windows it lies, and nothing is ever divided or taken away.
 
-A long stretch comes as a matrix. One of a few rows is multiplied moment by moment: a moment's matrix is sparse.
+A long stretch comes as a matrix. One of a few rows is multiplied moment by moment: their matrices are sparse.
 
 A growing product is kept as [state, lane, number], so that both ways are the same few loops. For the back,
 lane u is what mass 1 at u in the middle becomes, at each state; it is multiplied from the right. For the
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
+from trendfold.kernel.bindings import CONTIGUOUS, NEXT
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.program import ONE
@@ -26,48 +26,156 @@ from trendfold.kernel.wide import RADIX, SHRINK, add, times
 
 
 @kernel
-def slide_windows(
-    events, first, last, low, high, rank, steps, guards, semantics, frame, starts, matrix, stacks, out
-):
-    """The whole trends of windows: window k is the stretches [first[k], last[k]); neither ever goes back.
+def slide_windows(events, cut, steps, links, guards, semantics, frame, starts, matrix, stacks, out):
+    """The whole trends of windows: window k is the stretches [first[k], last[k]) of the cut.
 
-    low, high  int64[S]    the rows of each stretch
-    rank       int64[S+1]  how many stretches before it have a matrix; stretch j has one if rank[j + 1] is more
-    matrix     Folded [slots, R, states, ...]  the matrix of rank i is at i modulo slots; the window's are there
-    stacks     where the windows before these have left off
+    matrix  Folded [slots, R, states, ...]  that of rank i is at i modulo slots, where a window still needs it
+    stacks  where the windows before these have left off
     """
     passes = np.ones(steps.is_start.shape[0], np.bool_)
     for r in range(starts.shape[0]):
         passes[starts[r]] = False
-    at, front, growing, back, total = stacks
-    kept = np.empty(passes.shape[0], np.int64)
-    places, slots = front.mantissa.shape[0], matrix.mantissa.shape[0]
+    moments = steps, links, guards, semantics, np.empty(passes.shape[0], np.int64)
+    k = 0
+    while k < cut.first.shape[0]:
+        if cut.first[k] >= stacks.at[0]:
+            stacks.at[0] = stacks.at[1] = cut.last[k]
+            stacks.at[2] = 0
+            _identity(stacks.back, frame)
+            _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks)
+        k = _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, out)
+
+
+# The loops below take arrays out of tuples before they begin: it costs more than what is done with a number.
+
+
+@kernel
+def _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks):
+    """The vectors of a new front, for every stretch of window k."""
+    steps, links, guards, semantics, kept = moments
+    symbol, moment, values, lows = events.symbol, events.moment, events.values, events.extremes
+    is_alone, weight, xweight = links.is_alone, links.weight, links.xweight
+    src_start, src, dst_start, dst = links.src_start, links.src, links.dst_start, links.dst
+    spent_start, spent = links.spent_start, links.spent
+    side, front = stacks.growing, stacks.front
+    m, e, x = side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1)
+    front_m, front_e, front_x = front.mantissa, front.exponent, front.extreme
+    total_m, total_e, total_x = stacks.total
+    numbers, extremes = total_m.shape[0], total_x.shape[0]
+    rank, row_low, row_high = cut.rank, cut.low, cut.high
+    slots = matrix.mantissa.shape[0]
+    states, start, width = passes.shape[0], frame.start, frame.width
     here = 0
-    for k in range(first.shape[0]):
-        if first[k] >= at[0]:
-            at[0] = at[1] = last[k]
-            at[2] = here = 0
-            _identity(back, frame)
-            _identity(growing, frame)
-            for j in range(last[k] - 1, first[k] - 1, -1):
-                if rank[j] < rank[j + 1]:
-                    here = _multiply(matrix, rank[j] % slots, starts, passes, True, frame, growing, here)
-                else:
-                    here = _precede(
-                        events, low[j], high[j], steps, guards, semantics, frame, growing, here, total, kept
-                    )
-                front.mantissa[j % places] = growing.mantissa[here, frame.start]
-                front.exponent[j % places] = growing.exponent[here, frame.start]
-                front.extreme[j % places] = growing.extreme[here, frame.start]
-        for j in range(at[1], last[k]):
-            if rank[j] < rank[j + 1]:
-                at[2] = _multiply(matrix, rank[j] % slots, starts, passes, False, frame, back, at[2])
-            else:
-                at[2] = _follow(
-                    events, low[j], high[j], steps, guards, semantics, frame, back, at[2], total, kept
+    _identity(side, frame)
+    for j in range(cut.last[k] - 1, cut.first[k] - 1, -1):
+        low, high = row_low[j], row_high[j]
+        if rank[j] < rank[j + 1]:
+            here = _multiply(matrix, rank[j] % slots, starts, passes, True, frame, side, here)
+            high = low
+        while high > low:
+            i = high - 1
+            a = symbol[i]
+            if is_alone[a] and (i == low or moment[i - 1] != moment[i]):
+                base = here * states
+                _gather(
+                    i,
+                    a,
+                    dst_start,
+                    dst,
+                    weight,
+                    xweight,
+                    values,
+                    lows,
+                    width,
+                    m,
+                    e,
+                    x,
+                    base,
+                    total_m,
+                    total_e,
+                    total_x,
                 )
-        at[1] = last[k]
-        _meet(front, first[k] % places, back, at[2], frame, out, k)
+                for o in range(spent_start[a], spent_start[a + 1]):
+                    _empty(m, e, x, base + spent[o], numbers, extremes)
+                _scatter(a, src_start, src, m, e, x, base, total_m, total_e, total_x)
+            else:
+                while i > low and moment[i - 1] == moment[i]:
+                    i -= 1
+                here = _apply(
+                    events, i, high, steps, guards, semantics, True, frame, side, here, stacks.total, kept
+                )
+            high = i
+        place, at = j % front_m.shape[0], here * states + start
+        for n in range(numbers):
+            front_m[place, n], front_e[place, n] = m[at * numbers + n], e[at * numbers + n]
+        for n in range(extremes):
+            front_x[place, n] = x[at * extremes + n]
+
+
+@kernel
+def _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, out):
+    """The windows from k on that begin before the middle; returns the first that does not."""
+    steps, links, guards, semantics, kept = moments
+    symbol, moment, values, lows = events.symbol, events.moment, events.values, events.extremes
+    is_alone, weight, xweight = links.is_alone, links.weight, links.xweight
+    src_start, src, dst_start, dst = links.src_start, links.src, links.dst_start, links.dst
+    spent_start, spent = links.spent_start, links.spent
+    side, front = stacks.back, stacks.front
+    m, e, x = side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1)
+    front_m, front_e, front_x = front.mantissa, front.exponent, front.extreme
+    out_m, out_e, out_x = out.mantissa, out.exponent, out.extreme
+    total_m, total_e, total_x = stacks.total
+    numbers, extremes = total_m.shape[0], total_x.shape[0]
+    first, last, rank, row_low, row_high = cut.first, cut.last, cut.rank, cut.low, cut.high
+    slots = matrix.mantissa.shape[0]
+    states, width, whole = passes.shape[0], frame.width, frame.whole
+    middle, j, here = stacks.at
+    while k < first.shape[0] and first[k] < middle:
+        while j < last[k]:
+            low, high = row_low[j], row_high[j]
+            if rank[j] < rank[j + 1]:
+                here = _multiply(matrix, rank[j] % slots, starts, passes, False, frame, side, here)
+                low = high
+            while low < high:
+                a = symbol[low]
+                i = low + 1
+                if is_alone[a] and (i == high or moment[i] != moment[low]):
+                    base = here * states
+                    _gather(
+                        low,
+                        a,
+                        src_start,
+                        src,
+                        weight,
+                        xweight,
+                        values,
+                        lows,
+                        width,
+                        m,
+                        e,
+                        x,
+                        base,
+                        total_m,
+                        total_e,
+                        total_x,
+                    )
+                    for o in range(spent_start[a], spent_start[a + 1]):
+                        _empty(m, e, x, base + spent[o], numbers, extremes)
+                    _scatter(a, dst_start, dst, m, e, x, base, total_m, total_e, total_x)
+                else:
+                    while i < high and moment[i] == moment[low]:
+                        i += 1
+                    here = _apply(
+                        events, low, i, steps, guards, semantics, False, frame, side, here, stacks.total, kept
+                    )
+                low = i
+            j += 1
+        place = first[k] % front_m.shape[0]
+        for t in whole:
+            _meet(front_m, front_e, front_x, place, m, e, x, here * states + t, width, out_m, out_e, out_x, k)
+        k += 1
+    stacks.at[1], stacks.at[2] = j, here
+    return k
 
 
 @kernel
@@ -80,30 +188,25 @@ def _identity(side, frame):
         side.mantissa[0, s, s * frame.width] = 1.0
 
 
-@kernel
-def _meet(front, i, back, here, frame, out, k):
-    """Row k of `out` = vector i of the front times the back, at the states that are whole."""
-    width, extremes = frame.width, frame.extremes
-    for t in frame.whole:
-        for u in range(back.mantissa.shape[1]):
-            c, ce = front.mantissa[i, u * width], front.exponent[i, u * width]
-            d, de = back.mantissa[here, t, u * width], back.exponent[here, t, u * width]
-            if c == 0.0 or d == 0.0:
-                continue
-            part, part_e = _times(c, ce, d, de)
-            out.mantissa[k, 0], out.exponent[k, 0] = add(out.mantissa[k, 0], out.exponent[k, 0], part, part_e)
-            for w in range(u * width + 1, (u + 1) * width):
-                part, part_e = _ride(
-                    (c, ce, front.mantissa[i, w], front.exponent[i, w]),
-                    (d, de, back.mantissa[here, t, w], back.exponent[here, t, w]),
-                )
-                n = w - u * width
-                out.mantissa[k, n], out.exponent[k, n] = add(
-                    out.mantissa[k, n], out.exponent[k, n], part, part_e
-                )
-            for x in range(extremes):
-                least = min(front.extreme[i, u * extremes + x], back.extreme[here, t, u * extremes + x])
-                out.extreme[k, x] = min(out.extreme[k, x], least)
+@inlined
+def _meet(front_m, front_e, front_x, place, m, e, x, at, width, out_m, out_e, out_x, k):
+    """Add a vector of the front times the back, at one state, to row k of `out`."""
+    extremes, base = out_x.shape[1], at * front_m.shape[1]
+    for u in range(0, front_m.shape[1], width):
+        c, ce, d, de = front_m[place, u], front_e[place, u], m[base + u], e[base + u]
+        if c == 0.0 or d == 0.0:
+            continue
+        part, part_e = _times(c, ce, d, de)
+        out_m[k, 0], out_e[k, 0] = add(out_m[k, 0], out_e[k, 0], part, part_e)
+        for w in range(1, width):
+            n = u + w
+            part, part_e = _ride(
+                (c, ce, front_m[place, n], front_e[place, n]), (d, de, m[base + n], e[base + n])
+            )
+            out_m[k, w], out_e[k, w] = add(out_m[k, w], out_e[k, w], part, part_e)
+        for y in range(extremes):
+            n = u // width * extremes + y
+            out_x[k, y] = min(out_x[k, y], min(front_x[place, n], x[at * front_x.shape[1] + n]))
 
 
 # ---- A stretch as a matrix -------------------------------------------------------------------------
@@ -181,129 +284,98 @@ def _times(m1, e1, m2, e2):
 
 
 @kernel
-def _follow(events, low, high, steps, guards, semantics, frame, side, here, total, kept):
-    """Multiply a product by the moments of the rows [low, high) from the right."""
-    ends = steps.src_start, steps.src, steps.dst_start, steps.dst
-    i = low
-    while i < high:
-        j = i + 1
-        while j < high and events.moment[j] == events.moment[i]:
-            j += 1
-        here = _apply(events, i, j, steps, ends, guards, semantics, False, frame, side, here, total, kept)
-        i = j
-    return here
+def _apply(events, start, stop, steps, guards, semantics, is_before, frame, side, here, total, kept):
+    """Multiply a product by one moment of any kind; returns where it is now.
 
-
-@kernel
-def _precede(events, low, high, steps, guards, semantics, frame, side, here, total, kept):
-    """Multiply a product by the moments of the rows [low, high) from the left."""
-    ends = steps.dst_start, steps.dst, steps.src_start, steps.src
-    j = high
-    while j > low:
-        i = j - 1
-        while i > low and events.moment[i - 1] == events.moment[i]:
-            i -= 1
-        here = _apply(events, i, j, steps, ends, guards, semantics, True, frame, side, here, total, kept)
-        j = i
-    return here
-
-
-@kernel
-def _apply(events, start, stop, steps, ends, guards, semantics, is_before, frame, side, here, total, kept):
-    """Multiply a product by one moment; returns where it is now.
-
-    Every step of the moment reads the product from before it. One step alone may add in place, since all
-    that it reads is gathered first.
+    Every step of the moment reads the product from before it.
     """
-    symbol = events.symbol
-    a = symbol[start]
-    t = steps.step_start[a]
-    if stop == start + 1 and not guards.moves[a] and steps.step_start[a + 1] - t <= 1:
-        if steps.step_start[a + 1] == t:
-            if semantics == CONTIGUOUS:
-                _forget(steps, t, semantics, side, here)
-            return here
-        _gather(events, start, steps, t, ends, frame, side, here, total)
-        if semantics != ANY:
-            _forget(steps, t, semantics, side, here)
-        _scatter(t, ends, side, here, total)
-        return here
-    there = 1 - here
+    symbol, values, lows = events.symbol, events.values, events.extremes
+    of_start, of, to_start, to = steps.src_start, steps.src, steps.dst_start, steps.dst
+    if is_before:
+        of_start, of, to_start, to = to_start, to, of_start, of
+    m, e, x = side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1)
+    total_m, total_e, total_x = total
+    there, states = 1 - here, kept.shape[0]
     _mark_kept(symbol, start, stop, steps, guards, semantics, kept)
     _keep(kept, is_before, side, here, there)
     for i in range(start, stop):
         for t in range(steps.step_start[symbol[i]], steps.step_start[symbol[i] + 1]):
-            _gather(events, i, steps, t, ends, frame, side, here, total)
-            _scatter(t, ends, side, there, total)
+            _gather(
+                i,
+                t,
+                of_start,
+                of,
+                steps.weight,
+                steps.xweight,
+                values,
+                lows,
+                frame.width,
+                m,
+                e,
+                x,
+                here * states,
+                total_m,
+                total_e,
+                total_x,
+            )
+            _scatter(t, to_start, to, m, e, x, there * states, total_m, total_e, total_x)
     return there
 
 
 @inlined
-def _gather(events, i, steps, t, ends, frame, side, here, total):
-    """What step t of row i carries from its one end, in every lane."""
-    of_start, of = ends[0], ends[1]
-    m, e, x = side.mantissa, side.exponent, side.extreme
-    total_m, total_e, total_x = total
-    width, extremes = frame.width, frame.extremes
-    numbers, lows = total_m.shape[0], total_x.shape[0]
+def _gather(
+    i, t, of_start, of, weight, xweight, values, lows, width, m, e, x, base, total_m, total_e, total_x
+):
+    """What step t of row i carries from its one end, in every lane; the product's states begin at `base`."""
+    numbers, extremes = total_m.shape[0], total_x.shape[0]
     for n in range(numbers):
         total_m[n], total_e[n] = 0.0, 0
-    for n in range(lows):
+    for n in range(extremes):
         total_x[n] = np.inf
     for o in range(of_start[t], of_start[t + 1]):
-        s = of[o]
+        at = (base + of[o]) * numbers
         for n in range(numbers):
-            total_m[n], total_e[n] = add(total_m[n], total_e[n], m[here, s, n], e[here, s, n])
-        for n in range(lows):
-            total_x[n] = min(total_x[n], x[here, s, n])
+            total_m[n], total_e[n] = add(total_m[n], total_e[n], m[at + n], e[at + n])
+        at = (base + of[o]) * extremes
+        for n in range(extremes):
+            total_x[n] = min(total_x[n], x[at + n])
     for w in range(1, width):
-        column = steps.weight[t, w]
+        column = weight[t, w]
         if column >= ONE:
-            value = 1.0 if column == ONE else events.values[i, column]
+            value = 1.0 if column == ONE else values[i, column]
             for n in range(0, numbers, width):
                 gain, gain_e = times(total_m[n], total_e[n], value)
                 total_m[n + w], total_e[n + w] = add(total_m[n + w], total_e[n + w], gain, gain_e)
-    for y in range(extremes):
-        column = steps.xweight[t, y]
+    each = xweight.shape[1]
+    for y in range(each):
+        column = xweight[t, y]
         if column >= 0:
-            value = events.extremes[i, column]
+            value = lows[i, column]
             for u in range(numbers // width):
                 if total_m[u * width] != 0.0:
-                    total_x[u * extremes + y] = min(total_x[u * extremes + y], value)
+                    total_x[u * each + y] = min(total_x[u * each + y], value)
 
 
 @inlined
-def _scatter(t, ends, side, there, total):
+def _scatter(t, to_start, to, m, e, x, base, total_m, total_e, total_x):
     """Add what was gathered for step t at its other end."""
-    to_start, to = ends[2], ends[3]
-    m, e, x = side.mantissa, side.exponent, side.extreme
-    total_m, total_e, total_x = total
+    numbers, extremes = total_m.shape[0], total_x.shape[0]
     for o in range(to_start[t], to_start[t + 1]):
-        s = to[o]
-        for n in range(total_m.shape[0]):
-            m[there, s, n], e[there, s, n] = add(m[there, s, n], e[there, s, n], total_m[n], total_e[n])
-        for n in range(total_x.shape[0]):
-            x[there, s, n] = min(x[there, s, n], total_x[n])
+        at = (base + to[o]) * numbers
+        for n in range(numbers):
+            m[at + n], e[at + n] = add(m[at + n], e[at + n], total_m[n], total_e[n])
+        at = (base + to[o]) * extremes
+        for n in range(extremes):
+            x[at + n] = min(x[at + n], total_x[n])
 
 
 @inlined
-def _forget(steps, t, semantics, side, here):
-    """Empty what one step alone uses up (*next*), or all but ⊥ and ⊤ (*contiguous*)."""
-    if semantics == NEXT:
-        for o in range(steps.src_start[t], steps.src_start[t + 1]):
-            if not steps.is_start[steps.src[o]]:
-                _empty(side, here, steps.src[o])
-    else:
-        for s in range(steps.is_start.shape[0]):
-            if not (steps.is_start[s] or steps.is_end[s]):
-                _empty(side, here, s)
-
-
-@inlined
-def _empty(side, here, s):
-    side.mantissa[here, s] = 0.0
-    side.exponent[here, s] = 0
-    side.extreme[here, s] = np.inf
+def _empty(m, e, x, at, numbers, extremes):
+    """Empty every lane of one state."""
+    for n in range(at * numbers, (at + 1) * numbers):
+        m[n], e[n] = 0.0, 0
+    for n in range(at * extremes, (at + 1) * extremes):
+        x[n] = np.inf
 
 
 @kernel
@@ -331,8 +403,9 @@ def _mark_kept(symbol, start, stop, steps, guards, semantics, kept):
 def _keep(kept, is_before, side, here, there):
     """What is left of a product after a moment, before anything new is added."""
     m, e, x = side.mantissa, side.exponent, side.extreme
-    for s in range(kept.shape[0]):
-        _empty(side, there, s)
+    m[there] = 0.0
+    e[there] = 0
+    x[there] = np.inf
     for s in range(kept.shape[0]):
         if kept[s] < 0:
             continue

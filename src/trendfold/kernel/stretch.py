@@ -115,8 +115,8 @@ def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix
     m, e, factor = scratch
     m[:] = 0.0
     e[:] = 0
-    for t in range(times.shape[0]):
-        factor[t * LANES : (t + 1) * LANES] = times[t]
+    for n in range(times.shape[0]):
+        factor[n * LANES : (n + 1) * LANES] = times[n]
     for r in range(count):
         m[starts[first + r] * LANES + r] = 1.0
     i = low

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +11,18 @@ from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.events.buffers import empty
 from trendfold.kernel import sliding, stretch
-from trendfold.kernel.lower import SEMANTICS, lower_frame, lower_guards, lower_rows, lower_steps, no_grid
-from trendfold.kernel.program import Events, Folded, Frame, Stacks
+from trendfold.kernel.lower import (
+    SEMANTICS,
+    lower_frame,
+    lower_guards,
+    lower_links,
+    lower_rows,
+    lower_steps,
+    no_grid,
+)
+from trendfold.kernel.program import Cut, Events, Folded, Frame, Stacks
 from trendfold.plan import OperandPlan
-from trendfold.plan.windows import MatrixShape, Overlap, long_stretch, stacks_pay
+from trendfold.plan.windows import MatrixShape, Overlap, long_stretch, shape_of, stacks_pay, starts_of
 from trendfold.query.nodes import Semantics
 from trendfold.runtime.windows import Items
 
@@ -27,60 +33,47 @@ _CHUNK = 4_096
 """Stretches folded at a time, at least: enough to forget what a call costs, few enough for a cache."""
 
 
-@dataclass(frozen=True)
-class Stretches:
-    """Rows [low, high) of each stretch; window k is the stretches [first[k], last[k]).
-
-    `rank` tells how many stretches before it have a matrix; the others are multiplied moment by moment.
-    """
-
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    rank: NDArray[np.int64]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
-
-    @cached_property
-    def most_alive(self) -> int:
-        """The most stretches in one window."""
-        return int((self.last - self.first).max(initial=0))
-
-    @cached_property
-    def slots(self) -> int:
-        """Matrices held at once: twice as many as one window has, so that half of them are always new."""
-        most = int((self.rank[self.last] - self.rank[self.first]).max(initial=0))
-        return max(1, min(int(self.rank[-1]), max(_CHUNK, 2 * most)))
-
-    def chunks(self) -> Iterator[tuple[slice, slice]]:
-        """Windows in order, and the ranks of matrices that none before had: as many as fit."""
-        begins, ends = self.rank[self.first], self.rank[self.last]
-        windows, folded = 0, 0
-        while windows < len(begins):
-            until = int(np.searchsorted(ends, begins[windows] + self.slots, side="right"))
-            yield slice(windows, until), slice(folded, int(ends[until - 1]))
-            windows, folded = until, int(ends[until - 1])
-
-
-def share(plan: OperandPlan, items: Items) -> Stretches | None:
+def share(plan: OperandPlan, items: Items) -> Cut | None:
     """The stretches of windows that overlap, where multiplying them is cheaper than folding every window."""
     if np.all(items.high[:-1] <= items.low[1:]):
         return None
     shape = matrix_shape(plan)
     cut = cut_stretches(items, long=long_stretch(shape))
-    size = cut.slots * shape.bytes + cut.most_alive * shape.bytes // shape.starts
+    size = _slots(cut) * shape.bytes + _most_alive(cut) * shape.bytes // shape.starts
     return cut if size <= _LARGEST_STACKS and stacks_pay(_overlap(items, cut), shape) else None
 
 
-def cut_stretches(items: Items, long: int) -> Stretches:
+def cut_stretches(items: Items, long: int) -> Cut:
     """Cut at the edges of all windows; stretches of `long` rows get a matrix."""
     windows = len(items.low)
     low, high, rank = (empty(2 * windows, np.int64) for _ in range(3))
     first, last = empty(windows, np.int64), empty(windows, np.int64)
     count = stretch.cut_stretches(items.low, items.high, long, low, high, rank, first, last)
-    return Stretches(low[:count], high[:count], rank[: count + 1], first, last)
+    return Cut(low[:count], high[:count], rank[: count + 1], first, last)
 
 
-def _overlap(items: Items, cut: Stretches) -> Overlap:
+def _most_alive(cut: Cut) -> int:
+    """The most stretches in one window."""
+    return int((cut.last - cut.first).max(initial=0))
+
+
+def _slots(cut: Cut) -> int:
+    """Matrices held at once: twice as many as one window has, so that half of them are always new."""
+    most = int((cut.rank[cut.last] - cut.rank[cut.first]).max(initial=0))
+    return max(1, min(int(cut.rank[-1]), max(_CHUNK, 2 * most)))
+
+
+def _chunks(cut: Cut, slots: int) -> Iterator[tuple[slice, slice]]:
+    """Windows in order, and the ranks of the matrices that none before had: as many as fit."""
+    begins, ends = cut.rank[cut.first], cut.rank[cut.last]
+    windows, folded = 0, 0
+    while windows < len(begins):
+        until = int(np.searchsorted(ends, begins[windows] + slots, side="right"))
+        yield slice(windows, until), slice(folded, int(ends[until - 1]))
+        windows, folded = until, int(ends[until - 1])
+
+
+def _overlap(items: Items, cut: Cut) -> Overlap:
     length = cut.high - cut.low
     is_long = cut.rank[1:] > cut.rank[:-1]
     return Overlap(
@@ -92,17 +85,18 @@ def _overlap(items: Items, cut: Stretches) -> Overlap:
     )
 
 
-def fold_shared(plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: Stretches) -> Folded:
+def fold_shared(plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: Cut) -> Folded:
     """The whole trends of every window; a matrix lives only while a window that is still to come needs it."""
-    frame = lower_frame(plan.machine, plan.carried)
+    frame, slots = lower_frame(plan.machine, plan.carried), _slots(cut)
     is_long = cut.rank[1:] > cut.rank[:-1]
     low, high = cut.low[is_long], cut.high[is_long]
-    matrix = _no_matrices(cut.slots, len(_starts(plan.machine)), frame)
-    stacks, out = _no_stacks(cut.most_alive, frame), _no_windows(len(cut.first), frame)
-    for windows, fresh in cut.chunks():
+    matrix = _no_matrices(slots, len(_starts(plan.machine)), frame)
+    stacks, out = _no_stacks(_most_alive(cut), frame), _no_windows(len(cut.first), frame)
+    for windows, fresh in _chunks(cut, slots):
         _fold_into(matrix, fresh.start, plan, events, alphabet, low[fresh], high[fresh])
-        part = replace(cut, first=cut.first[windows], last=cut.last[windows])
-        _slide(plan, events, alphabet, part, matrix, stacks, Folded(*(numbers[windows] for numbers in out)))
+        part = cut._replace(first=cut.first[windows], last=cut.last[windows])
+        rows = Folded(out.mantissa[windows], out.exponent[windows], out.extreme[windows])
+        _slide(plan, events, alphabet, part, matrix, stacks, rows)
     return out
 
 
@@ -123,8 +117,8 @@ def multiply_matrices(
     frame = lower_frame(plan.machine, plan.carried)
     count = len(matrix.mantissa)
     nowhere = np.zeros(count, np.int64)
-    cut = Stretches(nowhere, nowhere, np.arange(count + 1), first, last)
-    out, stacks = _no_windows(len(first), frame), _no_stacks(cut.most_alive, frame)
+    cut = Cut(nowhere, nowhere, np.arange(count + 1), first, last)
+    out, stacks = _no_windows(len(first), frame), _no_stacks(_most_alive(cut), frame)
     none = np.zeros(0, np.int32)
     events = Events(none, none, np.zeros((0, 0)), np.zeros((0, 0)), is_small=True)
     _slide(plan, events, (), cut, matrix, stacks, out)
@@ -135,7 +129,7 @@ def _slide(
     plan: OperandPlan,
     events: Events,
     alphabet: tuple[Symbol, ...],
-    cut: Stretches,
+    cut: Cut,
     matrix: Folded,
     stacks: Stacks,
     out: Folded,
@@ -143,12 +137,9 @@ def _slide(
     machine = plan.machine
     sliding.slide_windows(
         events,
-        cut.first,
-        cut.last,
-        cut.low,
-        cut.high,
-        cut.rank,
+        cut,
         lower_steps(machine, alphabet, plan.carried),
+        lower_links(machine, alphabet, plan.carried),
         lower_guards(machine, alphabet),
         SEMANTICS[machine.semantics],
         lower_frame(machine, plan.carried),
@@ -188,14 +179,11 @@ def _fold_into(
 
 def matrix_shape(plan: OperandPlan) -> MatrixShape:
     """The size of a stretch's matrix."""
-    frame = lower_frame(plan.machine, plan.carried)
-    return MatrixShape(len(_starts(plan.machine)), frame.states, frame.width, frame.extremes)
+    return shape_of(plan.machine, plan.carried)
 
 
 def _starts(machine: Machine) -> NDArray[np.int32]:
-    """The states that mass may come into a stretch from; ⊤ only collects, unless a NOT guards it."""
-    passing = machine.guard_at(END) is None
-    return np.array([i for i, s in enumerate(machine.states) if not (passing and s.place == END)], np.int32)
+    return np.array(starts_of(machine), np.int32)
 
 
 def _fades(machine: Machine, starts: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -221,8 +209,9 @@ def _no_stacks(alive: int, frame: Frame) -> Stacks:
 def _no_windows(windows: int, frame: Frame) -> Folded:
     """Windows without any trend."""
     out = _memory((windows,), frame.width, frame.extremes)
-    for part, nothing in zip(out, (0.0, 0, np.inf), strict=True):
-        part.fill(nothing)
+    out.mantissa.fill(0.0)
+    out.exponent.fill(0)
+    out.extreme.fill(np.inf)
     return out
 
 
