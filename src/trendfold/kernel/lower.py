@@ -291,30 +291,22 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
     )
 
 
-def lower_links(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> Links:
+def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: Steps) -> Links:
     """The symbols of one step at most; nothing may be kept binding by binding."""
-    number = {state: i for i, state in enumerate(machine.states)}
-    every = lower_steps(machine, symbols, carried)
-    taken = [machine.steps(symbol) for symbol in symbols]
-    is_alone = [len(steps) < 2 and not machine.moves(s) for s, steps in zip(symbols, taken, strict=True)]
-    one = [steps[0] if alone and steps else None for alone, steps in zip(is_alone, taken, strict=True)]
-    src = [[number[s] for s in step.sources] if step else [] for step in one]
-    dst = [[number[s] for s in step.targets] if step else [] for step in one]
-    lasting = [s.place in (START, END) for s in machine.states]
-    fading = [i for i, lasts in enumerate(lasting) if not lasts]
-    match machine.semantics:
-        case Semantics.NEXT:
-            spent = [[s for s in sources if machine.states[s].place != START] for sources in src]
-        case Semantics.CONTIGUOUS:
-            spent = [fading for _ in one]
-        case _:
-            spent = [[] for _ in one]
-    weight = np.full((len(one), carried.width), NOTHING, np.int32)
-    xweight = np.full((len(one), len(carried.extremes)), NOTHING, np.int32)
-    for a, step in enumerate(one):
-        if step:
-            weight[a] = every.weight[every.step_start[a]]
-            xweight[a] = every.xweight[every.step_start[a]]
+    count = np.diff(steps.step_start)
+    is_alone = [n < 2 and not machine.moves(s) for n, s in zip(count, symbols, strict=True)]
+    taken = [
+        int(t) if alone and n else None
+        for alone, n, t in zip(is_alone, count, steps.step_start[:-1], strict=True)
+    ]
+    src = [_items(steps.src, steps.src_start, t) for t in taken]
+    dst = [_items(steps.dst, steps.dst_start, t) for t in taken]
+    spent = [_spent_alone(machine, sources) for sources in src]
+    weight = np.full((len(taken), steps.weight.shape[1]), NOTHING, np.int32)
+    xweight = np.full((len(taken), steps.xweight.shape[1]), NOTHING, np.int32)
+    for a, t in enumerate(taken):
+        if t is not None:
+            weight[a], xweight[a] = steps.weight[t], steps.xweight[t]
     return Links(
         is_alone=np.array(is_alone, np.bool_),
         src_start=_starts(src),
@@ -326,6 +318,22 @@ def lower_links(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
         weight=weight,
         xweight=xweight,
     )
+
+
+def _items(items: Ints, start: Ints, k: int | None) -> list[int]:
+    """The items of k in a CSR pair; none of None."""
+    return [] if k is None else items[start[k] : start[k + 1]].tolist()
+
+
+def _spent_alone(machine: Machine, sources: list[int]) -> list[int]:
+    """The states that a moment of one event empties; it gathers from `sources`."""
+    states = machine.states
+    match machine.semantics:
+        case Semantics.NEXT:
+            return [s for s in sources if states[s].place != START]
+        case Semantics.CONTIGUOUS:
+            return [i for i, state in enumerate(states) if state.place not in (START, END)]
+    return []
 
 
 def list_numbers(machine: Machine) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,11 +92,12 @@ def fold_shared(plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...],
     low, high = cut.low[is_long], cut.high[is_long]
     matrix = _no_matrices(slots, len(_starts(plan.machine)), frame)
     stacks, out = _no_stacks(_most_alive(cut), frame), _no_windows(len(cut.first), frame)
+    fold_into, slide = _folder(plan, events, alphabet), _slider(plan, events, alphabet)
     for windows, fresh in _chunks(cut, slots):
-        _fold_into(matrix, fresh.start, plan, events, alphabet, low[fresh], high[fresh])
+        fold_into(matrix, fresh.start, low[fresh], high[fresh])
         part = cut._replace(first=cut.first[windows], last=cut.last[windows])
         rows = Folded(out.mantissa[windows], out.exponent[windows], out.extreme[windows])
-        _slide(plan, events, alphabet, part, matrix, stacks, rows)
+        slide(part, matrix, stacks, rows)
     return out
 
 
@@ -106,7 +107,7 @@ def fold_matrices(
     """The rows [bounds[k], bounds[k+1]) as matrix k: what mass 1 at each start becomes."""
     frame = lower_frame(plan.machine, plan.carried)
     matrix = _no_matrices(len(bounds) - 1, len(_starts(plan.machine)), frame)
-    _fold_into(matrix, 0, plan, events, alphabet, bounds[:-1], bounds[1:])
+    _folder(plan, events, alphabet)(matrix, 0, bounds[:-1], bounds[1:])
     return matrix
 
 
@@ -121,60 +122,40 @@ def multiply_matrices(
     out, stacks = _no_windows(len(first), frame), _no_stacks(_most_alive(cut), frame)
     none = np.zeros(0, np.int32)
     events = Events(none, none, np.zeros((0, 0)), np.zeros((0, 0)), is_small=True)
-    _slide(plan, events, (), cut, matrix, stacks, out)
+    _slider(plan, events, ())(cut, matrix, stacks, out)
     return out
 
 
-def _slide(
-    plan: OperandPlan,
-    events: Events,
-    alphabet: tuple[Symbol, ...],
-    cut: Cut,
-    matrix: Folded,
-    stacks: Stacks,
-    out: Folded,
-) -> None:
-    machine = plan.machine
-    sliding.slide_windows(
-        events,
-        cut,
-        lower_steps(machine, alphabet, plan.carried),
-        lower_links(machine, alphabet, plan.carried),
-        lower_guards(machine, alphabet),
-        SEMANTICS[machine.semantics],
-        lower_frame(machine, plan.carried),
-        _starts(machine),
-        matrix,
-        stacks,
-        out,
-    )
-
-
-def _fold_into(
-    matrix: Folded,
-    slot: int,
-    plan: OperandPlan,
-    events: Events,
-    alphabet: tuple[Symbol, ...],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-) -> None:
-    machine = plan.machine
+def _folder(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
+) -> Callable[[Folded, int, NDArray[np.int64], NDArray[np.int64]], None]:
+    """Folds rows [low, high) into matrices from a slot on; what it takes is lowered once."""
+    machine, starts = plan.machine, _starts(plan.machine)
     program, grid = lower_rows(machine, alphabet, plan.carried)
-    starts = _starts(machine)
-    stretch.fold_stretches(
-        events,
-        low,
-        high,
-        program,
-        grid if events.is_small else no_grid(grid),
-        lower_guards(machine, alphabet),
-        lower_frame(machine, plan.carried),
-        starts,
-        _fades(machine, starts),
-        matrix,
-        slot,
-    )
+    grid = grid if events.is_small else no_grid(grid)
+    guards, frame = lower_guards(machine, alphabet), lower_frame(machine, plan.carried)
+    tables = program, grid, guards, frame, starts, _fades(machine, starts)
+
+    def fold_into(matrix: Folded, slot: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> None:
+        stretch.fold_stretches(events, low, high, *tables, matrix, slot)
+
+    return fold_into
+
+
+def _slider(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
+) -> Callable[[Cut, Folded, Stacks, Folded], None]:
+    """Slides windows over stretches, on from where the stacks are; what it takes is lowered once."""
+    machine = plan.machine
+    steps = lower_steps(machine, alphabet, plan.carried)
+    links, guards = lower_links(machine, alphabet, steps), lower_guards(machine, alphabet)
+    frame = lower_frame(machine, plan.carried)
+    tables = steps, links, guards, SEMANTICS[machine.semantics], frame, _starts(machine)
+
+    def slide(cut: Cut, matrix: Folded, stacks: Stacks, out: Folded) -> None:
+        sliding.slide_windows(events, cut, *tables, matrix, stacks, out)
+
+    return slide
 
 
 def matrix_shape(plan: OperandPlan) -> MatrixShape:
