@@ -8,7 +8,11 @@ from importlib import import_module
 from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
-BENCHES: dict[str, str] = {"kernel": "trendfold.bench.kernel", "spark": "trendfold.bench.spark"}
+BENCHES: dict[str, str] = {
+    "kernel": "trendfold.bench.kernel",
+    "spark": "trendfold.bench.spark",
+    "windows": "trendfold.bench.windows",
+}
 """Names and the modules behind them, imported when they are run."""
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine, State, Step, Symbol
+from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
 from trendfold.kernel.program import (
     NOTHING,
     ONE,
@@ -22,6 +23,7 @@ from trendfold.kernel.program import (
     Ints,
     LaneProgram,
     LaneTerms,
+    Links,
     Negated,
     Paths,
     Rows,
@@ -29,6 +31,9 @@ from trendfold.kernel.program import (
 )
 from trendfold.plan.carried import Carried, Measure
 from trendfold.query.nodes import Semantics
+
+SEMANTICS = {Semantics.ANY: ANY, Semantics.NEXT: NEXT, Semantics.CONTIGUOUS: CONTIGUOUS}
+"""The numbers that kernels know them by."""
 
 Column = tuple[Measure, str]
 """A column of values: an attribute (null is 0), or whether it is present."""
@@ -351,6 +356,51 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
         is_start=np.array([s.place == START for s in machine.states], np.bool_),
         is_end=np.array([s.place == END for s in machine.states], np.bool_),
     )
+
+
+def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: Steps) -> Links:
+    """The symbols of one step at most; nothing may be kept binding by binding."""
+    count = np.diff(steps.step_start)
+    is_alone = [n < 2 and not machine.moves(s) for n, s in zip(count, symbols, strict=True)]
+    taken = [
+        int(t) if alone and n else None
+        for alone, n, t in zip(is_alone, count, steps.step_start[:-1], strict=True)
+    ]
+    src = [_items(steps.src, steps.src_start, t) for t in taken]
+    dst = [_items(steps.dst, steps.dst_start, t) for t in taken]
+    spent = [_spent_alone(machine, sources) for sources in src]
+    weight = np.full((len(taken), steps.weight.shape[1]), NOTHING, np.int32)
+    xweight = np.full((len(taken), steps.xweight.shape[1]), NOTHING, np.int32)
+    for a, t in enumerate(taken):
+        if t is not None:
+            weight[a], xweight[a] = steps.weight[t], steps.xweight[t]
+    return Links(
+        is_alone=np.array(is_alone, np.bool_),
+        src_start=_starts(src),
+        src=_flat(src),
+        dst_start=_starts(dst),
+        dst=_flat(dst),
+        spent_start=_starts(spent),
+        spent=_flat(spent),
+        weight=weight,
+        xweight=xweight,
+    )
+
+
+def _items(items: Ints, start: Ints, k: int | None) -> list[int]:
+    """The items of k in a CSR pair; none of None."""
+    return [] if k is None else items[start[k] : start[k + 1]].tolist()
+
+
+def _spent_alone(machine: Machine, sources: list[int]) -> list[int]:
+    """The states that a moment of one event empties; it gathers from `sources`."""
+    states = machine.states
+    match machine.semantics:
+        case Semantics.NEXT:
+            return [s for s in sources if states[s].place != START]
+        case Semantics.CONTIGUOUS:
+            return [i for i, state in enumerate(states) if state.place not in (START, END)]
+    return []
 
 
 def list_numbers(machine: Machine) -> dict[int, int]:

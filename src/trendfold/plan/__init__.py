@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.machine import Machine
@@ -11,6 +11,7 @@ from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
+from trendfold.plan.windows import may_share
 from trendfold.query.nodes import Both, GroupKey, Matches, Query
 
 
@@ -34,6 +35,8 @@ class QueryPlan:
     operands: tuple[OperandPlan, ...]
     partition: tuple[str, ...]
     """Equivalence attributes: an event with a null in one is in no partition."""
+    shares_windows: bool = False
+    """Whether windows that overlap may share what they have in common, where that is cheaper."""
 
     @property
     def plain_keys(self) -> tuple[GroupKey, ...]:
@@ -51,10 +54,12 @@ Planner = Callable[[Query], QueryPlan]
 
 
 def plan_auto(query: Query) -> QueryPlan:
-    """The coarsest grain; trends are built only where a predicate compares events far apart."""
+    """The coarsest grain, and windows that share; trends are built only where a predicate asks for it."""
     automata = _automata(query)
     has_cross = any(split(query, automaton).cross for automaton in automata)
-    return _plan(query, "construct" if has_cross else "cogra", automata)
+    planned = _plan(query, "construct" if has_cross else "cogra", automata)
+    machines = tuple(operand.machine for operand in planned.operands)
+    return replace(planned, shares_windows=may_share(query.window, machines))
 
 
 def plan_construct(query: Query) -> QueryPlan:
@@ -63,7 +68,7 @@ def plan_construct(query: Query) -> QueryPlan:
 
 
 def plan_cogra(query: Query) -> QueryPlan:
-    """The coarsest grain per place."""
+    """The coarsest grain per place, and every window on its own."""
     return _plan(query, "cogra", _automata(query))
 
 

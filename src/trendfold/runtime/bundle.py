@@ -17,7 +17,7 @@ from trendfold.kernel.lower import Block, can_bundle, lower_bundle
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import is_linear
-from trendfold.runtime.fold import starts_of
+from trendfold.plan.windows import starts_of
 from trendfold.runtime.pieces import LAST, Cut, cut_rows, moments, name_pieces, pack_folded, pane_of
 from trendfold.runtime.rows import Partitioning, Rows, Workspace, partitioning
 
@@ -112,7 +112,7 @@ def _blocks(plan: QueryPlan, batch: EventBatch) -> list[Block]:
     machine, by_type = plan.operands[0].machine, _by_type(plan)
     symbols = tuple(by_type.get(name, frozenset()) for name in batch.type_names)
     starts = starts_of(machine)
-    return [Block(machine, symbols, tuple(starts[k : k + LANES])) for k in range(0, len(starts), LANES)]
+    return [Block(machine, symbols, starts[k : k + LANES]) for k in range(0, len(starts), LANES)]
 
 
 def _matrix(

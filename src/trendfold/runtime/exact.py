@@ -25,6 +25,7 @@ from trendfold.events.schema import Kind
 from trendfold.kernel import construct, exact, wide
 from trendfold.kernel.bindings import most_kept
 from trendfold.kernel.lower import (
+    SEMANTICS,
     list_numbers,
     lower_frame,
     lower_guards,
@@ -38,7 +39,7 @@ from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
 from trendfold.runtime.conditions import compile_pairs
-from trendfold.runtime.fold import SEMANTICS, end_guard, latest_of, no_trends
+from trendfold.runtime.fold import end_guard, latest_of, no_trends
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items

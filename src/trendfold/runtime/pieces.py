@@ -25,8 +25,9 @@ from trendfold.kernel import rows as kernels
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import segment_attributes
-from trendfold.runtime.fold import fold_matrices, matrix_shape, multiply_matrices, read_events
+from trendfold.runtime.fold import read_events
 from trendfold.runtime.rows import Rows, Workspace, name_plain_groups, read_rows
+from trendfold.runtime.stretches import fold_matrices, matrix_shape, multiply_matrices
 from trendfold.runtime.windows import Items, cut
 
 FIRST, LAST = "first time", "last time"
@@ -39,11 +40,7 @@ class OverlapError(TrendfoldError):
 
 def matrix_bytes(plan: QueryPlan) -> int:
     """The size of one piece of a query."""
-    found = 0
-    for operand in plan.operands:
-        starts, states, width, extremes = matrix_shape(operand)
-        found += starts * states * (12 * width + 8 * extremes)
-    return found
+    return sum(matrix_shape(operand).bytes for operand in plan.operands)
 
 
 @dataclass(frozen=True)
@@ -186,8 +183,8 @@ def multiply_pieces(
     pieces = pieces.take(pa.array(order))
     folded = []
     for i, operand in enumerate(plan.operands):
-        starts, states, width, extremes = matrix_shape(operand)
-        matrix = unpack_folded(pieces, i, (starts, states, width), extremes)
+        shape = matrix_shape(operand)
+        matrix = unpack_folded(pieces, i, (shape.starts, shape.states, shape.width), shape.extremes)
         folded.append(multiply_matrices(operand, matrix, items.low, items.high))
     return rows, items, tuple(folded)
 
