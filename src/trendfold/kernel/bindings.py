@@ -1,7 +1,8 @@
 """The machine over events, where some places must keep their bindings one by one.
 
 A neighbour predicate asks each earlier binding; a NOT judged by time asks when it was made. Every
-other place keeps one vector. GRETA keeps all places so; COGRA only those that need it.
+other place keeps one vector. GRETA keeps all places so; COGRA only those that need it. Where an index says
+so, bindings are in trees and are found by their values; otherwise they are asked one by one.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.guards import move_classes
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.pairs import holds
+from trendfold.kernel.scan import total_where
+from trendfold.kernel.tree import empty_path, occupied, put, remove, scratch, take
 from trendfold.kernel.wide import add, times
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
@@ -19,24 +22,29 @@ UNSPENT = np.int32(2**31 - 1)
 
 @kernel
 def fold_windows(
-    events, lows, highs, steps, guards, frame, pairs, latest, semantics, lists, end_guard, capacity, out
+    events,
+    lows,
+    highs,
+    steps,
+    guards,
+    frame,
+    pairs,
+    latest,
+    semantics,
+    lists,
+    index,
+    kept,
+    nodes,
+    holder,
+    out,
 ):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
 
     latest     int32[G, m]  see guards.latest_starts
-    lists      (count, list of ⊥ or -1, list of ⊤ or -1)
-    end_guard  the guard judged by time at ⊤, or -1
-    capacity   see most_kept
+    nodes      see kernel.tree; all trees are empty
+    holder     int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
     """
-    kept = (
-        np.zeros((lists[0], capacity), np.int32),  # row
-        np.zeros((lists[0], capacity), np.int32),  # moment
-        np.zeros((lists[0], capacity), np.int32),  # moment at which it was continued (next)
-        np.zeros((lists[0], capacity, frame.width)),
-        np.zeros((lists[0], capacity, frame.width), np.int32),
-        np.zeros((lists[0], capacity, frame.extremes)),
-    )
-    length = np.zeros(lists[0], np.int32)
+    length = np.zeros(lists.value.shape[0], np.int32)
     state = (
         np.zeros((frame.states, frame.width)),
         np.zeros((frame.states, frame.width), np.int32),
@@ -51,45 +59,73 @@ def fold_windows(
         length[:] = 0
         if frame.start >= 0:
             state[0][frame.start, 0] = 1.0
-        if lists[1] >= 0 and low < high:
-            _keep_start(lists[1], events.moment[low] - 1, kept, length)
-        _fold(events, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, length)
+        if lists.start >= 0 and low < high:
+            _keep_start(lists.start, events.moment[low] - 1, kept, length)
+        _fold(
+            events,
+            low,
+            high,
+            steps,
+            guards,
+            pairs,
+            latest,
+            semantics,
+            state,
+            fresh,
+            lists,
+            index,
+            kept,
+            length,
+            nodes,
+            holder,
+        )
         for s in frame.whole:
             _collect(k, state[0][s], state[1][s], state[2][s], out)
-        if lists[2] >= 0 and low < high:
-            ended = latest[end_guard, events.moment[high - 1]] if end_guard >= 0 else -1
-            for b in range(length[lists[2]]):
-                if kept[1][lists[2], b] >= ended:
-                    _collect(k, kept[3][lists[2], b], kept[4][lists[2], b], kept[5][lists[2], b], out)
+        if lists.end >= 0 and low < high:
+            ended = latest[lists.end_guard, events.moment[high - 1]] if lists.end_guard >= 0 else -1
+            for b in range(length[lists.end]):
+                if kept.moment[lists.end, b] >= ended:
+                    _collect(k, kept.mantissa[lists.end, b], kept.exponent[lists.end, b], kept.extreme[lists.end, b], out)
+        if k + 1 < lows.shape[0]:
+            _empty_trees(events.symbol, low, high, steps, index, nodes)
 
 
 @kernel
-def most_kept(symbol, lows, highs, steps, lists):
-    """The most bindings any list must hold in any window item."""
+def most_kept(events, lows, highs, steps, is_stored):
+    """The most bindings any list must hold at once in any window item; what is not stored, in a moment."""
+    symbol, moment = events.symbol, events.moment
     most = 1
-    count = np.zeros(lists, np.int64)
+    count = np.zeros(is_stored.shape[0], np.int64)
     for k in range(lows.shape[0]):
         count[:] = 0
         for i in range(lows[k], highs[k]):
+            is_new = i == lows[k] or moment[i] != moment[i - 1]
             for t in range(steps.step_start[symbol[i]], steps.step_start[symbol[i] + 1]):
                 for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    count[steps.kept[b]] += 1
-        if lists:
-            most = max(most, count.max())
+                    here = steps.kept[b]
+                    if is_new and not is_stored[here]:
+                        count[here] = 0
+                    count[here] += 1
+                    most = max(most, count[here])
     return most
 
 
 def binding_bytes(frame):
     """How large one place of a list is."""
-    return 3 * 4 + frame.width * (8 + 4) + frame.extremes * 8
+    return 3 * 4 + 8 + frame.width * (8 + 4) + frame.extremes * 8
+
+
+def node_bytes(frame):
+    """How large one node of a tree is."""
+    return frame.width * (8 + 4) + frame.extremes * 8
 
 
 @kernel
 def _keep_start(here, moment, kept, length):
     """⊥ as a binding just before the window's first moment, with a count of 1."""
-    kept[1][here, 0], kept[2][here, 0] = moment, UNSPENT
-    kept[3][here, 0], kept[4][here, 0], kept[5][here, 0] = 0.0, 0, np.inf
-    kept[3][here, 0, 0] = 1.0
+    kept.moment[here, 0], kept.spent[here, 0] = moment, UNSPENT
+    kept.mantissa[here, 0], kept.exponent[here, 0], kept.extreme[here, 0] = 0.0, 0, np.inf
+    kept.mantissa[here, 0, 0] = 1.0
     length[here] = 1
 
 
@@ -104,13 +140,35 @@ def _collect(k, mantissa, exponent, extreme, out):
 
 
 @kernel
-def _fold(events, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, length):
+def _fold(
+    events,
+    low,
+    high,
+    steps,
+    guards,
+    pairs,
+    latest,
+    semantics,
+    state,
+    fresh,
+    lists,
+    index,
+    kept,
+    length,
+    nodes,
+    holder,
+):
     """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
     symbol, moment = events.symbol, events.moment
     mantissa, exponent, extreme = state
     width, extremes = mantissa.shape[1], extreme.shape[1]
     sum_m, sum_e, best = np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    work = scratch()
+    leaves = np.empty(index.leaves + 1 if semantics == NEXT else 0, np.uint64)
+    is_found = np.zeros(steps.scan.shape[0], np.bool_)
+    entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
+    dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
     before = low
     i = low
     while i < high:
@@ -121,31 +179,42 @@ def _fold(events, low, high, steps, guards, pairs, latest, semantics, state, fre
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
             for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                _gather(
-                    events,
-                    e,
-                    t,
-                    steps,
-                    pairs,
-                    latest,
-                    semantics,
-                    state,
-                    kept,
-                    length,
-                    stacks,
-                    sum_m,
-                    sum_e,
-                    best,
-                )
+                _gather_states(t, steps, state, sum_m, sum_e, best)
+                for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+                    guard = steps.scan_guard[c]
+                    since = latest[guard, moment[e] - 1] if guard >= 0 and moment[e] > 0 else -1
+                    if index.way[c] >= 0:
+                        a = index.way[c]
+                        if guard >= 0:
+                            _drop(a, since, index, kept, entered, dropped, nodes, work)
+                        is_found[c] |= _ask(a, e, index, nodes, work, sum_m, sum_e, best)
+                    else:
+                        _scan(
+                            events,
+                            e,
+                            c,
+                            since,
+                            steps,
+                            pairs,
+                            semantics,
+                            lists,
+                            kept,
+                            length,
+                            stacks,
+                            sum_m,
+                            sum_e,
+                            best,
+                        )
                 if sum_m[0] == 0.0:
                     continue
                 _weigh(events, e, t, steps, sum_m, sum_e, best)
                 for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
                     _merge(steps.dst[d], fresh, sum_m, sum_e, best)
                 for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    _keep(steps.kept[b], e, moment[e], kept, length, sum_m, sum_e, best)
+                    _keep(steps.kept[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, work)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
@@ -156,49 +225,180 @@ def _fold(events, low, high, steps, guards, pairs, latest, semantics, state, fre
                     s = steps.dst[d]
                     _merge(s, state, fresh[0][s], fresh[1][s], fresh[2][s])
                     _clear(s, fresh)
+                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
+                    _enter(steps.kept[b], lists, index, kept, length, entered, nodes, holder)
         before = i
         i = j
 
 
 @kernel
-def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, length, stacks, sum_m, sum_e, best):
-    """Sum the mass that event `e` continues at step `t`, from before its moment."""
-    sum_m[:] = 0.0
-    sum_e[:] = 0
-    best[:] = np.inf
+def _gather_states(t, steps, state, sum_m, sum_e, best):
+    """The mass of a step's states, from before the moment."""
+    for w in range(sum_m.shape[0]):
+        sum_m[w], sum_e[w] = 0.0, 0
+    for x in range(best.shape[0]):
+        best[x] = np.inf
     for o in range(steps.src_start[t], steps.src_start[t + 1]):
         s = steps.src[o]
         for w in range(sum_m.shape[0]):
             sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], state[0][s, w], state[1][s, w])
         for x in range(best.shape[0]):
             best[x] = min(best[x], state[2][s, x])
-    now = events.moment[e]
-    for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
-        here, fixed, guard = steps.scan[c], steps.scan_fixed[c], steps.scan_guard[c]
-        since = latest[guard, now - 1] if guard >= 0 and now > 0 else -1
-        if semantics == CONTIGUOUS and not fixed:
-            since = max(since, now - 1)
-        for b in range(length[here] - 1, -1, -1):
-            made = kept[1][here, b]
-            if made >= now:
-                continue
-            if made < since:
-                break
-            if semantics == NEXT and kept[2][here, b] < now:
-                continue
-            fits = True
-            for p in range(steps.pred_start[c], steps.pred_start[c + 1]):
-                fits = fits and holds(
-                    pairs, steps.pred[p], kept[0][here, b], e, stacks[0], stacks[1], stacks[2]
+
+
+# ---- Bindings in trees ------------------------------------------------------------------------------
+#
+# Trees hold the bindings from before the moment that is being folded: those of the moment enter when it is over,
+# and under *next* those that it continued leave.
+
+
+@kernel
+def _ask(a, e, index, nodes, work, sum_m, sum_e, best):
+    """Add the mass that event `e` continues through access `a`; whether there is any."""
+    tree = index.tree_start[a]
+    found = False
+    for p in range(0, index.span.shape[2], 2):
+        low, high = index.span[a, e, p], index.span[a, e, p + 1]
+        found |= take(
+            nodes, index.start[tree], index.levels[tree], low, high, work, sum_m, sum_e, best
+        )
+    return found
+
+
+@kernel
+def _enter(here, lists, index, kept, length, entered, nodes, holder):
+    """Put the moment's bindings of a list into its trees."""
+    for b in range(entered[here], length[here]):
+        row = kept.row[here, b]
+        for o in range(index.of_start[here], index.of_start[here + 1]):
+            tree = index.of[o]
+            leaf = index.leaf[tree, row]
+            if leaf > 0:
+                put(
+                    nodes,
+                    index.start[tree],
+                    index.levels[tree],
+                    leaf,
+                    kept.mantissa[here, b],
+                    kept.exponent[here, b],
+                    kept.extreme[here, b],
                 )
-            if not fits:
-                continue
-            if not fixed:
-                kept[2][here, b] = now
-            for w in range(sum_m.shape[0]):
-                sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], kept[3][here, b, w], kept[4][here, b, w])
-            for x in range(best.shape[0]):
-                best[x] = min(best[x], kept[5][here, b, x])
+                if holder.shape[0]:
+                    holder[tree, leaf] = row
+    if not lists.is_stored[here]:
+        length[here] = 0
+    entered[here] = length[here]
+
+
+@kernel
+def _drop(a, since, index, kept, entered, dropped, nodes, work):
+    """Take the bindings made before `since` out of an access: a NOT has come between."""
+    here = index.here[a]
+    while dropped[a] < entered[here] and kept.moment[here, dropped[a]] < since:
+        row = kept.row[here, dropped[a]]
+        for tree in range(index.tree_start[a], index.tree_start[a + 1]):
+            if index.leaf[tree, row] > 0:
+                remove(nodes, index.start[tree], index.levels[tree], index.leaf[tree, row], work)
+        dropped[a] += 1
+
+
+@kernel
+def _spend_bindings(symbol, start, stop, steps, index, is_found, nodes, holder, leaves, work):
+    """Under *next*, take the bindings that the moment continued out of all trees of their list."""
+    for e in range(start, stop):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+                if not is_found[c]:
+                    continue
+                a = index.way[c]
+                tree = index.tree_start[a]
+                for p in range(0, index.span.shape[2], 2):
+                    low, high = index.span[a, e, p], index.span[a, e, p + 1]
+                    count = occupied(
+                        nodes, index.start[tree], index.levels[tree], low, high, work, leaves
+                    )
+                    for o in range(count):
+                        _leave(tree, index.here[a], leaves[o], index, nodes, holder, work)
+    for e in range(start, stop):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+                is_found[c] = False
+
+
+@kernel
+def _leave(tree, here, leaf, index, nodes, holder, work):
+    """Take what is at a leaf of one tree out of all trees of its list."""
+    low, high = index.of_start[here], index.of_start[here + 1]
+    if high == low + 1:
+        remove(nodes, index.start[tree], index.levels[tree], leaf, work)
+        return
+    row = holder[tree, leaf]
+    for o in range(low, high):
+        other = index.of[o]
+        if index.leaf[other, row] > 0:
+            remove(nodes, index.start[other], index.levels[other], index.leaf[other, row], work)
+
+
+@kernel
+def _empty_trees(symbol, low, high, steps, index, nodes):
+    """Make all trees empty again, at no more than the cost of what entered them."""
+    if (high - low) * index.leaf.shape[0] >= index.nodes // 16:
+        nodes[0][:] = 0.0
+        nodes[1][:] = 0
+        nodes[2][:] = np.inf
+        return
+    for e in range(low, high):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
+                for o in range(index.of_start[steps.kept[b]], index.of_start[steps.kept[b] + 1]):
+                    tree = index.of[o]
+                    empty_path(nodes, index.start[tree], index.levels[tree], index.leaf[tree, e])
+
+
+# ---- Bindings one by one ----------------------------------------------------------------------------
+
+
+@kernel
+def _scan(
+    events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, sum_m, sum_e, best
+):
+    """Add the mass that event `e` continues in scan `c`, by asking binding after binding."""
+    here, fixed, now = steps.scan[c], steps.scan_fixed[c], events.moment[e]
+    low, high = steps.pred_start[c], steps.pred_start[c + 1]
+    is_count = sum_m.shape[0] == 1 and best.shape[0] == 0
+    if semantics == ANY and is_count and since < 0 and high == low + 1 and lists.value[here] == steps.pred[low]:
+        count = length[here]
+        while count > 0 and kept.moment[here, count - 1] >= now:
+            count -= 1
+        op, bound = pairs.compare[steps.pred[low]], pairs.floats[pairs.right[steps.pred[low]], e]
+        m, x = total_where(
+            kept.value[here], kept.mantissa[here].reshape(-1), kept.exponent[here].reshape(-1), count, op, bound
+        )
+        sum_m[0], sum_e[0] = add(sum_m[0], sum_e[0], m, x)
+        return
+    if semantics == CONTIGUOUS and not fixed:
+        since = max(since, now - 1)
+    for b in range(length[here] - 1, -1, -1):
+        made = kept.moment[here, b]
+        if made >= now:
+            continue
+        if made < since:
+            break
+        if semantics == NEXT and kept.spent[here, b] < now:
+            continue
+        fits = True
+        for p in range(low, high):
+            fits = fits and holds(
+                pairs, steps.pred[p], kept.row[here, b], e, stacks[0], stacks[1], stacks[2]
+            )
+        if not fits:
+            continue
+        if not fixed:
+            kept.spent[here, b] = now
+        for w in range(sum_m.shape[0]):
+            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], kept.mantissa[here, b, w], kept.exponent[here, b, w])
+        for x in range(best.shape[0]):
+            best[x] = min(best[x], kept.extreme[here, b, x])
 
 
 @kernel
@@ -225,18 +425,24 @@ def _merge(s, state, sum_m, sum_e, best):
 
 
 @kernel
-def _keep(here, row, moment, kept, length, sum_m, sum_e, best):
+def _keep(here, row, moment, pairs, lists, kept, length, sum_m, sum_e, best):
     b = length[here]
-    kept[0][here, b], kept[1][here, b], kept[2][here, b] = row, moment, UNSPENT
-    kept[3][here, b], kept[4][here, b], kept[5][here, b] = sum_m, sum_e, best
+    kept.row[here, b], kept.moment[here, b], kept.spent[here, b] = row, moment, UNSPENT
+    for w in range(sum_m.shape[0]):
+        kept.mantissa[here, b, w], kept.exponent[here, b, w] = sum_m[w], sum_e[w]
+    for x in range(best.shape[0]):
+        kept.extreme[here, b, x] = best[x]
+    if lists.value[here] >= 0:
+        kept.value[here, b] = pairs.floats[pairs.left[lists.value[here]], row]
     length[here] = b + 1
 
 
-@kernel
+@inlined
 def _clear(s, state):
-    state[0][s] = 0.0
-    state[1][s] = 0
-    state[2][s] = np.inf
+    for w in range(state[0].shape[1]):
+        state[0][s, w], state[1][s, w] = 0.0, 0
+    for x in range(state[2].shape[1]):
+        state[2][s, x] = np.inf
 
 
 @kernel

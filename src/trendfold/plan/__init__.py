@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
+from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
 from trendfold.query.nodes import Both, GroupKey, Matches, Query
 
@@ -23,6 +24,8 @@ class OperandPlan:
     carried: Carried
     builds_trends: bool = False
     """Whether its trends are built one by one, because nothing less can judge them."""
+    accesses: tuple[Access, ...] = ()
+    """How bindings kept one by one are found; without, each is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,19 @@ Planner = Callable[[Query], QueryPlan]
 
 
 def plan_auto(query: Query) -> QueryPlan:
-    """The coarsest grain; trends are built only where a predicate compares events far apart."""
+    """The coarsest grain, with bindings found by their values where predicates compare neighbours.
+
+    Trends are built only where a predicate compares events far apart. A plan that is nothing but one of the
+    named strategies has its name.
+    """
     automata = _automata(query)
-    has_cross = any(split(query, automaton).cross for automaton in automata)
-    return _plan(query, "construct" if has_cross else "cogra", automata)
+    if any(split(query, automaton).cross for automaton in automata):
+        return _plan(query, "construct", automata)
+    coarse = _plan(query, "cogra", automata)
+    found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
+    if not any(access.is_indexed for operand in found for access in operand.accesses):
+        return coarse
+    return replace(coarse, strategy="auto", operands=found)
 
 
 def plan_construct(query: Query) -> QueryPlan:

@@ -13,17 +13,15 @@ from trendfold.automaton.machine import Machine, Symbol
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
-from trendfold.kernel import bindings, construct, fold, stretch
+from trendfold.kernel import construct, fold, stretch
 from trendfold.kernel.guards import latest_starts
 from trendfold.kernel.lower import (
     extreme_columns,
-    list_numbers,
     lower_frame,
     lower_guards,
     lower_negated,
     lower_paths,
     lower_rows,
-    lower_steps,
     no_grid,
     value_columns,
 )
@@ -31,20 +29,14 @@ from trendfold.kernel.program import Events, Folded, Frame, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure
 from trendfold.query.nodes import Semantics
-from trendfold.runtime.conditions import compile_pairs, is_exact
+from trendfold.runtime.bindings import SEMANTICS, asked_one_by_one, fold_bindings, pairs_of
+from trendfold.runtime.conditions import is_exact
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items
 
 _LARGEST_VALUE = 2.0**200
 """Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""
-
-SEMANTICS = {
-    Semantics.ANY: bindings.ANY,
-    Semantics.NEXT: bindings.NEXT,
-    Semantics.CONTIGUOUS: bindings.CONTIGUOUS,
-}
-
 
 def read_events(
     plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
@@ -83,34 +75,30 @@ def fold_items(
             return out
         matrix = fold_matrices(operand, events, alphabet, shared.bounds)
         return multiply_matrices(operand, matrix, shared.low, shared.high)
-    conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
-    pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row))
+    asked = None if operand.builds_trends else asked_one_by_one(operand)
+    pairs = pairs_of(machine, rows, batch, asked)
     latest = latest_of(plan, number, rows, events, pairs, limits)
-    semantics = SEMANTICS[machine.semantics]
     if operand.builds_trends:
         paths = lower_paths(machine, alphabet, carried)
+        semantics = SEMANTICS[machine.semantics]
         built = construct.build_windows(
             events, items.low, items.high, paths, pairs, latest, semantics, limits.trends, out
         )
         limits.check_trends(plan.query.name, built)
         return out
-    lists, steps = list_numbers(machine), lower_steps(machine, alphabet, carried)
-    capacity = bindings.most_kept(events.symbol, items.low, items.high, steps, len(lists))
-    size = len(lists) * capacity * bindings.binding_bytes(frame)
-    limits.check_state(plan.query.name, size, "bindings kept one by one")
-    bindings.fold_windows(
+    fold_bindings(
+        operand,
+        plan.query.name,
         events,
-        items.low,
-        items.high,
-        steps,
-        guards,
-        frame,
+        rows,
+        number,
+        items,
+        batch,
         pairs,
         latest,
-        semantics,
-        (len(lists), lists.get(START, -1), lists.get(END, -1)),
         end_guard(operand),
-        capacity,
+        frame,
+        limits,
         out,
     )
     return out
