@@ -11,9 +11,21 @@ import numpy as np
 
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.ordered import fold_ordered
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.scan import total_where
-from trendfold.kernel.tree import empty_path, occupied, put, remove, scratch, take
+from trendfold.kernel.tree import (
+    MOST_LEVELS,
+    empty_path,
+    least,
+    occupied,
+    put_extreme,
+    put_number,
+    remove,
+    scratch,
+    total,
+    visit,
+)
 from trendfold.kernel.wide import add, times
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
@@ -169,26 +181,31 @@ def _fold(
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
+    step_start, scan_start, dst_start, dst = steps.step_start, steps.scan_start, steps.dst_start, steps.dst
+    kept_start, kept_at, way = steps.kept_start, steps.kept, index.way
+    most = np.diff(step_start).max()
+    got = np.zeros((most, width)), np.zeros((most, width), np.int32), np.zeros((most, extremes)), is_found
     before = low
     i = low
     while i < high:
+        if lists.is_short:
+            i = fold_ordered(
+                events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got, leaves
+            )
+            if i == high:
+                break
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
         moved = False
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
-            for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                _gather_states(t, steps, state, sum_m, sum_e, best)
-                for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+            for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
+                _gather_states(t, steps.src_start, steps.src, *state, sum_m, sum_e, best)
+                for c in range(scan_start[t], scan_start[t + 1]):
                     guard = steps.scan_guard[c]
                     since = latest[guard, moment[e] - 1] if guard >= 0 and moment[e] > 0 else -1
-                    if index.way[c] >= 0:
-                        a = index.way[c]
-                        if guard >= 0:
-                            _drop(a, since, index, kept, entered, dropped, nodes, work)
-                        is_found[c] |= _ask(a, e, index, nodes, work, sum_m, sum_e, best)
-                    else:
+                    if way[c] < 0:
                         _scan(
                             events,
                             e,
@@ -205,13 +222,29 @@ def _fold(
                             sum_e,
                             best,
                         )
+                        continue
+                    if guard >= 0:
+                        _drop(way[c], since, index, kept, entered, dropped, nodes, work)
+                    is_found[c] |= _ask(
+                        way[c],
+                        e,
+                        index.span,
+                        index.tree_start,
+                        index.start,
+                        index.levels,
+                        *nodes,
+                        work,
+                        sum_m,
+                        sum_e,
+                        best,
+                    )
                 if sum_m[0] == 0.0:
                     continue
                 _weigh(events, e, t, steps, sum_m, sum_e, best)
-                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                    _merge(steps.dst[d], fresh, sum_m, sum_e, best)
-                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    _keep(steps.kept[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
+                for d in range(dst_start[t], dst_start[t + 1]):
+                    _merge(dst[d], *fresh, sum_m, sum_e, best)
+                for b in range(kept_start[t], kept_start[t + 1]):
+                    _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
             _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, work)
@@ -220,30 +253,30 @@ def _fold(
         if moved:
             move_classes(guards, symbol, i, j, mantissa, exponent, extreme)
         for e in range(i, j):
-            for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                    s = steps.dst[d]
-                    _merge(s, state, fresh[0][s], fresh[1][s], fresh[2][s])
+            for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
+                for d in range(dst_start[t], dst_start[t + 1]):
+                    s = dst[d]
+                    _merge(s, *state, fresh[0][s], fresh[1][s], fresh[2][s])
                     _clear(s, fresh)
-                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    _enter(steps.kept[b], lists, index, kept, length, entered, nodes, holder)
+                for b in range(kept_start[t], kept_start[t + 1]):
+                    _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder)
         before = i
         i = j
 
 
 @kernel
-def _gather_states(t, steps, state, sum_m, sum_e, best):
+def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e, best):
     """The mass of a step's states, from before the moment."""
     for w in range(sum_m.shape[0]):
         sum_m[w], sum_e[w] = 0.0, 0
     for x in range(best.shape[0]):
         best[x] = np.inf
-    for o in range(steps.src_start[t], steps.src_start[t + 1]):
-        s = steps.src[o]
+    for o in range(src_start[t], src_start[t + 1]):
+        s = src[o]
         for w in range(sum_m.shape[0]):
-            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], state[0][s, w], state[1][s, w])
+            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], mantissa[s, w], exponent[s, w])
         for x in range(best.shape[0]):
-            best[x] = min(best[x], state[2][s, x])
+            best[x] = min(best[x], extreme[s, x])
 
 
 # ---- Bindings in trees ------------------------------------------------------------------------------
@@ -253,39 +286,47 @@ def _gather_states(t, steps, state, sum_m, sum_e, best):
 
 
 @kernel
-def _ask(a, e, index, nodes, work, sum_m, sum_e, best):
+def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
     """Add the mass that event `e` continues through access `a`; whether there is any."""
-    tree = index.tree_start[a]
+    blocks, tops, sums, _ = work
+    tree = tree_start[a]
     found = False
-    for p in range(0, index.span.shape[2], 2):
-        low, high = index.span[a, e, p], index.span[a, e, p + 1]
-        found |= take(
-            nodes, index.start[tree], index.levels[tree], low, high, work, sum_m, sum_e, best
-        )
+    for p in range(0, span.shape[2], 2):
+        count = visit(start, tree * MOST_LEVELS, levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
+        if count == 0:
+            continue
+        for w in range(sum_m.shape[0]):
+            part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count, tops, sums)
+            if w == 0 and part_m == 0.0:
+                break
+            found = True
+            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], part_m, part_x)
+        for k in range(best.shape[0]):
+            best[k] = min(best[k], least(extreme, np.uint64(k) * size, blocks, count))
     return found
 
 
 @kernel
-def _enter(here, lists, index, kept, length, entered, nodes, holder):
+def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
     """Put the moment's bindings of a list into its trees."""
+    m, x, extreme, size = nodes
+    start = index.start
     for b in range(entered[here], length[here]):
         row = kept.row[here, b]
         for o in range(index.of_start[here], index.of_start[here + 1]):
             tree = index.of[o]
-            leaf = index.leaf[tree, row]
-            if leaf > 0:
-                put(
-                    nodes,
-                    index.start[tree],
-                    index.levels[tree],
-                    leaf,
-                    kept.mantissa[here, b],
-                    kept.exponent[here, b],
-                    kept.extreme[here, b],
-                )
-                if holder.shape[0]:
-                    holder[tree, leaf] = row
-    if not lists.is_stored[here]:
+            leaf, at, levels = index.leaf[tree, row], tree * MOST_LEVELS, index.levels[tree]
+            if leaf <= 0:
+                continue
+            for w in range(kept.mantissa.shape[2]):
+                part_m, part_x = kept.mantissa[here, b, w], kept.exponent[here, b, w]
+                put_number(m, x, start, at, levels, leaf, np.uint64(w) * size, part_m, part_x)
+            for k in range(kept.extreme.shape[2]):
+                least_value = kept.extreme[here, b, k]
+                put_extreme(extreme, start, at, levels, leaf, np.uint64(k) * size, least_value)
+            if holder.shape[0]:
+                holder[tree, leaf] = row
+    if not is_stored[here]:
         length[here] = 0
     entered[here] = length[here]
 
@@ -297,29 +338,35 @@ def _drop(a, since, index, kept, entered, dropped, nodes, work):
     while dropped[a] < entered[here] and kept.moment[here, dropped[a]] < since:
         row = kept.row[here, dropped[a]]
         for tree in range(index.tree_start[a], index.tree_start[a + 1]):
-            if index.leaf[tree, row] > 0:
-                remove(nodes, index.start[tree], index.levels[tree], index.leaf[tree, row], work)
+            _remove(tree, index.leaf[tree, row], index, nodes, work)
         dropped[a] += 1
 
 
 @kernel
-def _spend_bindings(symbol, start, stop, steps, index, is_found, nodes, holder, leaves, work):
+def _remove(tree, leaf, index, nodes, work):
+    if leaf > 0:
+        remove(*nodes, index.start, tree * MOST_LEVELS, index.levels[tree], leaf, work)
+
+
+@kernel
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, leaves, work):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
-    for e in range(start, stop):
+    start, levels, span = index.start, index.levels, index.span
+    for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
                 if not is_found[c]:
                     continue
                 a = index.way[c]
                 tree = index.tree_start[a]
-                for p in range(0, index.span.shape[2], 2):
-                    low, high = index.span[a, e, p], index.span[a, e, p + 1]
+                for p in range(0, span.shape[2], 2):
+                    low, high = span[a, e, p], span[a, e, p + 1]
                     count = occupied(
-                        nodes, index.start[tree], index.levels[tree], low, high, work, leaves
+                        nodes[0], start, tree * MOST_LEVELS, levels[tree], low, high, work, leaves
                     )
                     for o in range(count):
                         _leave(tree, index.here[a], leaves[o], index, nodes, holder, work)
-    for e in range(start, stop):
+    for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
                 is_found[c] = False
@@ -330,13 +377,11 @@ def _leave(tree, here, leaf, index, nodes, holder, work):
     """Take what is at a leaf of one tree out of all trees of its list."""
     low, high = index.of_start[here], index.of_start[here + 1]
     if high == low + 1:
-        remove(nodes, index.start[tree], index.levels[tree], leaf, work)
+        _remove(tree, leaf, index, nodes, work)
         return
     row = holder[tree, leaf]
     for o in range(low, high):
-        other = index.of[o]
-        if index.leaf[other, row] > 0:
-            remove(nodes, index.start[other], index.levels[other], index.leaf[other, row], work)
+        _remove(index.of[o], index.leaf[index.of[o], row], index, nodes, work)
 
 
 @kernel
@@ -352,7 +397,8 @@ def _empty_trees(symbol, low, high, steps, index, nodes):
             for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
                 for o in range(index.of_start[steps.kept[b]], index.of_start[steps.kept[b] + 1]):
                     tree = index.of[o]
-                    empty_path(nodes, index.start[tree], index.levels[tree], index.leaf[tree, e])
+                    leaf, levels = index.leaf[tree, e], index.levels[tree]
+                    empty_path(*nodes, index.start, tree * MOST_LEVELS, levels, leaf)
 
 
 # ---- Bindings one by one ----------------------------------------------------------------------------
@@ -417,11 +463,11 @@ def _weigh(events, e, t, steps, sum_m, sum_e, best):
 
 
 @kernel
-def _merge(s, state, sum_m, sum_e, best):
+def _merge(s, mantissa, exponent, extreme, sum_m, sum_e, best):
     for w in range(sum_m.shape[0]):
-        state[0][s, w], state[1][s, w] = add(state[0][s, w], state[1][s, w], sum_m[w], sum_e[w])
+        mantissa[s, w], exponent[s, w] = add(mantissa[s, w], exponent[s, w], sum_m[w], sum_e[w])
     for x in range(best.shape[0]):
-        state[2][s, x] = min(state[2][s, x], best[x])
+        extreme[s, x] = min(extreme[s, x], best[x])
 
 
 @kernel

@@ -188,7 +188,7 @@ class Index(NamedTuple):
     span        int32[A,n,2P]  per row that asks: P pairs of leaves; what lies strictly between is asked for
     tree_start  int32[A+1]     trees of an access
     leaf        int32[T,n]     per row that is asked: its leaf, or 0 if it never fits
-    start       uint64[T,L]    where each level of a tree begins among the nodes
+    start       uint64[T · L]  where each level of a tree begins among the nodes
     levels      uint64[T]
     of, of_start               per list: the trees its bindings are in
     nodes, leaves              how many nodes all trees have, and how many leaves the largest
@@ -215,6 +215,7 @@ class Lists(NamedTuple):
     end_guard   the guard judged by time at ⊤, or -1
     is_stored   bool[lists]   whether bindings are held longer than a moment
     value       int32[lists]  the comparison whose first value is kept beside a binding, or -1
+    is_short    whether moments of one event may take the short way (see kernel.ordered)
     """
 
     start: int
@@ -222,6 +223,7 @@ class Lists(NamedTuple):
     end_guard: int
     is_stored: NDArray[np.bool_]
     value: Ints
+    is_short: bool
 
 
 class Kept(NamedTuple):

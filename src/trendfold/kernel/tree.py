@@ -5,8 +5,10 @@ siblings, a cache line of mantissas. Adding to a leaf adds to one node per level
 by level, that of the siblings right of its node; the sum left of it likewise. Nothing is ever subtracted: what leaves
 is set to zero, and the nodes above are added up again.
 
-A tree's nodes are a tuple (mantissa float64[W,N], exponent int32[W,N], extreme float64[X,N]), all trees of a query
-together; `start` uint64[L] says where the levels of one begin. Zero has the exponent 0.
+The nodes of all trees of a query lie together: `m` float64[W · size] and `e` int32[W · size] hold a wide number per
+node, number after number, and `x` float64[X · size] its extremes. Where the levels of one tree begin among the nodes
+is in `start` uint64, from `at` on. Everything is flat: a view of an array costs more than what is done with it.
+Zero has the exponent 0.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def scratch():
 
 
 @kernel
-def visit(start, levels, low, high, blocks):
+def visit(start, at, levels, low, high, blocks):
     """The blocks whose lanes make up the leaves strictly between `low` and `high`; returns how many.
 
     blocks  uint64[., 4]  first node, lanes [1, 2), level
@@ -65,23 +67,23 @@ def visit(start, levels, low, high, blocks):
         return 0
     a, b = np.uint64(low), np.uint64(high)
     if high == POINT:
-        return _visit_block(blocks, 0, start[0], a, a & _LANE, (a & _LANE) + _ONE, _NONE)
+        return _visit_block(blocks, 0, start[at], a, a & _LANE, (a & _LANE) + _ONE, _NONE)
     count = 0
     if high == OPEN:
         for level in range(levels):
-            count = _visit_block(blocks, count, start[level], a, (a & _LANE) + _ONE, _LANES, level)
+            count = _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, _LANES, level)
             a >>= _BITS
         return count
     if low == OPEN:
         for level in range(levels):
-            count = _visit_block(blocks, count, start[level], b, _NONE, b & _LANE, level)
+            count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _LANE, level)
             b >>= _BITS
         return count
     for level in range(levels):
         if a >> _BITS == b >> _BITS:
-            return _visit_block(blocks, count, start[level], a, (a & _LANE) + _ONE, b & _LANE, level)
-        count = _visit_block(blocks, count, start[level], a, (a & _LANE) + _ONE, _LANES, level)
-        count = _visit_block(blocks, count, start[level], b, _NONE, b & _LANE, level)
+            return _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, b & _LANE, level)
+        count = _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, _LANES, level)
+        count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _LANE, level)
         a >>= _BITS
         b >>= _BITS
     return count
@@ -97,142 +99,125 @@ def _visit_block(blocks, count, start, node, low, high, level):
 
 
 @kernel
-def total(mantissa, exponent, blocks, count, tops, sums):
-    """The sum of one number, flat arrays, over blocks."""
+def total(m, e, offset, blocks, count, tops, sums):
+    """The sum over blocks of the number whose nodes begin at `offset`."""
     for lane in range(LANES):
         tops[lane] = 0
         sums[lane] = 0.0
     for v in range(count):
-        raise_tops(exponent, blocks[v, 0], blocks[v, 1], blocks[v, 2], tops)
+        raise_tops(e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], tops)
     top = np.int32(0)
     for lane in range(LANES):
         top = max(top, tops[lane])
     for v in range(count):
-        add_lanes(mantissa, exponent, blocks[v, 0], blocks[v, 1], blocks[v, 2], top, sums)
+        add_lanes(m, e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], top, sums)
     whole = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
     return normalise(whole, top)
 
 
 @kernel
-def least(extreme, blocks, count):
-    """The least of one extreme over blocks."""
+def least(x, offset, blocks, count):
+    """The least over blocks of the extreme whose nodes begin at `offset`."""
     found = np.inf
     for v in range(count):
         for lane in range(blocks[v, 1], blocks[v, 2]):
-            found = min(found, extreme[blocks[v, 0] + lane])
+            found = min(found, x[offset + blocks[v, 0] + lane])
     return found
 
 
 @kernel
-def take(nodes, start, levels, low, high, work, sum_m, sum_e, best):
-    """Add the mass of the leaves strictly between `low` and `high` to a vector; whether there is any."""
-    blocks, tops, sums, _ = work
-    count = visit(start, levels, low, high, blocks)
-    if count == 0:
-        return False
-    found = False
-    for w in range(sum_m.shape[0]):
-        m, e = total(nodes[0][w], nodes[1][w], blocks, count, tops, sums)
-        if w == 0:
-            if m == 0.0:
-                return False
-            found = True
-        sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], m, e)
-    for x in range(best.shape[0]):
-        best[x] = min(best[x], least(nodes[2][x], blocks, count))
-    return found
-
-
-@kernel
-def put(nodes, start, levels, leaf, sum_m, sum_e, best):
-    """Add a vector to a leaf, and to all nodes above it."""
-    mantissa, exponent, extreme = nodes
+def put_number(m, e, start, at, levels, leaf, offset, part_m, part_e):
+    """Add to one number of a leaf, and of all nodes above it."""
     node = np.uint64(leaf)
     for level in range(levels):
-        at = start[level] + node
-        for w in range(sum_m.shape[0]):
-            m, e = add(mantissa[w, at], exponent[w, at], sum_m[w], sum_e[w])
-            mantissa[w, at], exponent[w, at] = m, e if m != 0.0 else np.int32(0)
-        for x in range(best.shape[0]):
-            extreme[x, at] = min(extreme[x, at], best[x])
+        here = start[at + level] + node + offset
+        sum_m, sum_e = add(m[here], e[here], part_m, part_e)
+        m[here], e[here] = sum_m, sum_e if sum_m != 0.0 else np.int32(0)
         node >>= _BITS
 
 
 @kernel
-def empty_path(nodes, start, levels, leaf):
+def put_extreme(x, start, at, levels, leaf, offset, least):
+    """Lower one extreme of a leaf, and of all nodes above it."""
+    node = np.uint64(leaf)
+    for level in range(levels):
+        here = start[at + level] + node + offset
+        x[here] = min(x[here], least)
+        node >>= _BITS
+
+
+@kernel
+def empty_path(m, e, x, size, start, at, levels, leaf):
     """Set a leaf and all nodes above it to zero: when everything goes, in any order."""
     node = np.uint64(leaf)
     for level in range(levels):
-        _empty_node(nodes, start[level] + node)
+        _empty_node(m, e, x, size, start[at + level] + node)
         node >>= _BITS
 
 
 @inlined
-def _empty_node(nodes, at):
-    for w in range(nodes[0].shape[0]):
-        nodes[0][w, at] = 0.0
-        nodes[1][w, at] = 0
-    for x in range(nodes[2].shape[0]):
-        nodes[2][x, at] = np.inf
+def _empty_node(m, e, x, size, node):
+    for here in range(node, np.uint64(m.shape[0]), size):
+        m[here], e[here] = 0.0, 0
+    for here in range(node, np.uint64(x.shape[0]), size):
+        x[here] = np.inf
 
 
 @kernel
-def remove(nodes, start, levels, leaf, work):
+def remove(m, e, x, size, start, at, levels, leaf, work):
     """Set a leaf to zero, and add up the nodes above it again."""
-    mantissa, exponent, extreme = nodes
     blocks, tops, sums, _ = work
     node = np.uint64(leaf)
-    _empty_node(nodes, start[0] + node)
-    for level in range(1, levels):
-        _visit_block(blocks, 0, start[level - 1], node, _NONE, _LANES, _NONE)
+    _empty_node(m, e, x, size, start[at] + node)
+    for level in range(_ONE, levels):
+        _visit_block(blocks, 0, start[at + level - _ONE], node, _NONE, _LANES, _NONE)
         node >>= _BITS
-        at = start[level] + node
-        for w in range(mantissa.shape[0]):
-            m, e = total(mantissa[w], exponent[w], blocks, 1, tops, sums)
-            mantissa[w, at], exponent[w, at] = m, e if m != 0.0 else np.int32(0)
-        for x in range(extreme.shape[0]):
-            extreme[x, at] = least(extreme[x], blocks, 1)
+        here = start[at + level] + node
+        for offset in range(_NONE, np.uint64(m.shape[0]), size):
+            sum_m, sum_e = total(m, e, offset, blocks, 1, tops, sums)
+            m[here + offset], e[here + offset] = sum_m, sum_e if sum_m != 0.0 else np.int32(0)
+        for offset in range(_NONE, np.uint64(x.shape[0]), size):
+            x[here + offset] = least(x, offset, blocks, 1)
 
 
 @kernel
-def occupied(nodes, start, levels, low, high, work, leaves):
+def occupied(m, start, at, levels, low, high, work, leaves):
     """The leaves strictly between `low` and `high` that hold mass, in `leaves`; returns how many.
 
     Only nodes that hold mass are opened, so the cost is that of the leaves found.
     """
     blocks = work[0]
-    visited = visit(start, levels, low, high, blocks)
+    visited = visit(start, at, levels, low, high, blocks)
     count = 0
     for v in range(visited):
-        level = np.int64(blocks[v, 3])
+        level = blocks[v, 3]
         for lane in range(blocks[v, 1], blocks[v, 2]):
-            at = blocks[v, 0] + lane
-            if nodes[0][0, at] != 0.0:
-                count = _open(nodes, start, level, at - start[level], work[3], leaves, count)
+            here = blocks[v, 0] + lane
+            if m[here] != 0.0:
+                count = _open(m, start, at, level, here - start[at + level], work[3], leaves, count)
     return count
 
 
 @kernel
-def _open(nodes, start, level, node, path, leaves, count):
+def _open(m, start, at, level, node, path, leaves, count):
     """Append the leaves with mass under one node, depth first."""
-    if level == 0:
+    if level == _NONE:
         leaves[count] = node
         return count + 1
-    here, lane = path
-    depth = level - 1
-    here[depth], lane[depth] = node << _BITS, 0
+    depth = level - _ONE
+    path[0, depth], path[1, depth] = node << _BITS, 0
     while depth < level:
-        if lane[depth] == _LANES:
-            depth += 1
+        if path[1, depth] == _LANES:
+            depth += _ONE
             continue
-        child = here[depth] + lane[depth]
-        lane[depth] += _ONE
-        if nodes[0][0, start[depth] + child] == 0.0:
+        child = path[0, depth] + path[1, depth]
+        path[1, depth] += _ONE
+        if m[start[at + depth] + child] == 0.0:
             continue
-        if depth == 0:
+        if depth == _NONE:
             leaves[count] = child
             count += 1
         else:
-            depth -= 1
-            here[depth], lane[depth] = child << _BITS, 0
+            depth -= _ONE
+            path[0, depth], path[1, depth] = child << _BITS, 0
     return count

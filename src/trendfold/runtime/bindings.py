@@ -69,17 +69,18 @@ def fold_bindings(
     places = list_numbers(machine)
     steps = lower_steps(machine, alphabet, plan.carried)
     asked = lower_asked(machine, alphabet, plan.accesses)
-    lists = _lists(places, steps, asked, pairs, end_guard)
+    is_next = machine.semantics is Semantics.NEXT
+    lists = _lists(places, steps, asked, pairs, end_guard, is_next)
     index = build_index(
         asked,
         events.symbol,
         rows.segment,
         lambda name: batch.column(name).take(rows.row),
-        machine.semantics is Semantics.NEXT,
+        is_next,
         places,
     )
     capacity = bindings.most_kept(events, items.low, items.high, steps, lists.is_stored)
-    holders = index.leaves if machine.semantics is Semantics.NEXT and len(index.here) > 1 else 0
+    holders = index.leaves if is_next and len(index.here) > 1 else 0
     size = len(places) * capacity * bindings.binding_bytes(frame)
     limits.check_state(query, size, "bindings kept one by one")
     trees = index.nodes * bindings.node_bytes(frame) + index.leaf.nbytes + index.span.nbytes
@@ -103,7 +104,9 @@ def fold_bindings(
     )
 
 
-def _lists(places: dict[int, int], steps: Steps, asked: Asked, pairs: Pairs, end_guard: int) -> Lists:
+def _lists(
+    places: dict[int, int], steps: Steps, asked: Asked, pairs: Pairs, end_guard: int, is_next: bool
+) -> Lists:
     is_stored = np.zeros(len(places), np.bool_)
     value = np.full(len(places), -1, np.int32)
     for place in (START, END):
@@ -117,7 +120,9 @@ def _lists(places: dict[int, int], steps: Steps, asked: Asked, pairs: Pairs, end
         predicates = steps.pred[steps.pred_start[c] : steps.pred_start[c + 1]]
         if len(predicates) == 1 and pairs.compare[predicates[0]]:
             value[here] = predicates[0]
-    return Lists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value)
+    one_tree_each = len({access.place for access in asked.accesses}) == len(asked.accesses)
+    is_short = not is_stored.any() and (one_tree_each or not is_next)
+    return Lists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)
 
 
 def _room(lists: int, capacity: int, frame: Frame) -> Kept:
@@ -135,9 +140,10 @@ def _room(lists: int, capacity: int, frame: Frame) -> Kept:
     )
 
 
-def _nodes(index: Index, frame: Frame) -> tuple[NDArray[Any], ...]:
-    mantissa = empty((frame.width, index.nodes), np.float64)
-    exponent = empty((frame.width, index.nodes), np.int32)
-    extreme = empty((frame.extremes, index.nodes), np.float64)
+def _nodes(index: Index, frame: Frame) -> tuple[Any, ...]:
+    """Empty trees: mantissas, exponents, extremes, and the nodes of each number."""
+    mantissa = empty(frame.width * index.nodes, np.float64)
+    exponent = empty(frame.width * index.nodes, np.int32)
+    extreme = empty(frame.extremes * index.nodes, np.float64)
     mantissa[:], exponent[:], extreme[:] = 0.0, 0, np.inf
-    return mantissa, exponent, extreme
+    return mantissa, exponent, extreme, np.uint64(max(1, index.nodes))

@@ -84,7 +84,7 @@ def _starts(sizes: Sequence[Sequence[int]]) -> tuple[NDArray[np.uint64], int]:
         for level, size in enumerate(levels):
             start[i, level] = at
             at += size
-    return start, at
+    return start.reshape(-1), at
 
 
 def _ints(values: Any) -> Ints:
