@@ -135,7 +135,7 @@ def _shaped(access: Access) -> Access:
     if any(count > 1 for count in unequal.values()):
         return _left_over(access, "a value must differ from several")
     if len(orders) == 2:
-        return replace(access, structure=Structure.NESTED, why="by two values")
+        return _left_over(access, "two values are compared")
     key = "by key" if access.equal else ""
     if not orders:
         if access.guard is None:

@@ -70,7 +70,7 @@ def fold_bindings(
     steps = lower_steps(machine, alphabet, plan.carried)
     asked = lower_asked(machine, alphabet, plan.accesses)
     is_next = machine.semantics is Semantics.NEXT
-    lists = _lists(places, steps, asked, pairs, end_guard, is_next)
+    lists = _lists(places, steps, asked, pairs, end_guard, machine.semantics)
     index = build_index(
         asked,
         events.symbol,
@@ -105,7 +105,7 @@ def fold_bindings(
 
 
 def _lists(
-    places: dict[int, int], steps: Steps, asked: Asked, pairs: Pairs, end_guard: int, is_next: bool
+    places: dict[int, int], steps: Steps, asked: Asked, pairs: Pairs, end_guard: int, semantics: Semantics
 ) -> Lists:
     is_stored = np.zeros(len(places), np.bool_)
     value = np.full(len(places), -1, np.int32)
@@ -121,7 +121,8 @@ def _lists(
         if len(predicates) == 1 and pairs.compare[predicates[0]]:
             value[here] = predicates[0]
     one_tree_each = len({access.place for access in asked.accesses}) == len(asked.accesses)
-    is_short = not is_stored.any() and (one_tree_each or not is_next)
+    allowed = {Semantics.ANY: True, Semantics.NEXT: one_tree_each, Semantics.CONTIGUOUS: False}
+    is_short = allowed[semantics] and not is_stored.any()
     return Lists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)
 
 
