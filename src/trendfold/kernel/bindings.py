@@ -190,7 +190,7 @@ def _fold(
     while i < high:
         if lists.is_short:
             i = fold_ordered(
-                events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got, leaves
+                events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
             )
             if i == high:
                 break

@@ -10,16 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.tree import MOST_LEVELS, least, occupied, put_extreme, put_number, remove, total, visit
+from trendfold.kernel.tree import MOST_LEVELS, least, put_extreme, put_number, sweep, total, visit
 from trendfold.kernel.wide import add, times
 
 
 @kernel
-def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, work, got, leaves):
+def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, work, got):
     """Fold rows from i on, into state and trees; returns the first row that is left.
 
     got     (float64[K,W], int32[K,W], float64[K,X], bool[C])  what the steps of an event gather, before any settles
-    leaves  uint64[], long enough for all that an event may continue under *next*
     """
     symbol, moment = events.symbol, events.moment
     step_start, scan_start, kept_start, kept = steps.step_start, steps.scan_start, steps.kept_start, steps.kept
@@ -64,11 +63,9 @@ def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, wo
                     if not is_found[c]:
                         continue
                     tree = tree_start[way[c]]
-                    at = tree * MOST_LEVELS
                     for p in range(0, pairs, 2):
                         first, last = span[way[c], i, p], span[way[c], i, p + 1]
-                        for o in range(occupied(m, start, at, levels[tree], first, last, work, leaves)):
-                            remove(m, e, x, size, start, at, levels[tree], leaves[o], work)
+                        sweep(m, e, x, size, start, tree * MOST_LEVELS, levels[tree], first, last, work)
         for t in range(low, stop):
             g = t - low
             if got_m[g, 0] == 0.0:

@@ -47,3 +47,24 @@ def number_leaves(order, value, row, side, group, is_apart, count, leaf, below, 
             if side[k] & SECOND:
                 upto[row[k]] = count[group[k] if has_groups else 0]
         i = j
+
+
+@kernel
+def number_own(order, value, is_apart, leaf, below, upto):
+    """`number_leaves` where every row is asked and asks, by the same value, in one group; returns the leaves."""
+    count = 0
+    i = 0
+    while i < order.shape[0]:
+        here = value[order[i]]
+        j = i
+        while j < order.shape[0] and value[order[j]] == here:
+            j += 1
+        after = count + (j - i if is_apart else 1)
+        for o in range(i, j):
+            row = order[o]
+            leaf[row] = count + (o - i if is_apart else 0)
+            below[row] = count
+            upto[row] = after
+        count = after
+        i = j
+    return count

@@ -17,7 +17,7 @@ import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.simd import LANES, add_lanes, raise_tops
-from trendfold.kernel.wide import add, normalise
+from trendfold.kernel.wide import blend, normalise
 
 BITS = 3
 _BITS, _LANE, _ONE, _NONE = np.uint64(BITS), np.uint64(LANES - 1), np.uint64(1), np.uint64(0)
@@ -112,7 +112,8 @@ def total(m, e, offset, blocks, count, tops, sums):
     for v in range(count):
         add_lanes(m, e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], top, sums)
     whole = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
-    return normalise(whole, top)
+    whole, top = normalise(whole, top)
+    return whole, top if whole != 0.0 else np.int32(0)
 
 
 @kernel
@@ -131,8 +132,7 @@ def put_number(m, e, start, at, levels, leaf, offset, part_m, part_e):
     node = np.uint64(leaf)
     for level in range(levels):
         here = start[at + level] + node + offset
-        sum_m, sum_e = add(m[here], e[here], part_m, part_e)
-        m[here], e[here] = sum_m, sum_e if sum_m != 0.0 else np.int32(0)
+        m[here], e[here] = blend(m[here], e[here], part_m, part_e)
         node >>= _BITS
 
 
@@ -173,11 +173,69 @@ def remove(m, e, x, size, start, at, levels, leaf, work):
         _visit_block(blocks, 0, start[at + level - _ONE], node, _NONE, _LANES, _NONE)
         node >>= _BITS
         here = start[at + level] + node
-        for offset in range(_NONE, np.uint64(m.shape[0]), size):
-            sum_m, sum_e = total(m, e, offset, blocks, 1, tops, sums)
-            m[here + offset], e[here + offset] = sum_m, sum_e if sum_m != 0.0 else np.int32(0)
-        for offset in range(_NONE, np.uint64(x.shape[0]), size):
-            x[here + offset] = least(x, offset, blocks, 1)
+        _add_up(m, e, x, size, here, blocks, tops, sums)
+
+
+@inlined
+def _add_up(m, e, x, size, node, blocks, tops, sums):
+    """Make a node the sum of the one block in `blocks`."""
+    for offset in range(_NONE, np.uint64(m.shape[0]), size):
+        m[node + offset], e[node + offset] = total(m, e, offset, blocks, 1, tops, sums)
+    for offset in range(_NONE, np.uint64(x.shape[0]), size):
+        x[node + offset] = least(x, offset, blocks, 1)
+
+
+@kernel
+def sweep(m, e, x, size, start, at, levels, low, high, work):
+    """Set all leaves strictly between `low` and `high` to zero.
+
+    Whole subtrees go at once; only the nodes above the two ends are added up again, from where something went.
+    """
+    blocks, tops, sums, path = work
+    visited = visit(start, at, levels, low, high, blocks)
+    first = levels
+    for v in range(visited):
+        level = blocks[v, 3]
+        for lane in range(blocks[v, 1], blocks[v, 2]):
+            here = blocks[v, 0] + lane
+            if m[here] != 0.0:
+                first = min(first, level)
+                _empty_subtree(m, e, x, size, start, at, level, here - start[at + level], path)
+    for level in range(first + _ONE, levels):
+        below = level - _ONE
+        if high != OPEN:
+            _add_up_above(m, e, x, size, start, at, below, np.uint64(high) >> (_BITS * below), blocks, tops, sums)
+        if low != OPEN:
+            _add_up_above(m, e, x, size, start, at, below, np.uint64(low) >> (_BITS * below), blocks, tops, sums)
+
+
+@inlined
+def _add_up_above(m, e, x, size, start, at, level, node, blocks, tops, sums):
+    """Add up the parent of a node again."""
+    _visit_block(blocks, 0, start[at + level], node, _NONE, _LANES, _NONE)
+    _add_up(m, e, x, size, start[at + level + _ONE] + (node >> _BITS), blocks, tops, sums)
+
+
+@kernel
+def _empty_subtree(m, e, x, size, start, at, level, node, path):
+    """Set a node and all below it to zero, depth first; only nodes with mass are opened."""
+    _empty_node(m, e, x, size, start[at + level] + node)
+    if level == _NONE:
+        return
+    depth = level - _ONE
+    path[0, depth], path[1, depth] = node << _BITS, 0
+    while depth < level:
+        if path[1, depth] == _LANES:
+            depth += _ONE
+            continue
+        child = path[0, depth] + path[1, depth]
+        path[1, depth] += _ONE
+        if m[start[at + depth] + child] == 0.0:
+            continue
+        _empty_node(m, e, x, size, start[at + depth] + child)
+        if depth > _NONE:
+            depth -= _ONE
+            path[0, depth], path[1, depth] = child << _BITS, 0
 
 
 @kernel

@@ -23,7 +23,6 @@ from trendfold.plan.neighbour import Access, Comparison, Structure
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.conditions import ranks, side_column
 from trendfold.runtime.expressions import is_true
-from trendfold.runtime.sorting import row_numbers
 
 Lookup = Callable[[str], Column]
 Truths = NDArray[np.bool_]
@@ -145,8 +144,15 @@ class _Entries:
     is_apart: bool
 
     @cached_property
-    def rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Rows that are asked, and rows that ask."""
+    def is_own(self) -> bool:
+        """Whether all rows are asked and ask, in one group."""
+        return not self._has_groups and bool(self.first.all()) and bool(self.second.all())
+
+    @cached_property
+    def rows(self) -> tuple[Any, Any]:
+        """Rows that are asked, and rows that ask: indices, or a slice of all."""
+        if self.is_own:
+            return slice(None), slice(None)
         return np.flatnonzero(self.first), np.flatnonzero(self.second)
 
     @cached_property
@@ -176,18 +182,18 @@ class _Entries:
             ends.append((below, upto))
         assert local is not None
         base, size = self._base(count)
-        group = self._group_of(len(asked), 0), self._group_of(len(asking), len(asked))
-        leaf[asked] = local[asked] + base[group[0]] + 1
+        group = self._group_of(0), self._group_of(1)
+        leaf[asked] = local[asked] + (base[group[0]] + 1).astype(np.int32)
         has_keys = bool(self.keys)
-        low = base[group[1]]
-        top = low + count[group[1]] + 1
+        low = base[group[1]].astype(np.int32)
+        top = low + count[group[1]] + np.int32(1)
         if access.structure is Structure.TABLE:
             span[asking, 0] = np.where(top > low + 1, low + 1, tree.EMPTY)
             span[asking, 1] = tree.POINT
             return size
         stretches = [(low, top)]
         for compared, (below, upto) in zip(access.ordered, ends, strict=False):
-            under, over = low + below[asking] + 1, low + upto[asking]
+            under, over = low + below[asking] + np.int32(1), low + upto[asking]
             stretches = _cut(stretches, compared.op, under, over)
         for p, (start, stop) in enumerate(stretches):
             open_stop = np.where(stop == top, tree.OPEN, stop) if not has_keys else stop
@@ -195,8 +201,11 @@ class _Entries:
             span[asking, 2 * p + 1] = open_stop
         return size
 
-    def _group_of(self, count: int, start: int) -> Any:
-        return self.groups[0][start : start + count] if self._has_groups else 0
+    def _group_of(self, side: int) -> Any:
+        """The groups of the rows that are asked, or of those that ask."""
+        if not self._has_groups:
+            return 0
+        return np.split(self.groups[0], [len(self.rows[0])])[side]
 
     @property
     def _has_groups(self) -> bool:
@@ -214,20 +223,18 @@ class _Entries:
 
     def _number(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[Ints, Ints, Ints, Ints]:
         """Leaves per group; per row its leaf, and how many leaves are below its value and not above it."""
-        total = len(self.first)
+        rows = len(self.first)
         count = np.zeros(len(self.groups[1]) if self._has_groups else 1, np.int32)
-        leaf, below, upto = (empty(total, np.int32) for _ in range(3))
-        asked, asking = self.rows
-        if a is b and not self._has_groups and len(a):
-            row = self.rows[0] if len(asked) == total else np.flatnonzero(self.first | self.second)
-            side = self.first[row] * np.int8(kernels.FIRST) + self.second[row] * np.int8(kernels.SECOND)
-            value, group = a[row], np.zeros(0, np.int64)
-        else:
-            row = np.concatenate([asked, asking])
-            side = np.repeat(np.array([kernels.FIRST, kernels.SECOND], np.int8), [len(asked), len(asking)])
-            value = np.concatenate([a[asked], b[asking]]) if len(a) else np.zeros(len(row))
-            group = self.groups[0] if self._has_groups else np.zeros(0, np.int64)
-        order = np.argsort(value) if len(a) else row_numbers(len(row)).astype(np.int64)
+        leaf, below, upto = (empty(rows, np.int32) for _ in range(3))
+        if self.is_own and a is b and len(a):
+            count[0] = kernels.number_own(np.argsort(a), a, self.is_apart, leaf, below, upto)
+            return count, leaf, below, upto
+        asked, asking = np.flatnonzero(self.first), np.flatnonzero(self.second)
+        row = np.concatenate([asked, asking])
+        side = np.repeat(np.array([kernels.FIRST, kernels.SECOND], np.int8), [len(asked), len(asking)])
+        value = np.concatenate([a[asked], b[asking]]) if len(a) else np.zeros(len(row))
+        group = self.groups[0] if self._has_groups else np.zeros(0, np.int64)
+        order = np.argsort(value) if len(a) else np.arange(len(row))
         kernels.number_leaves(order, value, row, side, group, self.is_apart, count, leaf, below, upto)
         return count, leaf, below, upto
 
