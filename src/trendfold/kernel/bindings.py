@@ -15,8 +15,8 @@ from trendfold.kernel.ordered import fold_ordered
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.scan import total_where
 from trendfold.kernel.tree import (
-    MOST_LEVELS,
     empty_path,
+    first_level,
     least,
     occupied,
     put_extreme,
@@ -97,7 +97,13 @@ def fold_windows(
             ended = latest[lists.end_guard, events.moment[high - 1]] if lists.end_guard >= 0 else -1
             for b in range(length[lists.end]):
                 if kept.moment[lists.end, b] >= ended:
-                    _collect(k, kept.mantissa[lists.end, b], kept.exponent[lists.end, b], kept.extreme[lists.end, b], out)
+                    _collect(
+                        k,
+                        kept.mantissa[lists.end, b],
+                        kept.exponent[lists.end, b],
+                        kept.extreme[lists.end, b],
+                        out,
+                    )
         if k + 1 < lows.shape[0]:
             _empty_trees(events.symbol, low, high, steps, index, nodes)
 
@@ -201,7 +207,7 @@ def _fold(
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
             for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
-                _gather_states(t, steps.src_start, steps.src, *state, sum_m, sum_e, best)
+                _gather_states(t, steps.src_start, steps.src, mantissa, exponent, extreme, sum_m, sum_e, best)
                 for c in range(scan_start[t], scan_start[t + 1]):
                     guard = steps.scan_guard[c]
                     since = latest[guard, moment[e] - 1] if guard >= 0 and moment[e] > 0 else -1
@@ -232,7 +238,10 @@ def _fold(
                         index.tree_start,
                         index.start,
                         index.levels,
-                        *nodes,
+                        nodes[0],
+                        nodes[1],
+                        nodes[2],
+                        nodes[3],
                         work,
                         sum_m,
                         sum_e,
@@ -242,7 +251,7 @@ def _fold(
                     continue
                 _weigh(events, e, t, steps, sum_m, sum_e, best)
                 for d in range(dst_start[t], dst_start[t + 1]):
-                    _merge(dst[d], *fresh, sum_m, sum_e, best)
+                    _merge(dst[d], fresh[0], fresh[1], fresh[2], sum_m, sum_e, best)
                 for b in range(kept_start[t], kept_start[t + 1]):
                     _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
@@ -256,7 +265,7 @@ def _fold(
             for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
                 for d in range(dst_start[t], dst_start[t + 1]):
                     s = dst[d]
-                    _merge(s, *state, fresh[0][s], fresh[1][s], fresh[2][s])
+                    _merge(s, mantissa, exponent, extreme, fresh[0][s], fresh[1][s], fresh[2][s])
                     _clear(s, fresh)
                 for b in range(kept_start[t], kept_start[t + 1]):
                     _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder)
@@ -281,8 +290,8 @@ def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e,
 
 # ---- Bindings in trees ------------------------------------------------------------------------------
 #
-# Trees hold the bindings from before the moment that is being folded: those of the moment enter when it is over,
-# and under *next* those that it continued leave.
+# Trees hold the bindings from before the moment that is being folded: those of the moment enter when it is
+# over, and under *next* those that it continued leave.
 
 
 @kernel
@@ -292,7 +301,7 @@ def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m
     tree = tree_start[a]
     found = False
     for p in range(0, span.shape[2], 2):
-        count = visit(start, tree * MOST_LEVELS, levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
+        count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
         if count == 0:
             continue
         for w in range(sum_m.shape[0]):
@@ -315,7 +324,7 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
         row = kept.row[here, b]
         for o in range(index.of_start[here], index.of_start[here + 1]):
             tree = index.of[o]
-            leaf, at, levels = index.leaf[tree, row], tree * MOST_LEVELS, index.levels[tree]
+            leaf, at, levels = index.leaf[tree, row], first_level(tree), index.levels[tree]
             if leaf <= 0:
                 continue
             for w in range(kept.mantissa.shape[2]):
@@ -345,7 +354,9 @@ def _drop(a, since, index, kept, entered, dropped, nodes, work):
 @kernel
 def _remove(tree, leaf, index, nodes, work):
     if leaf > 0:
-        remove(*nodes, index.start, tree * MOST_LEVELS, index.levels[tree], leaf, work)
+        m, x, extreme, size = nodes
+        start, at, levels = index.start, first_level(tree), index.levels[tree]
+        remove(m, x, extreme, size, start, at, levels, leaf, work[0], work[1], work[2])
 
 
 @kernel
@@ -362,7 +373,7 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
                 for p in range(0, span.shape[2], 2):
                     low, high = span[a, e, p], span[a, e, p + 1]
                     count = occupied(
-                        nodes[0], start, tree * MOST_LEVELS, levels[tree], low, high, work, leaves
+                        nodes[0], start, first_level(tree), levels[tree], low, high, work[0], work[3], leaves
                     )
                     for o in range(count):
                         _leave(tree, index.here[a], leaves[o], index, nodes, holder, work)
@@ -387,10 +398,11 @@ def _leave(tree, here, leaf, index, nodes, holder, work):
 @kernel
 def _empty_trees(symbol, low, high, steps, index, nodes):
     """Make all trees empty again, at no more than the cost of what entered them."""
+    m, x, extreme, size = nodes
     if (high - low) * index.leaf.shape[0] >= index.nodes // 16:
-        nodes[0][:] = 0.0
-        nodes[1][:] = 0
-        nodes[2][:] = np.inf
+        m[:] = 0.0
+        x[:] = 0
+        extreme[:] = np.inf
         return
     for e in range(low, high):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
@@ -398,27 +410,36 @@ def _empty_trees(symbol, low, high, steps, index, nodes):
                 for o in range(index.of_start[steps.kept[b]], index.of_start[steps.kept[b] + 1]):
                     tree = index.of[o]
                     leaf, levels = index.leaf[tree, e], index.levels[tree]
-                    empty_path(*nodes, index.start, tree * MOST_LEVELS, levels, leaf)
+                    empty_path(m, x, extreme, size, index.start, first_level(tree), levels, leaf)
 
 
 # ---- Bindings one by one ----------------------------------------------------------------------------
 
 
 @kernel
-def _scan(
-    events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, sum_m, sum_e, best
-):
+def _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, sum_m, sum_e, best):
     """Add the mass that event `e` continues in scan `c`, by asking binding after binding."""
     here, fixed, now = steps.scan[c], steps.scan_fixed[c], events.moment[e]
     low, high = steps.pred_start[c], steps.pred_start[c + 1]
     is_count = sum_m.shape[0] == 1 and best.shape[0] == 0
-    if semantics == ANY and is_count and since < 0 and high == low + 1 and lists.value[here] == steps.pred[low]:
+    if (
+        semantics == ANY
+        and is_count
+        and since < 0
+        and high == low + 1
+        and lists.value[here] == steps.pred[low]
+    ):
         count = length[here]
         while count > 0 and kept.moment[here, count - 1] >= now:
             count -= 1
         op, bound = pairs.compare[steps.pred[low]], pairs.floats[pairs.right[steps.pred[low]], e]
         m, x = total_where(
-            kept.value[here], kept.mantissa[here].reshape(-1), kept.exponent[here].reshape(-1), count, op, bound
+            kept.value[here],
+            kept.mantissa[here].reshape(-1),
+            kept.exponent[here].reshape(-1),
+            count,
+            op,
+            bound,
         )
         sum_m[0], sum_e[0] = add(sum_m[0], sum_e[0], m, x)
         return
@@ -434,9 +455,7 @@ def _scan(
             continue
         fits = True
         for p in range(low, high):
-            fits = fits and holds(
-                pairs, steps.pred[p], kept.row[here, b], e, stacks[0], stacks[1], stacks[2]
-            )
+            fits = fits and holds(pairs, steps.pred[p], kept.row[here, b], e, stacks[0], stacks[1], stacks[2])
         if not fits:
             continue
         if not fixed:

@@ -1,8 +1,8 @@
 """The short way through events whose bindings are all found by their values.
 
-It goes from row i on to the first row it cannot do, and returns it: a moment of several events, or one that moves
-mass between classes. There must be no NOT judged by time and no scan, and under *next* one tree per list.
-A function that is handed a machine reads it from memory at every call, so everything is one loop over plain arrays.
+It goes from row i on to the first row it cannot do, and returns it: a moment of several events, or one that
+moves mass between classes. There must be no NOT judged by time and no scan, and under *next* one tree per list.
+A function that is handed a machine reads it from memory at every call, so all is one loop over plain arrays.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.tree import MOST_LEVELS, least, put_extreme, put_number, sweep, total, visit
+from trendfold.kernel.tree import first_level, least, put_extreme, put_number, sweep, total, visit
 from trendfold.kernel.wide import add, times
 
 
@@ -18,10 +18,15 @@ from trendfold.kernel.wide import add, times
 def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, work, got):
     """Fold rows from i on, into state and trees; returns the first row that is left.
 
-    got     (float64[K,W], int32[K,W], float64[K,X], bool[C])  what the steps of an event gather, before any settles
+    got  (float64[K,W], int32[K,W], float64[K,X], bool[C])  what each step gathers, before any settles
     """
     symbol, moment = events.symbol, events.moment
-    step_start, scan_start, kept_start, kept = steps.step_start, steps.scan_start, steps.kept_start, steps.kept
+    step_start, scan_start, kept_start, kept = (
+        steps.step_start,
+        steps.scan_start,
+        steps.kept_start,
+        steps.kept,
+    )
     dst_start, dst, way = steps.dst_start, steps.dst, index.way
     mantissa, exponent, extreme = state
     got_m, got_e, got_x, is_found = got
@@ -29,7 +34,9 @@ def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, wo
     span, tree_start, start, levels = index.span, index.tree_start, index.start, index.levels
     leaf, of = index.leaf, index.of
     of_start = index.of_start
-    blocks, tops, sums, _ = work
+    blocks, tops, sums, path = work
+    src_start, src, is_start = steps.src_start, steps.src, steps.is_start
+    weight, xweight, values, lows = steps.weight, steps.xweight, events.values, events.extremes
     width, extremes, pairs = mantissa.shape[1], extreme.shape[1], span.shape[2]
     while i < high:
         a = symbol[i]
@@ -38,13 +45,13 @@ def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, wo
         low, stop = step_start[a], step_start[a + 1]
         for t in range(low, stop):
             g = t - low
-            _gather_states(g, t, steps.src_start, steps.src, mantissa, exponent, extreme, got_m, got_e, got_x)
+            _gather_states(g, t, src_start, src, mantissa, exponent, extreme, got_m, got_e, got_x)
             for c in range(scan_start[t], scan_start[t + 1]):
                 tree = tree_start[way[c]]
                 is_found[c] = False
                 for p in range(0, pairs, 2):
                     first, last = span[way[c], i, p], span[way[c], i, p + 1]
-                    count = visit(start, tree * MOST_LEVELS, levels[tree], first, last, blocks)
+                    count = visit(start, first_level(tree), levels[tree], first, last, blocks)
                     if count == 0:
                         continue
                     for w in range(width):
@@ -56,21 +63,22 @@ def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, wo
                         got_x[g, k] = min(got_x[g, k], found)
         if is_next:
             for t in range(low, stop):
-                for o in range(steps.src_start[t], steps.src_start[t + 1]):
-                    if not steps.is_start[steps.src[o]]:
-                        _empty_state(steps.src[o], mantissa, exponent, extreme)
+                for o in range(src_start[t], src_start[t + 1]):
+                    if not is_start[src[o]]:
+                        _empty_state(src[o], mantissa, exponent, extreme)
                 for c in range(scan_start[t], scan_start[t + 1]):
                     if not is_found[c]:
                         continue
                     tree = tree_start[way[c]]
                     for p in range(0, pairs, 2):
                         first, last = span[way[c], i, p], span[way[c], i, p + 1]
-                        sweep(m, e, x, size, start, tree * MOST_LEVELS, levels[tree], first, last, work)
+                        at = first_level(tree)
+                        sweep(m, e, x, size, start, at, levels[tree], first, last, blocks, tops, sums, path)
         for t in range(low, stop):
             g = t - low
             if got_m[g, 0] == 0.0:
                 continue
-            _weigh(g, t, i, steps.weight, steps.xweight, events.values, events.extremes, got_m, got_e, got_x)
+            _weigh(g, t, i, weight, xweight, values, lows, got_m, got_e, got_x)
             for d in range(dst_start[t], dst_start[t + 1]):
                 s = dst[d]
                 for w in range(width):
@@ -82,7 +90,7 @@ def fold_ordered(events, i, high, steps, moves, is_next, state, index, nodes, wo
             for b in range(kept_start[t], kept_start[t + 1]):
                 for o in range(of_start[kept[b]], of_start[kept[b] + 1]):
                     tree = of[o]
-                    here, at = leaf[tree, i], tree * MOST_LEVELS
+                    here, at = leaf[tree, i], first_level(tree)
                     if here <= 0:
                         continue
                     for w in range(width):

@@ -12,7 +12,7 @@ FIRST, SECOND = 1, 2
 
 @kernel
 def number_leaves(order, value, row, side, group, is_apart, count, leaf, below, upto):
-    """Number the values of bindings in order, group by group, and say how many are below those that are asked.
+    """Number the values of bindings in order, group by group, and count those below each value asked for.
 
     order       int[k]      entries by value; those without one are left out
     value       float64[k]  per entry
@@ -51,7 +51,7 @@ def number_leaves(order, value, row, side, group, is_apart, count, leaf, below, 
 
 @kernel
 def number_own(order, value, is_apart, leaf, below, upto):
-    """`number_leaves` where every row is asked and asks, by the same value, in one group; returns the leaves."""
+    """`number_leaves` where every row is asked and asks, by one value, in one group; returns the leaves."""
     count = 0
     i = 0
     while i < order.shape[0]:

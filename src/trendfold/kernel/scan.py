@@ -26,7 +26,7 @@ def total_where(value, mantissa, exponent, count, op, bound):
         m2, e2 = _between(value, mantissa, exponent, count, np.nextafter(bound, np.inf), np.inf)
         return add(m, e, m2, e2)
     low, high = bound, bound
-    if op == _LT or op == _LE:
+    if op in (_LT, _LE):
         low = -np.inf
         high = np.nextafter(bound, -np.inf) if op == _LT else bound
     elif op != _EQ:

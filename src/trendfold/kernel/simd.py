@@ -1,7 +1,7 @@
 """Eight wide numbers at a time: what a sum tree does to a block of siblings, as vector instructions.
 
 numba leaves straight-line code scalar, and a loop of eight is unrolled into just that. So these few steps are
-written in LLVM's own vectors, which it lowers to whatever the machine has. Lanes outside [low, high) count as empty.
+written in LLVM's own vectors, which it lowers to whatever the machine has. Lanes outside [low, high) are empty.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ _INT, _DOUBLE, _INDEX = ir.IntType(32), ir.DoubleType(), ir.IntType(64)
 _INTS, _DOUBLES = ir.VectorType(_INT, LANES), ir.VectorType(_DOUBLE, LANES)
 
 
-@intrinsic
-def raise_tops(_context, exponent, at, low, high, tops):
+def _raise_tops(_context, exponent, at, low, high, tops):
     """tops = max(tops, exponent[at : at + 8]), lane by lane.
 
     exponent  int32[n], flat; tops  int32[8]; at, low, high  uint64
@@ -38,8 +37,7 @@ def raise_tops(_context, exponent, at, low, high, tops):
     return types.void(exponent, types.uint64, types.uint64, types.uint64, tops), generate
 
 
-@intrinsic
-def add_lanes(_context, mantissa, exponent, at, low, high, top, sums):
+def _add_lanes(_context, mantissa, exponent, at, low, high, top, sums):
     """sums += mantissa[at : at + 8] brought to the exponent `top`, which none may exceed, lane by lane.
 
     mantissa  float64[n], flat; exponent  int32[n], flat; top  int32; sums  float64[8]
@@ -52,18 +50,14 @@ def add_lanes(_context, mantissa, exponent, at, low, high, top, sums):
         )
         is_near = builder.icmp_signed("==", gap, _all(_INTS, 1))
         scale = builder.select(is_near, _all(_DOUBLES, SHRINK), _all(_DOUBLES, 0.0))
-        scale = builder.select(
-            builder.icmp_signed("==", gap, _all(_INTS, 0)), _all(_DOUBLES, 1.0), scale
-        )
+        scale = builder.select(builder.icmp_signed("==", gap, _all(_INTS, 0)), _all(_DOUBLES, 1.0), scale)
         scale = builder.select(_inside(builder, args[3], args[4]), scale, _all(_DOUBLES, 0.0))
         place = _place(context, builder, signature.args[6], args[6], ir.Constant(_INDEX, 0), _DOUBLES)
         before = _aligned(builder.load(place), _DOUBLES)
         _aligned(builder.store(builder.fadd(before, builder.fmul(here, scale)), place), _DOUBLES)
         return context.get_dummy_value()
 
-    signature = types.void(
-        mantissa, exponent, types.uint64, types.uint64, types.uint64, types.int32, sums
-    )
+    signature = types.void(mantissa, exponent, types.uint64, types.uint64, types.uint64, types.int32, sums)
     return signature, generate
 
 
@@ -82,9 +76,7 @@ def _inside(builder: Any, low: Any, high: Any) -> Any:
     """Which lanes are in [low, high)."""
     lane = ir.Constant(_INTS, list(range(LANES)))
     from_low = builder.icmp_signed(">=", lane, _spread(builder, builder.trunc(low, _INT)))
-    return builder.and_(
-        from_low, builder.icmp_signed("<", lane, _spread(builder, builder.trunc(high, _INT)))
-    )
+    return builder.and_(from_low, builder.icmp_signed("<", lane, _spread(builder, builder.trunc(high, _INT))))
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
@@ -101,3 +93,7 @@ def _aligned(instruction: Any, vector: Any) -> Any:
     """An array is aligned as its values are, not as a vector of them."""
     instruction.align = 4 if vector is _INTS else 8
     return instruction
+
+
+raise_tops: Any = intrinsic(_raise_tops)
+add_lanes: Any = intrinsic(_add_lanes)

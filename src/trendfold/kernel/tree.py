@@ -1,14 +1,14 @@
 """A sum tree over ranks: how much mass lies on one side of a value, in O(log n).
 
 Leaves are ranks, numbered from 1; a node is the sum of the eight below it, so that each level is one block of
-siblings, a cache line of mantissas. Adding to a leaf adds to one node per level. The sum right of a leaf is, level
-by level, that of the siblings right of its node; the sum left of it likewise. Nothing is ever subtracted: what leaves
-is set to zero, and the nodes above are added up again.
+siblings, a cache line of mantissas. Adding to a leaf adds to one node per level. The sum right of a leaf is,
+level by level, that of the siblings right of its node; the sum left of it likewise. Nothing is ever subtracted:
+what leaves is set to zero, and the nodes above are added up again.
 
-The nodes of all trees of a query lie together: `m` float64[W · size] and `e` int32[W · size] hold a wide number per
-node, number after number, and `x` float64[X · size] its extremes. Where the levels of one tree begin among the nodes
-is in `start` uint64, from `at` on. Everything is flat: a view of an array costs more than what is done with it.
-Zero has the exponent 0.
+The nodes of all trees of a query lie together: `m` float64[W · size] and `e` int32[W · size] hold a wide number
+per node, number after number, and `x` float64[X · size] its extremes. Where the levels of one tree begin is in
+`start` uint64, from `at` on. Everything is flat: a view of an array costs more than what is done with it. Zero has
+the exponent 0.
 """
 
 from __future__ import annotations
@@ -32,6 +32,13 @@ EMPTY = -1
 
 MOST_LEVELS = 11
 """Enough for 2^32 leaves."""
+_MOST = np.uint64(MOST_LEVELS)
+
+
+@inlined
+def first_level(tree):
+    """Where the levels of a tree stand in `start`; unsigned, as all that is added to it."""
+    return np.uint64(tree) * _MOST
 
 
 def level_sizes(leaves: int, is_flat: bool) -> list[int]:
@@ -48,7 +55,10 @@ def _blocks(nodes: int) -> int:
 
 @kernel
 def scratch():
-    """What one sum needs: the blocks it visits, their exponents, their sums, and a path down."""
+    """What one sum needs: the blocks it visits, their exponents, their sums, and a path down.
+
+    Hand them on one by one: a tuple that is taken apart counts references, at more than the cost of a sum.
+    """
     return (
         np.empty((2 * MOST_LEVELS, 4), np.uint64),
         np.empty(LANES, np.int32),
@@ -111,6 +121,12 @@ def total(m, e, offset, blocks, count, tops, sums):
         top = max(top, tops[lane])
     for v in range(count):
         add_lanes(m, e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], top, sums)
+    return _added(sums, top)
+
+
+@inlined
+def _added(sums, top):
+    """Eight sums of one exponent as a wide number."""
     whole = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
     whole, top = normalise(whole, top)
     return whole, top if whole != 0.0 else np.int32(0)
@@ -157,16 +173,19 @@ def empty_path(m, e, x, size, start, at, levels, leaf):
 
 @inlined
 def _empty_node(m, e, x, size, node):
-    for here in range(node, np.uint64(m.shape[0]), size):
+    here = node  # no range: it would divide to know how often
+    while here < np.uint64(m.shape[0]):
         m[here], e[here] = 0.0, 0
-    for here in range(node, np.uint64(x.shape[0]), size):
+        here += size
+    here = node
+    while here < np.uint64(x.shape[0]):
         x[here] = np.inf
+        here += size
 
 
 @kernel
-def remove(m, e, x, size, start, at, levels, leaf, work):
+def remove(m, e, x, size, start, at, levels, leaf, blocks, tops, sums):
     """Set a leaf to zero, and add up the nodes above it again."""
-    blocks, tops, sums, _ = work
     node = np.uint64(leaf)
     _empty_node(m, e, x, size, start[at] + node)
     for level in range(_ONE, levels):
@@ -179,19 +198,22 @@ def remove(m, e, x, size, start, at, levels, leaf, work):
 @inlined
 def _add_up(m, e, x, size, node, blocks, tops, sums):
     """Make a node the sum of the one block in `blocks`."""
-    for offset in range(_NONE, np.uint64(m.shape[0]), size):
+    offset = _NONE
+    while offset < np.uint64(m.shape[0]):
         m[node + offset], e[node + offset] = total(m, e, offset, blocks, 1, tops, sums)
-    for offset in range(_NONE, np.uint64(x.shape[0]), size):
+        offset += size
+    offset = _NONE
+    while offset < np.uint64(x.shape[0]):
         x[node + offset] = least(x, offset, blocks, 1)
+        offset += size
 
 
 @kernel
-def sweep(m, e, x, size, start, at, levels, low, high, work):
+def sweep(m, e, x, size, start, at, levels, low, high, blocks, tops, sums, path):
     """Set all leaves strictly between `low` and `high` to zero.
 
-    Whole subtrees go at once; only the nodes above the two ends are added up again, from where something went.
+    Whole subtrees go at once; only the nodes above the two ends are added up again, from where mass went.
     """
-    blocks, tops, sums, path = work
     visited = visit(start, at, levels, low, high, blocks)
     first = levels
     for v in range(visited):
@@ -204,9 +226,13 @@ def sweep(m, e, x, size, start, at, levels, low, high, work):
     for level in range(first + _ONE, levels):
         below = level - _ONE
         if high != OPEN:
-            _add_up_above(m, e, x, size, start, at, below, np.uint64(high) >> (_BITS * below), blocks, tops, sums)
+            _add_up_above(
+                m, e, x, size, start, at, below, np.uint64(high) >> (_BITS * below), blocks, tops, sums
+            )
         if low != OPEN:
-            _add_up_above(m, e, x, size, start, at, below, np.uint64(low) >> (_BITS * below), blocks, tops, sums)
+            _add_up_above(
+                m, e, x, size, start, at, below, np.uint64(low) >> (_BITS * below), blocks, tops, sums
+            )
 
 
 @inlined
@@ -239,12 +265,11 @@ def _empty_subtree(m, e, x, size, start, at, level, node, path):
 
 
 @kernel
-def occupied(m, start, at, levels, low, high, work, leaves):
+def occupied(m, start, at, levels, low, high, blocks, path, leaves):
     """The leaves strictly between `low` and `high` that hold mass, in `leaves`; returns how many.
 
     Only nodes that hold mass are opened, so the cost is that of the leaves found.
     """
-    blocks = work[0]
     visited = visit(start, at, levels, low, high, blocks)
     count = 0
     for v in range(visited):
@@ -252,7 +277,7 @@ def occupied(m, start, at, levels, low, high, work, leaves):
         for lane in range(blocks[v, 1], blocks[v, 2]):
             here = blocks[v, 0] + lane
             if m[here] != 0.0:
-                count = _open(m, start, at, level, here - start[at + level], work[3], leaves, count)
+                count = _open(m, start, at, level, here - start[at + level], path, leaves, count)
     return count
 
 

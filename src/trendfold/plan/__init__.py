@@ -10,8 +10,8 @@ from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
-from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
+from trendfold.plan.neighbour import Access, accesses
 from trendfold.query.nodes import Both, GroupKey, Matches, Query
 
 

@@ -30,9 +30,7 @@ SEMANTICS = {
 }
 
 
-def pairs_of(
-    machine: Machine, rows: Rows, batch: EventBatch, asked: Collection[int] | None = None
-) -> Pairs:
+def pairs_of(machine: Machine, rows: Rows, batch: EventBatch, asked: Collection[int] | None = None) -> Pairs:
     """The conditions on two events, over the columns of the rows; only those `asked`, if it is given."""
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
     return compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row), asked)
@@ -74,7 +72,7 @@ def fold_bindings(
     index = build_index(
         asked,
         events.symbol,
-        rows.segment,
+        _ranked_apart(rows, items),
         lambda name: batch.column(name).take(rows.row),
         is_next,
         places,
@@ -82,9 +80,9 @@ def fold_bindings(
     capacity = bindings.most_kept(events, items.low, items.high, steps, lists.is_stored)
     holders = index.leaves if is_next and len(index.here) > 1 else 0
     size = len(places) * capacity * bindings.binding_bytes(frame)
-    limits.check_state(query, size, "bindings kept one by one")
-    trees = index.nodes * bindings.node_bytes(frame) + index.leaf.nbytes + index.span.nbytes
-    limits.check_state(query, size + trees + holders * len(index.here) * 4, "bindings in sum trees")
+    trees = index.nodes * bindings.node_bytes(frame) + holders * len(index.here) * 4
+    held = "bindings kept one by one" + ", in sum trees" * bool(asked.accesses)
+    limits.check_state(query, size + trees, held)
     bindings.fold_windows(
         events,
         items.low,
@@ -102,6 +100,13 @@ def fold_bindings(
         empty((len(index.here) if holders else 0, holders), np.int32),
         out,
     )
+
+
+def _ranked_apart(rows: Rows, items: Items) -> NDArray[np.int64]:
+    """Where values are ranked anew: at every window if none overlap, so that no tree is larger than one."""
+    if np.any(items.high[:-1] > items.low[1:]):
+        return rows.segment
+    return np.unique(np.concatenate([rows.segment, items.low, items.high]))
 
 
 def _lists(

@@ -20,7 +20,6 @@ from trendfold.kernel.pairs import Op
 from trendfold.kernel.program import Pairs
 from trendfold.plan.neighbour import comparison, is_first, is_second, mentions
 from trendfold.query.nodes import (
-    Attribute,
     Between,
     Binary,
     Compare,
@@ -242,7 +241,7 @@ def side_column(node: Expression, lookup: Callable[[str], Column], rows: int) ->
 
 
 def ranks(left: Column, right: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Doubles that compare as the values of both columns do; NaN is null."""
+    """Doubles that compare as the values of both columns do; NaN is null. One column has one array."""
     a: NDArray[Any]
     b: NDArray[Any]
     if left.words is not None and right.words is not None:
@@ -251,10 +250,13 @@ def ranks(left: Column, right: Column) -> tuple[NDArray[np.float64], NDArray[np.
         a, b = left.values, right.values
     else:
         a, b = _joint_ranks(left, right)
-    return (
-        np.where(left.valid, a.astype(np.float64), np.nan),
-        np.where(right.valid, b.astype(np.float64), np.nan),
-    )
+    first = _with_nulls(a, left)
+    return first, first if right is left else _with_nulls(b, right)
+
+
+def _with_nulls(values: NDArray[Any], column: Column) -> NDArray[np.float64]:
+    whole = values.astype(np.float64, copy=False)
+    return whole if column.is_whole else np.where(column.valid, whole, np.nan)
 
 
 def is_exact(column: Column) -> bool:

@@ -38,6 +38,7 @@ from trendfold.runtime.windows import Items
 _LARGEST_VALUE = 2.0**200
 """Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""
 
+
 def read_events(
     plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
 ) -> Events:

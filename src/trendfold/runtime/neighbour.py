@@ -110,7 +110,8 @@ def rank(
     keys = [_sides(c, lookup, rows) for c in access.equal]
     orders = [_sides(c, lookup, rows) for c in access.ordered]
     for a, b in (*keys, *orders):
-        first, second = first & ~np.isnan(a), second & ~np.isnan(b)
+        known = ~np.isnan(a)
+        first, second = first & known, second & (known if b is a else ~np.isnan(b))
     entries = _Entries(segment, keys, first, second, is_apart)
     leaf[:] = 0
     span[:] = tree.EMPTY
