@@ -1,7 +1,7 @@
 """The short way through events whose bindings are all found by their values.
 
 It goes from row i on to the first row it cannot do, and returns it: a moment of several events, or one that
-moves mass between classes. There must be no NOT judged by time and no scan, and under *next* one tree per list.
+moves mass between classes. There must be no NOT judged by time, no scan, and under *next* one tree per list.
 A function that is handed a machine reads it from memory at every call, so all is one loop over plain arrays.
 """
 

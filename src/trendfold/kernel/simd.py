@@ -1,7 +1,7 @@
 """Eight wide numbers at a time: what a sum tree does to a block of siblings, as vector instructions.
 
 numba leaves straight-line code scalar, and a loop of eight is unrolled into just that. So these few steps are
-written in LLVM's own vectors, which it lowers to whatever the machine has. Lanes outside [low, high) are empty.
+written in LLVM's own vectors, which it lowers to what the machine has. Lanes outside [low, high) are empty.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Leaves are ranks, numbered from 1; a node is the sum of the eight below it, so that each level is one block of
 siblings, a cache line of mantissas. Adding to a leaf adds to one node per level. The sum right of a leaf is,
-level by level, that of the siblings right of its node; the sum left of it likewise. Nothing is ever subtracted:
-what leaves is set to zero, and the nodes above are added up again.
+level by level, that of the siblings right of its node; the sum left of it likewise. Nothing is ever
+subtracted: what leaves is set to zero, and the nodes above are added up again.
 
-The nodes of all trees of a query lie together: `m` float64[W · size] and `e` int32[W · size] hold a wide number
-per node, number after number, and `x` float64[X · size] its extremes. Where the levels of one tree begin is in
-`start` uint64, from `at` on. Everything is flat: a view of an array costs more than what is done with it. Zero has
-the exponent 0.
+The nodes of all trees of a query lie together: `m` float64[W · size] and `e` int32[W · size] hold a wide
+number per node, number after number, and `x` float64[X · size] its extremes. Where the levels of a tree begin
+is in `start` uint64, from `at` on. All is flat: a view of an array costs more than what is done with it.
+Zero has the exponent 0.
 """
 
 from __future__ import annotations
