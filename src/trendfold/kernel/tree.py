@@ -229,7 +229,7 @@ def sweep(m, e, x, size, start, at, levels, low, high, blocks, tops, sums, path)
             _add_up_above(
                 m, e, x, size, start, at, below, np.uint64(high) >> (_BITS * below), blocks, tops, sums
             )
-        if low != OPEN:
+        if low != OPEN or high == OPEN:  # what is right of leaf 0 is swept along its path, too
             _add_up_above(
                 m, e, x, size, start, at, below, np.uint64(low) >> (_BITS * below), blocks, tops, sums
             )
