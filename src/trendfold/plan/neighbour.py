@@ -2,7 +2,7 @@
 
 The sum over earlier bindings with a smaller value is a prefix sum. So a conjunction of comparisons
 `f(E) op g(NEXT(F))` needs no look at every binding: a table by key for `=`, a sum tree over ranks for an
-inequality (both of its sides for `!=`), a tree of such trees for two. Whatever else is asked is a scan.
+inequality (both of its sides for `!=`). Whatever else is asked is a scan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Structure(StrEnum):
 
     TABLE = "table"
     TREE = "tree"
-    NESTED = "tree of trees"
     LAST = "last moment"
     SCAN = "scan"
 
@@ -44,7 +43,6 @@ class Structure(StrEnum):
 BOUNDS = {
     Structure.TABLE: "O(1)",
     Structure.TREE: "O(log n)",
-    Structure.NESTED: "O(log² n)",
     Structure.LAST: "O(last moment)",
     Structure.SCAN: "O(n)",
 }
@@ -86,7 +84,7 @@ class Access:
     @property
     def is_indexed(self) -> bool:
         """Whether bindings are found by their values, without a look at the others."""
-        return self.structure in (Structure.TABLE, Structure.TREE, Structure.NESTED)
+        return self.structure in (Structure.TABLE, Structure.TREE)
 
 
 def accesses(machine: Machine) -> tuple[Access, ...]:
@@ -130,12 +128,10 @@ def _shaped(access: Access) -> Access:
     """The structure for conditions that are all comparisons."""
     orders = dict.fromkeys(c.first for c in access.ordered)
     unequal = {first: sum(c.op == "!=" and c.first == first for c in access.ordered) for first in orders}
-    if len(orders) > 2:
-        return _left_over(access, "more than two values are compared")
     if any(count > 1 for count in unequal.values()):
         return _left_over(access, "a value must differ from several")
-    if len(orders) == 2:
-        return _left_over(access, "two values are compared")
+    if len(orders) > 1:
+        return _left_over(access, "more than one value is compared by order")
     key = "by key" if access.equal else ""
     if not orders:
         if access.guard is None:
