@@ -19,7 +19,7 @@ ROOMS = (
 DOORS = {"__init__", "__main__"}
 """The package's own front: may import every room, belongs to none."""
 
-ONLY_IN = {"numba": {"kernel", "detect"}, "pyspark": {"runtime", "bench"}, "lark": {"query"}}
+ONLY_IN = {"numba": {"kernel", "detect", "bench"}, "pyspark": {"runtime", "bench"}, "lark": {"query"}}
 NOT_IN = {"pyarrow": {"query", "automaton", "plan", "kernel"}}
 
 LOADED_LATE = ["pyspark", "py4j", "pandas", "polars", "numba"]

@@ -83,13 +83,14 @@ class Workload:
             hint = nearest(str(arithmetic), ARITHMETICS) or f"choose {' or '.join(ARITHMETICS)}"
             raise InputError(f"unknown arithmetic {arithmetic!r}; {hint}")
         options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
-        module = runtime(engine or engine_for(data))
+        chosen, notices = (engine, ()) if engine is not None else engine_for(data)
+        module = runtime(chosen)
         plans = self.plan(strategy)
         source = module.read(data, needed_columns(self.queries, options.columns), options)
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
-        return result
+        return result.with_warnings(notices)
 
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
         """Raise one QueryError with every query that asks for what the columns cannot give."""

@@ -1,54 +1,181 @@
-"""Windows as products of stretches give what windows one by one give: the oracle's rows."""
+"""Windows as products by two stacks give what windows one by one give: the oracle's rows."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import oracle
 import trendfold as tf
 import workloads
 from contract import engine
-from trendfold.runtime import fold
+from trendfold.plan import plan
+from trendfold.runtime import stretches
+from trendfold.runtime.windows import Items
+
+LONG = {"all moment by moment": 1 << 30, "all matrices": 1, "both": 3}
+
+Force = Callable[[bool, int], None]
 
 
 @pytest.fixture
-def always_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold, "_pays", lambda alone, together, size: True)
+def force(monkeypatch: pytest.MonkeyPatch) -> Force:
+    """Take two stacks, or never, whatever they cost, with matrices for stretches of so many rows."""
+
+    def choose(shares: bool, long: int = 1) -> None:
+        monkeypatch.setattr(stretches, "stacks_pay", lambda overlap, shape: shares)
+        monkeypatch.setattr(stretches, "long_stretch", lambda shape: long)
+
+    return choose
 
 
-@pytest.mark.usefixtures("always_stretches")
-@pytest.mark.parametrize("seeds", range(10))
-def test_products_of_stretches_are_the_windows(seeds: int) -> None:
-    for seed in range(100 * seeds, 100 * seeds + 100):
+def check(case: workloads.Case, origin: object) -> None:
+    result = tf.parse(case.query).run(engine.to_table(case), order_column=case.order_column, strategy="auto")
+    (query,) = tf.parse(case.query)
+    expected = oracle.rows(case.query, case.events, case.order_column)
+    found = result[query.name].to_pylist()
+    assert engine.difference(found, expected, 2 + len(query.group_by)) is None, (origin, case)
+
+
+@pytest.mark.parametrize("long", LONG.values(), ids=LONG)
+@pytest.mark.parametrize("part", range(4))
+def test_products_of_stretches_are_the_windows(force: Force, long: int, part: int) -> None:
+    force(True, long)
+    for seed in range(100 * part, 100 * part + 100):
         case = workloads.random_case(random.Random(seed), aggregates=True, having=True, both=True)
-        result = tf.parse(case.query).run(
-            engine.to_table(case), order_column=case.order_column, strategy="cogra"
+        check(case, seed)
+
+
+PATTERNS = (
+    "SEQ(A, B+, C)",
+    "SEQ(A+, B)",
+    "SEQ(A, NOT N, B+)",
+    "SEQ(A, NOT SEQ(N, M), B, NOT N)",
+    "SEQ(NOT N, (SEQ(A+, B))+)",
+    "SEQ(A, A+)",
+    "SEQ(A+, (B | A))",
+)
+SEMANTICS = ("any", "next", "contiguous")
+RETURNS = ("COUNT(*)", "COUNT(*), COUNT(A), SUM(A.v), AVG(A.w), MIN(A.w), MAX(A.v)")
+WHERE = ("", "WHERE [k]", "GROUP BY g")
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> str:
+    """Clauses whose windows overlap: any ratio, counts of events, and a window per event."""
+    length = draw(st.integers(2, 15))
+    slide = draw(st.integers(1, length - 1))
+    return draw(
+        st.sampled_from(
+            [
+                f"WITHIN {length} s SLIDE {slide} s",
+                f"WITHIN {length} events SLIDE {slide} events",
+                f"WITHIN {length} s",
+            ]
         )
-        (query,) = tf.parse(case.query)
-        expected = oracle.rows(case.query, case.events, case.order_column)
-        found = result[query.name].to_pylist()
-        assert engine.difference(found, expected, 2 + len(query.group_by)) is None, (seed, case.query)
+    )
 
 
-def test_overlapping_windows_past_doubles_agree_with_windows_one_by_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import numpy as np
-    import pyarrow as pa
+@st.composite
+def cases(draw: st.DrawFn) -> workloads.Case:
+    """Few types, many of them tied, with gaps and nulls, from before 1970 on."""
+    window = draw(windows())
+    lines = [
+        f"RETURN {draw(st.sampled_from(RETURNS))}",
+        f"PATTERN {draw(st.sampled_from(PATTERNS))}",
+        f"SEMANTICS {draw(st.sampled_from(SEMANTICS))}",
+        draw(st.sampled_from(WHERE)),
+        window,
+    ]
+    least = 1 if "events" in window else 0  # ties among counted events are an error
+    gap = st.sampled_from([least, 1, 1, 1, 2, 20])
+    time, events = draw(st.integers(-30, 5)), []
+    for kind in draw(st.lists(st.sampled_from("AABBCNMX"), max_size=11)):
+        time += draw(gap)
+        events.append(
+            {
+                "type": kind,
+                "ts": time,
+                "k": draw(st.sampled_from([1, 1, 1, 2, None])),
+                "g": draw(st.sampled_from(["x", "x", "y", None])),
+                "v": draw(st.sampled_from([-2, 0, 3, None])),
+                "w": draw(st.sampled_from([-0.5, 1.5, None])),
+            }
+        )
+    return workloads.Case("\n".join(line for line in lines if line), events, None)
 
+
+@pytest.mark.parametrize("long", LONG.values(), ids=LONG)
+@given(case=cases())
+@engine.many(150)
+def test_overlapping_windows_of_every_kind_are_the_oracles(long: int, case: workloads.Case) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretches, "stacks_pay", lambda overlap, shape: True)
+        patch.setattr(stretches, "long_stretch", lambda shape: long)
+        check(case, long)
+
+
+def stream(events: int) -> pa.Table:
     rng = np.random.default_rng(5)
-    types = rng.choice(["A", "B", "C"], 6_000)
-    events = pa.table(
-        {"type": types.tolist(), "ts": list(range(6_000)), "x": rng.normal(size=6_000).tolist()}
+    return pa.table(
+        {
+            "type": rng.choice(["A", "B", "C"], events).tolist(),
+            "ts": np.cumsum(rng.integers(0, 3, events)).tolist(),
+            "x": rng.normal(size=events).tolist(),
+        }
     )
+
+
+@pytest.mark.parametrize("long", LONG.values(), ids=LONG)
+@pytest.mark.parametrize("window", ["WITHIN 3000 s SLIDE 100 s", "WITHIN 2999 s SLIDE 71 s", "WITHIN 1500 s"])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_overlapping_windows_past_doubles_agree_with_windows_one_by_one(
+    force: Force, long: int, window: str, semantics: str
+) -> None:
+    events = stream(4_000)
     query = tf.parse(
-        "RETURN LOG2(COUNT(*)), AVG(B.x), MIN(B.x) PATTERN SEQ(A, B+, C) WITHIN 3000 s SLIDE 100 s"
+        f"RETURN LOG2(COUNT(*)), AVG(B.x), MIN(B.x) PATTERN SEQ(A, B+, C) SEMANTICS {semantics} {window}"
     )
+    force(True, long)
     shared = query.run(events)["q1"].to_pylist()
-    monkeypatch.setattr(fold, "_pays", lambda alone, together, size: False)
+    force(False)
     alone = query.run(events)["q1"].to_pylist()
     assert len(shared) == len(alone) > 60
     for one, other in zip(shared, alone, strict=True):
         assert one == pytest.approx(other, rel=1e-9)
+
+
+@pytest.mark.parametrize("long", LONG.values(), ids=LONG)
+def test_matrices_that_no_window_needs_any_more_make_room(
+    force: Force, long: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stretches, "_CHUNK", 4)
+    force(True, long)
+    query = tf.parse("RETURN COUNT(*), SUM(B.x) PATTERN SEQ(A, B, C) WITHIN 40 s SLIDE 7 s")
+    shared = query.run(stream(1_000))["q1"].to_pylist()
+    force(False)
+    assert shared == [pytest.approx(row, rel=1e-9) for row in query.run(stream(1_000))["q1"].to_pylist()]
+
+
+def test_cogra_folds_every_window_on_its_own_and_auto_shares() -> None:
+    (query,) = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 30 s SLIDE 1 s")
+    assert plan(query).shares_windows
+    assert not plan(query, "cogra").shares_windows
+    (per_event,) = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 30 s")
+    assert plan(per_event).shares_windows
+    (apart,) = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 30 s SLIDE 30 s")
+    assert not plan(apart).shares_windows
+
+
+def test_rows_in_no_window_are_in_no_stretch() -> None:
+    low, high = np.array([2, 4, 20], np.int64), np.array([6, 9, 30], np.int64)
+    cut = stretches.cut_stretches(Items(np.zeros(3, np.int32), low, low, high), long=4)
+    assert list(zip(cut.low.tolist(), cut.high.tolist(), strict=True)) == [(2, 4), (4, 6), (6, 9), (20, 30)]
+    assert cut.rank.tolist() == [0, 0, 0, 0, 1]
+    assert (cut.first.tolist(), cut.last.tolist()) == ([0, 1, 3], [2, 3, 4])

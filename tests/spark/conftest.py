@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     if remote := os.environ.get(REMOTE):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # a server started here runs workers here
         made = SparkSession.builder.remote(remote).getOrCreate()
     else:
         made = session("local[2]")

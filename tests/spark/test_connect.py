@@ -14,15 +14,15 @@ from spark.conftest import REMOTE
 HERE = Path(__file__).parent
 
 
-@pytest.mark.slow
+@pytest.mark.xdist_group("connect")
+@pytest.mark.parametrize("which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
 @pytest.mark.skipif(REMOTE in os.environ, reason="this is that process")
-def test_the_same_cases_through_a_connect_server() -> None:
-    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_agreement.py")]
-    environment = {**os.environ, REMOTE: "local[2]", "PYSPARK_PYTHON": sys.executable}
+def test_the_same_cases_through_a_connect_server(which: str) -> None:
+    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", which]
     done = subprocess.run(
-        suite,
+        [*suite, str(HERE / "test_agreement.py")],
         cwd=HERE.parents[1],
-        env=environment,
+        env={**os.environ, REMOTE: "local[2]"},
         capture_output=True,
         text=True,
         check=False,

@@ -26,7 +26,7 @@ GROUPS = 1_000
 def cases(seed: int, scale: float) -> list[Case]:
     """SEQ(A, B+, C): counts in windows of all sizes, then what rides on counts, overlaps, and groups."""
     events = max(1, int(EVENTS * scale))
-    workspace = _stream(seed, events)
+    workspace = stream(seed, events)
     floor = Case(FLOOR, partial(np.bincount, workspace.batch.type_code.astype(np.intp)), events)
     shapes = [
         (
@@ -43,7 +43,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     wanted = []
     for name, returns, clause, size, overlap, promised in shapes:
         text = f"RETURN {returns} PATTERN SEQ(A, B+, C) {clause} {_within(size, overlap)}"
-        wanted.append(Case(name, _fold(workspace, text), events, FLOOR, (Promise(promised),)))
+        wanted.append(Case(name, fold(workspace, text), events, FLOOR, (Promise(promised),)))
     others = [
         case for case in [*prepare.cases(seed, scale), *exact.exact_cases(seed, scale)] if case.name != FLOOR
     ]
@@ -59,7 +59,7 @@ def _counts(workspace: Workspace, events: int, scale: float) -> list[Case]:
         promises = [(Promise(0.12, FLOOR), Promise(40e6)), *[(Promise(0.8, names[0]),)] * 2]
         for name, semantics, promised in zip(names, SEMANTICS, promises, strict=True):
             text = f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) SEMANTICS {semantics} {_within(size)}"
-            found.append(Case(name, _fold(workspace, text), events, FLOOR, promised))
+            found.append(Case(name, fold(workspace, text), events, FLOOR, promised))
     return found
 
 
@@ -67,7 +67,7 @@ def _within(size: int, overlap: int = 1) -> str:
     return f"WITHIN {size} s SLIDE {size // overlap} s"
 
 
-def _stream(seed: int, events: int) -> Workspace:
+def stream(seed: int, events: int) -> Workspace:
     """Types A, B, C at random, one event per second, already in order."""
     rng = np.random.default_rng(seed)
     codes = pa.array(rng.integers(0, 3, events, dtype=np.int32))
@@ -80,6 +80,11 @@ def _stream(seed: int, events: int) -> Workspace:
     return Workspace(read_batch(pa.table(columns), Options()))
 
 
-def _fold(workspace: Workspace, text: str) -> Callable[[], object]:
+def fold(workspace: Workspace, text: str, strategy: str = "auto") -> Callable[[], object]:
     """Only the fold: rows are selected, sorted and cut into windows beforehand."""
-    return local.prepare(plan(parse(text).queries[0]), workspace, origin=0).fold
+    return ready(workspace, text, strategy).fold
+
+
+def ready(workspace: Workspace, text: str, strategy: str) -> local.Prepared:
+    """A query whose windows are only to be folded."""
+    return local.prepare(plan(parse(text).queries[0], strategy), workspace, origin=0)

@@ -21,15 +21,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from trendfold.api import Workload, parse
 from trendfold.bench.harness import Case, Promise
+from trendfold.bench.plain import read_and_fold
 from trendfold.runtime.spark.session import session
 
 EVENTS, FILES, GROUPS, QUERIES = 20_000_000, 8, 1_000, 50
 TYPES = "ABCDEFGHIJ"
+_WINDOW = 1_000_000_000
 _CORES = 2
 _ONE_PROCESS = "one process, pyarrow read and fold"
 _BARE_MAP = "DataFrame, bare mapInArrow count"
 _BARE_SHUFFLE = "bare repartition and mapInArrow count"
-_ONE_CORE = "one giant group, one core"
+_ONE_CORE = "one giant group in no order, one core"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
@@ -41,9 +43,9 @@ def cases(seed: int, scale: float) -> list[Case]:
     frame = spark.read.parquet(str(ordered))
     moved = spark.read.parquet(str(shuffled))
     one, many, alone = _grouped(), _many(), _alone()
-    single = _Elsewhere(f"local[{_CORES // 2}]", ordered)
+    single = _Elsewhere(f"local[{_CORES // 2}]", shuffled)
     return [
-        Case(_ONE_PROCESS, partial(one.run, str(ordered), engine="local"), events),
+        Case(_ONE_PROCESS, partial(read_and_fold, ordered, GROUPS, _WINDOW, ("A", "B", "C")), events),
         Case(
             "ordered files",
             _on_spark(one, str(ordered)),
@@ -66,8 +68,8 @@ def cases(seed: int, scale: float) -> list[Case]:
         Case("ordered DataFrame", _on_spark(one, frame), events, _BARE_MAP, (Promise(0.55, _BARE_MAP),)),
         Case(_ONE_CORE, single.run, events),
         Case(
-            "one giant group, two cores",
-            _on_spark(alone, str(ordered)),
+            "one giant group in no order, two cores",
+            _on_spark(alone, str(shuffled)),
             events,
             _ONE_CORE,
             (Promise(1.6, _ONE_CORE),),

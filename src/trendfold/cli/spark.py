@@ -18,7 +18,7 @@ _MASTER = re.compile(r"local(-cluster)?(\[.*\])?|yarn|(spark|k8s|sc)://.+")
 
 def choose_engine(asked: str | None, master: str | None) -> str:
     """The engine that was asked for; otherwise Spark, where pyspark is installed."""
-    from trendfold.runtime import has_spark
+    from trendfold.runtime import NO_SPARK, has_spark
 
     if master is not None and asked == "local":
         raise InputError("--master is for --engine spark; leave it out")
@@ -28,7 +28,7 @@ def choose_engine(asked: str | None, master: str | None) -> str:
         )
     if asked is not None or master is not None or has_spark():
         return asked or "spark"
-    say("pyspark is not installed (pip install 'trendfold[spark]'): running locally")
+    say(NO_SPARK)
     return "local"
 
 

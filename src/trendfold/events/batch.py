@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import InputError, RejectError, nearest
-from trendfold.events.columns import Column, codes, from_arrow, kind_of
+from trendfold.events.columns import Column, codes, decoded, from_arrow, kind_of
 from trendfold.events.schema import Kind, Schema
 
 TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -171,10 +171,16 @@ def _require(table: pa.Table, options: Options) -> None:
 
 
 def _types(data: pa.ChunkedArray) -> pa.ChunkedArray:
-    if kind_of(data.type) is Kind.STRING and not pa.types.is_dictionary(data.type):
+    """Names of types, or codes of names where no name has two."""
+    if kind_of(data.type) is Kind.STRING and (
+        not pa.types.is_dictionary(data.type) or all(_is_distinct(chunk.dictionary) for chunk in data.chunks)
+    ):
         return data
-    plain = data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
-    return plain.cast(pa.string())
+    return decoded(data).cast(pa.string())
+
+
+def _is_distinct(words: pa.Array) -> bool:
+    return not words.null_count and len(words.unique()) == len(words)
 
 
 def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -264,6 +270,7 @@ def _rejects(table: pa.Table, reasons: NDArray[np.uint8]) -> pa.Table:
     """The rows that have a reason, with it."""
     bad = np.flatnonzero(reasons)
     rows = table.take(pa.array(bad)) if len(bad) else table.slice(0, 0)
+    rows = pa.table({name: decoded(rows.column(name)) for name in rows.column_names})
     name = "reason"
     while name in rows.column_names:
         name = f"_{name}"

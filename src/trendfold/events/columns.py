@@ -64,6 +64,11 @@ def kind_of(type_: pa.DataType) -> Kind:
     return Kind.NULL if pa.types.is_null(type_) else Kind.OTHER
 
 
+def decoded(data: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values instead of codes."""
+    return data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
+
+
 def from_arrow(data: pa.ChunkedArray) -> Column:
     """NaN and infinities become null, -0.0 becomes 0.0, strings become codes of sorted words."""
     type_ = data.type.value_type if pa.types.is_dictionary(data.type) else data.type

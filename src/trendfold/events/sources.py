@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from trendfold.errors import InputError, RejectError, nearest
+from trendfold.events.columns import decoded
 from trendfold.events.text import (
     REASON,
     TEXT,
@@ -163,9 +164,11 @@ def _read_files(files: Files, columns: Collection[str] | None, time_column: str 
     if known and columns is not None and not set(columns) <= set(known):
         return Source(empty(known))
     parts = [reader.read(columns) for reader in readers]
-    schema = _unify([(reader.path, part.table.schema) for reader, part in zip(readers, parts, strict=True)])
+    schemas = [_plain(part.table.schema) for part in parts]
+    schema = _unify([(reader.path, each) for reader, each in zip(readers, schemas, strict=True)])
     if not known:
         schema = pa.schema([(name, pa.null()) for name in columns or options.types])
+    schema = readers[0].fits(schema)
     table = pa.concat_tables([_fit(part.table, schema) for part in parts])
     return Source(table, _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names))
 
@@ -217,16 +220,27 @@ def missing_file(path: Path) -> str:
 
 def file_format(path: Path) -> tuple[str, str | None]:
     """What a file holds, and how it is compressed."""
-    endings = [ending.lower() for ending in path.name.split(".")[1:]]
+    named = named_format(path.name)
+    if named is not None:
+        return named
+    if _begins_as_parquet(path):
+        return "parquet", None
+    raise InputError(unknown_format(str(path)))
+
+
+def named_format(name: str) -> tuple[str, str | None] | None:
+    """What a file holds and how it is compressed, as far as its name tells."""
+    endings = [ending.lower() for ending in name.split(".")[1:]]
     compression = COMPRESSIONS.get(endings[-1]) if endings else None
     if compression:
         endings.pop()
-    if endings and endings[-1] in FORMATS:
-        return FORMATS[endings[-1]], compression
-    if _begins_as_parquet(path):
-        return "parquet", None
-    raise InputError(
-        f"cannot tell what {str(path)!r} holds; its name should end in .parquet, .csv or .jsonl "
+    return (FORMATS[endings[-1]], compression) if endings and endings[-1] in FORMATS else None
+
+
+def unknown_format(path: str) -> str:
+    """What to say of a file whose name tells nothing."""
+    return (
+        f"cannot tell what {path!r} holds; its name should end in .parquet, .csv or .jsonl "
         f"(pass a glob to leave other files out)"
     )
 
@@ -283,10 +297,13 @@ class _Reader:
         with _blame(self.path):
             match self.format:
                 case "parquet":
-                    names = present(self._parquet().schema_arrow.names, columns)
+                    schema = self._parquet().schema_arrow
+                    names = present(schema.names, columns)
+                    words = [name for name in names if _is_coded(schema.field(name), self.time_column)]
+                    file = self._parquet(words)
                     if row_groups is None:
-                        return Part(self._parquet().read(columns=names), pa.table({}))
-                    return Part(self._parquet().read_row_groups(row_groups, columns=names), pa.table({}))
+                        return Part(file.read(columns=names), pa.table({}))
+                    return Part(file.read_row_groups(row_groups, columns=names), pa.table({}))
                 case "csv":
                     assert self._text is not None
                     return read_csv(self._text, self.path, self.options, columns, self.time_column)
@@ -295,12 +312,28 @@ class _Reader:
                     names = present(self._json.table.column_names, columns)
                     return Part(self._json.table.select(names), self._json.rejects)
 
-    def _parquet(self) -> Any:
+    def _parquet(self, coded: Sequence[str] = ()) -> Any:
         import pyarrow.parquet as pq
 
         if not self.path.stat().st_size:
             raise InputError(f"{str(self.path)!r} is empty; a Parquet file has at least a footer")
-        return pq.ParquetFile(self.path)
+        return pq.ParquetFile(self.path, read_dictionary=coded)
+
+    def fits(self, schema: pa.Schema) -> pa.Schema:
+        """The schema of this file's rows: Parquet holds words as codes, and they stay codes."""
+        if self.format != "parquet":
+            return schema
+        fields = [
+            f.with_type(pa.dictionary(pa.int32(), f.type)) if _is_coded(f, self.time_column) else f
+            for f in schema
+        ]
+        return pa.schema(fields)
+
+
+def _is_coded(field: pa.Field, time_column: str | None) -> bool:
+    """Whether a column of a Parquet file is read as codes of words; times in words are read one by one."""
+    is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+    return bool(is_text and field.name != time_column)
 
 
 class _blame:  # noqa: N801 - reads as a statement
@@ -368,7 +401,7 @@ def read_file(
     reader = _Reader(Path(path), options, time_column)
     reader.columns()
     part = reader.read(schema.names, row_groups)
-    table = _fit(part.table, schema)
+    table = _fit(part.table, reader.fits(schema))
     return Source(table, _named_rejects(concat_rejects([part.rejects]), table.column_names))
 
 
@@ -410,12 +443,25 @@ def _unify(schemas: Sequence[tuple[Path, pa.Schema]]) -> pa.Schema:
 def _fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with exactly these columns; those it has not are null."""
     columns = [
-        table.column(column.name).cast(column.type)
+        _as_type(table.column(column.name), column.type)
         if column.name in table.column_names
         else pa.chunked_array([pa.nulls(table.num_rows, column.type)])
         for column in schema
     ]
     return pa.table(columns, schema=schema) if columns else table
+
+
+def _as_type(data: pa.ChunkedArray, wanted: Type) -> pa.ChunkedArray:
+    if not pa.types.is_dictionary(wanted) or data.type == wanted:
+        return data.cast(wanted)
+    return decoded(data).cast(wanted.value_type).dictionary_encode()
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """The schema with words instead of codes."""
+    return pa.schema(
+        [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
+    )
 
 
 def _named_rejects(rejects: pa.Table, taken: Collection[str]) -> pa.Table:

@@ -101,13 +101,26 @@ def _window_rows(window: Value) -> list[Row]:
     length = _length(window["length"], window["unit"])
     if window["kind"] == "per-event":
         means = f"one window (t - {length}, t] for every time t of an event that can end a trend"
-        return [("per-event", means), ("overlap", f"as many windows as such times in {length}")]
+        overlap = ("overlap", f"as many windows as such times in {length}")
+        return [("per-event", means), overlap, *_folded_rows(window)]
     slide, pane = _length(window["slide"], window["unit"]), _length(window["pane"], window["unit"])
     return [
         (window["kind"], f"{length} long, a new one every {slide}"),
         ("pane", f"{pane} = gcd(length, slide); {count(window['panes_per_window'], 'pane')} to a window"),
         ("overlap", _overlap(*window["windows_per_event"])),
+        *_folded_rows(window),
     ]
+
+
+FOLDED = {
+    "shared": "stretches between edges once, windows as products by two stacks: an event costs the same in "
+    "any number of windows; each window on its own where that is cheaper",
+    "each": "every window on its own: an event costs one fold per window that it is in",
+}
+
+
+def _folded_rows(window: Value) -> list[Row]:
+    return [("folded", FOLDED[window["folded"]])] if "folded" in window else []
 
 
 def _overlap(least: int, most: int) -> str:

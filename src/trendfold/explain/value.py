@@ -84,7 +84,7 @@ def describe(plan: QueryPlan | Unplanned) -> Value:
         "semantics_means": SEMANTICS[query.semantics],
         "partition": {"attributes": list(plan.partition), "from": _partition_conjuncts(query)},
         "group_by": [_group_key(key, plan) for key in query.group_by],
-        "window": _window(query),
+        "window": _window(query) | _shared(plan),
         "spark": _spark(plan),
         "operands": [
             _operand(operand, pattern, plan)
@@ -166,6 +166,14 @@ def _window(query: Query) -> Value:
         "panes_per_window": window.length // pane,
         "windows_per_event": [window.length // window.slide, -(-window.length // window.slide)],
     }
+
+
+def _shared(plan: QueryPlan) -> Value:
+    """Whether windows that overlap share their stretches; nothing where they do not overlap."""
+    window = plan.query.window
+    if window is None or (window.slide is not None and window.slide >= window.length):
+        return {}
+    return {"folded": "shared" if plan.shares_windows else "each"}
 
 
 # ---------------------------------------------------------------- the value: one operand

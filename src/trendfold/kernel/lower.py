@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine, State, Step, Symbol
+from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
 from trendfold.kernel.program import (
     NOTHING,
     ONE,
+    Bundle,
     Frame,
     Grid,
     Guards,
     Ints,
     LaneProgram,
     LaneTerms,
+    Links,
     Negated,
     Paths,
     Rows,
@@ -29,6 +32,9 @@ from trendfold.kernel.program import (
 from trendfold.plan.carried import Carried, Measure
 from trendfold.plan.neighbour import Access
 from trendfold.query.nodes import Semantics
+
+SEMANTICS = {Semantics.ANY: ANY, Semantics.NEXT: NEXT, Semantics.CONTIGUOUS: CONTIGUOUS}
+"""The numbers that kernels know them by."""
 
 Column = tuple[Measure, str]
 """A column of values: an attribute (null is 0), or whether it is present."""
@@ -218,6 +224,71 @@ class _RowLowering:
         return sorted({self.number[t] for step in steps for t in step.targets if t.place != END})
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One machine in a bundle, from up to LANES of its starts.
+
+    symbol_of  per code of a type the positions its events can take
+    starts     the states, by number, that mass comes in from; their place is the lane
+    """
+
+    machine: Machine
+    symbol_of: tuple[Symbol, ...]
+    starts: tuple[int, ...]
+
+
+def lower_bundle(blocks: Sequence[Block], lanes: int) -> Bundle:
+    """Machines that only count, under *any* and without guards, side by side."""
+    offsets = list(accumulate((len(block.machine.states) for block in blocks), initial=0))
+    by_code: list[list[tuple[int, int, list[int]]]] = [[] for _ in blocks[0].symbol_of]
+    for number, (block, offset) in enumerate(zip(blocks, offsets, strict=False)):
+        lowering = _RowLowering(block.machine, Carried())
+        for code, symbol in enumerate(block.symbol_of):
+            own = in_reading_order(lowering.rows(block.machine.steps(symbol)))
+            assert own is not None
+            by_code[code] += [(number, offset + dst, [offset + s for s in src]) for dst, _, src, _ in own]
+    rows = [row for group in by_code for row in group]
+    of_block = [[r for r, row in enumerate(rows) if row[0] == b] for b in range(len(blocks))]
+    return Bundle(
+        row_start=_starts(by_code),
+        dst=_ints(dst for _, dst, _ in rows).astype(np.uint32),
+        src=_padded([src for *_, src in rows], offsets[-1]),
+        block=_ints(number for number, *_ in rows),
+        block_start=_starts(of_block),
+        block_row=_flat(of_block),
+        start=np.array(
+            [
+                (offset + start) * lanes + lane
+                for block, offset in zip(blocks, offsets, strict=False)
+                for lane, start in enumerate(block.starts)
+            ],
+            np.int64,
+        ),
+    )
+
+
+def in_reading_order(rows: list[_Row]) -> list[_Row] | None:
+    """Rows in an order in which none reads what one before it writes; None where there is no such order."""
+    left, found = list(rows), []
+    while left:
+        for row in left:
+            if not any(row[0] in other[2] for other in left if other is not row):
+                break  # nobody who comes after it reads what it writes
+        else:
+            return None
+        left.remove(row)
+        found.append(row)
+    return found
+
+
+def can_bundle(machine: Machine, symbols: Iterable[Symbol]) -> bool:
+    """Whether a machine can stand in a bundle, for events of these symbols."""
+    if machine.semantics is not Semantics.ANY or machine.automaton.guards or machine.by_event:
+        return False
+    lowering = _RowLowering(machine, Carried())
+    return all(in_reading_order(lowering.rows(machine.steps(symbol))) is not None for symbol in symbols)
+
+
 def lower_guards(machine: Machine, symbols: Sequence[Symbol]) -> Guards:
     """The guards whose classes split waiting mass."""
     number = {state: i for i, state in enumerate(machine.states)}
@@ -286,6 +357,51 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
         is_start=np.array([s.place == START for s in machine.states], np.bool_),
         is_end=np.array([s.place == END for s in machine.states], np.bool_),
     )
+
+
+def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: Steps) -> Links:
+    """The symbols of one step at most; nothing may be kept binding by binding."""
+    count = np.diff(steps.step_start)
+    is_alone = [n < 2 and not machine.moves(s) for n, s in zip(count, symbols, strict=True)]
+    taken = [
+        int(t) if alone and n else None
+        for alone, n, t in zip(is_alone, count, steps.step_start[:-1], strict=True)
+    ]
+    src = [_items(steps.src, steps.src_start, t) for t in taken]
+    dst = [_items(steps.dst, steps.dst_start, t) for t in taken]
+    spent = [_spent_alone(machine, sources) for sources in src]
+    weight = np.full((len(taken), steps.weight.shape[1]), NOTHING, np.int32)
+    xweight = np.full((len(taken), steps.xweight.shape[1]), NOTHING, np.int32)
+    for a, t in enumerate(taken):
+        if t is not None:
+            weight[a], xweight[a] = steps.weight[t], steps.xweight[t]
+    return Links(
+        is_alone=np.array(is_alone, np.bool_),
+        src_start=_starts(src),
+        src=_flat(src),
+        dst_start=_starts(dst),
+        dst=_flat(dst),
+        spent_start=_starts(spent),
+        spent=_flat(spent),
+        weight=weight,
+        xweight=xweight,
+    )
+
+
+def _items(items: Ints, start: Ints, k: int | None) -> list[int]:
+    """The items of k in a CSR pair; none of None."""
+    return [] if k is None else items[start[k] : start[k + 1]].tolist()
+
+
+def _spent_alone(machine: Machine, sources: list[int]) -> list[int]:
+    """The states that a moment of one event empties; it gathers from `sources`."""
+    states = machine.states
+    match machine.semantics:
+        case Semantics.NEXT:
+            return [s for s in sources if states[s].place != START]
+        case Semantics.CONTIGUOUS:
+            return [i for i, state in enumerate(states) if state.place not in (START, END)]
+    return []
 
 
 def list_numbers(machine: Machine) -> dict[int, int]:

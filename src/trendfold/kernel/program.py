@@ -305,6 +305,27 @@ class LaneProgram(NamedTuple):
     end: int
 
 
+class Bundle(NamedTuple):
+    """Machines side by side, for rows whose symbols are the codes of their types (see kernel.bundle).
+
+        new[dst] = old[dst] + Σ old[src]
+
+    row_start    int32[A+1]   rows of a code; none reads what one before it writes
+    dst, src     uint32[R], uint32[R,K]  states, numbered through all blocks; the last is void, always empty
+    block        int32[R]     the block that a row belongs to
+    block_row, block_start    the rows of a block
+    start        int64[]      the entries that hold mass 1 when a stretch begins
+    """
+
+    row_start: Ints
+    dst: Indices
+    src: Indices
+    block: Ints
+    block_start: Ints
+    block_row: Ints
+    start: NDArray[np.int64]
+
+
 class Events(NamedTuple):
     """The rows of one query, sorted by segment (partition and group) and time.
 
@@ -342,3 +363,56 @@ class Folded(NamedTuple):
     mantissa: NDArray[np.float64]
     exponent: Ints
     extreme: NDArray[np.float64]
+
+
+class Links(NamedTuple):
+    """The symbols whose event alone is a moment of one step at most, and moves no class (see kernel.sliding).
+
+    is_alone            bool[A]   whether the symbol is one of them; the rest is empty where it is not
+    src, src_start      states the step gathers from
+    dst, dst_start      states it leaves its mass at
+    spent, spent_start  states it empties in between
+    weight, xweight     int32[A,W], int32[A,X]  as in Steps
+    """
+
+    is_alone: NDArray[np.bool_]
+    src_start: Ints
+    src: Ints
+    dst_start: Ints
+    dst: Ints
+    spent_start: Ints
+    spent: Ints
+    weight: Ints
+    xweight: Ints
+
+
+class Cut(NamedTuple):
+    """Rows cut into stretches at the edges of windows; neither a window's first nor its last ever goes back.
+
+    low, high    int64[S]    the rows [low, high) of each stretch
+    rank         int64[S+1]  how many stretches before it have a matrix; it has one if the next ranks higher
+    first, last  int64[n]    window k is the stretches [first[k], last[k])
+    """
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+
+class Stacks(NamedTuple):
+    """Two stacks that a sliding window leaves behind for the windows after it (see kernel.sliding).
+
+    at       int64[3]  the stretch in the middle, the one that the back has come to, the back's place
+    front    Folded [most alive, lanes · numbers]   ⊥ times the stretches from one up to the middle
+    growing  Folded [2, states, lanes · numbers]    the product that makes a new front
+    back     Folded [2, states, lanes · numbers]    the product from the middle on
+    total    Folded [lanes · numbers]               what an event carries
+    """
+
+    at: NDArray[np.int64]
+    front: Folded
+    growing: Folded
+    back: Folded
+    total: Folded

@@ -5,6 +5,8 @@ is folded once, however many windows it lies in. Numbers that ride on the count 
 with c the counts and n a number, both over states,
 
     c' = c C        n' = n C + c N        (C: counts of the stretch, N: what the number gains on the way)
+
+Windows are products of stretches (see kernel.sliding).
 """
 
 from __future__ import annotations
@@ -12,28 +14,66 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.fold import fold_moment, fold_stretch, no_mass
-from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.wide import RADIX, SHRINK, add, lift, normalise
+from trendfold.kernel.jit import kernel
+from trendfold.kernel.wide import RADIX, lift, normalise
 
 
 @kernel
-def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, matrix):
-    """Fold the rows [bounds[k], bounds[k+1]) once from each start state, into matrix k.
+def cut_stretches(lows, highs, long, low, high, rank, first, last):
+    """Cut the rows at the edges of all windows, into the stretches that lie in any; returns how many.
+
+    lows, highs  int64[n]    the rows [low, high) of a window; neither ever goes back
+    long                     rows from which on a stretch gets a matrix
+    low, high    int64[2n]   written: the rows of a stretch
+    rank         int64[2n]   written: how many stretches before it are long, and all in the end
+    first, last  int64[n]    written: window k is the stretches [first[k], last[k])
+    """
+    windows = lows.shape[0]
+    count = opened = closed = 0
+    edge = np.int64(0)
+    rank[0] = 0
+    while closed < windows:
+        before = edge
+        edge = min(lows[opened], highs[closed]) if opened < windows else highs[closed]
+        if opened > closed:
+            low[count], high[count] = before, edge
+            rank[count + 1] = rank[count] + (edge - before >= long)
+            count += 1
+        while closed < windows and highs[closed] == edge:
+            last[closed] = count
+            closed += 1
+        while opened < windows and lows[opened] == edge:
+            first[opened] = count
+            opened += 1
+    return count
+
+
+@kernel
+def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, fades, matrix, slot):
+    """Fold the rows [lows[k], highs[k]) once from each start state, into the matrices from `slot` on.
 
     starts  int32[R]  the states that mass may come in from (⊤ only passes through, unless a NOT guards it)
     fades   bool[R]   whether mass that came in lasts for one moment only (*contiguous*)
-    matrix  Folded of shape [stretches, R, states, ...]
+    matrix  Folded of shape [slots, R, states, ...]; after the last slot comes the first again
     """
     fresh = no_mass(frame)
     factor = np.empty_like(grid.times)
+    lanes = (
+        np.empty(frame.states * LANES),
+        np.empty(frame.states * LANES, np.int32),
+        np.empty(grid.times.size * LANES),
+    )
     is_count = frame.width == 1 and frame.extremes == 0 and grid.dst.shape[1] == 1
     is_any = rows.spend.shape[1] + rows.fade.shape[1] == 0
-    for k in range(bounds.shape[0] - 1):
+    for i in range(lows.shape[0]):
+        k = (slot + i) % matrix.mantissa.shape[0]
+        matrix.mantissa[k] = 0.0
+        matrix.exponent[k] = 0
+        matrix.extreme[k] = np.inf
+        low, high = lows[i], highs[i]
         if is_count and is_any:
             for first in range(0, starts.shape[0], LANES):
-                _fold_counts(
-                    events, bounds[k], bounds[k + 1], rows, grid, guards, starts, first, k, matrix, fresh
-                )
+                _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh, lanes)
             continue
         for r in range(starts.shape[0]):
             mantissa, exponent, extreme = matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r]
@@ -42,8 +82,8 @@ def fold_stretches(events, bounds, rows, grid, guards, frame, starts, fades, mat
             inherited = starts[r] if fades[r] else -1
             fold_stretch(
                 events,
-                bounds[k],
-                bounds[k + 1],
+                low,
+                high,
                 rows,
                 grid,
                 guards,
@@ -60,7 +100,7 @@ LANES = 4
 
 
 @kernel
-def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh):
+def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh, scratch):
     """Four rows of one matrix in one pass over the events, where counts are all there is; under *any*.
 
     The rows from `first` on are independent of each other, so the processor works on all four at a time;
@@ -68,12 +108,15 @@ def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix
     """
     symbol, moment, moves = events.symbol, events.moment, guards.moves
     dst, src, times = grid.dst.reshape(-1), grid.src.reshape(-1), grid.times.reshape(-1)
-    states, terms = matrix.mantissa.shape[2], np.uint32(grid.src.shape[2])
+    terms = np.uint32(grid.src.shape[2])
     count = min(LANES, starts.shape[0] - first)
     lanes = np.uint32(LANES)
     # One state's mass from all starts lies together.
-    m, e = np.zeros(states * LANES), np.zeros(states * LANES, np.int32)
-    factor = np.repeat(times, LANES)
+    m, e, factor = scratch
+    m[:] = 0.0
+    e[:] = 0
+    for n in range(times.shape[0]):
+        factor[n * LANES : (n + 1) * LANES] = times[n]
     for r in range(count):
         m[starts[first + r] * LANES + r] = 1.0
     i = low
@@ -126,78 +169,3 @@ def _bridge_lanes(dst, src, times, terms, exponent, factor):
         for r in range(LANES):
             to, of = exponent[dst[t // terms] * LANES + r], exponent[src[t] * LANES + r]
             factor[t * LANES + r] = times[t] * lift(to, of)
-
-
-@kernel
-def multiply_windows(lows, highs, frame, starts, matrix, out):
-    """The whole trends of every window: ⊥ times the matrices of its stretches [lows[k], highs[k])."""
-    states, width, extremes = frame.states, frame.width, frame.extremes
-    here = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
-    there = (
-        np.zeros((states, width)),
-        np.zeros((states, width), np.int32),
-        np.full((states, extremes), np.inf),
-    )
-    passes = np.ones(states, np.bool_)
-    for r in range(starts.shape[0]):
-        passes[starts[r]] = False
-    for k in range(lows.shape[0]):
-        here[0][:] = 0.0
-        here[1][:] = 0
-        here[2][:] = np.inf
-        here[0][frame.start, 0] = 1.0
-        for j in range(lows[k], highs[k]):
-            _multiply(here, matrix, j, starts, passes, there)
-            here, there = there, here
-        for s in frame.whole:
-            for w in range(width):
-                out.mantissa[k, w], out.exponent[k, w] = add(
-                    out.mantissa[k, w], out.exponent[k, w], here[0][s, w], here[1][s, w]
-                )
-            for x in range(extremes):
-                out.extreme[k, x] = min(out.extreme[k, x], here[2][s, x])
-
-
-@kernel
-def _multiply(vector, matrix, j, starts, passes, product):
-    """product = vector times matrix j; states that are no start pass through."""
-    m, e, x = vector
-    states, width, extremes = m.shape[0], m.shape[1], x.shape[1]
-    for t in range(states):
-        for w in range(width):
-            product[0][t, w], product[1][t, w] = (m[t, w], e[t, w]) if passes[t] else (0.0, np.int32(0))
-        for k in range(extremes):
-            product[2][t, k] = x[t, k] if passes[t] else np.inf
-    for r in range(starts.shape[0]):
-        s = starts[r]
-        if m[s, 0] == 0.0:
-            continue
-        for t in range(states):
-            c, ce = matrix.mantissa[j, r, t, 0], matrix.exponent[j, r, t, 0]
-            if c == 0.0:
-                continue
-            for w in range(width):
-                part, part_e = _times(m[s, w], e[s, w], c, ce)
-                if w > 0:
-                    gain, gain_e = _times(
-                        m[s, 0], e[s, 0], matrix.mantissa[j, r, t, w], matrix.exponent[j, r, t, w]
-                    )
-                    part, part_e = add(part, part_e, gain, gain_e)
-                product[0][t, w], product[1][t, w] = add(product[0][t, w], product[1][t, w], part, part_e)
-            for k in range(extremes):
-                product[2][t, k] = min(product[2][t, k], min(x[s, k], matrix.extreme[j, r, t, k]))
-
-
-@inlined
-def _times(m1, e1, m2, e2):
-    """The product of two wide numbers."""
-    m, e = m1 * m2, e1 + e2
-    if abs(m) >= RADIX:
-        m *= SHRINK
-        e += 1
-    if m == 0.0:
-        e = 0
-    while e > 0 and abs(m) < 1.0:
-        m *= RADIX
-        e -= 1
-    return m, e

@@ -12,6 +12,7 @@ from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
 from trendfold.plan.neighbour import Access, accesses
+from trendfold.plan.windows import may_share
 from trendfold.query.nodes import Both, GroupKey, Matches, Query
 
 
@@ -37,6 +38,8 @@ class QueryPlan:
     operands: tuple[OperandPlan, ...]
     partition: tuple[str, ...]
     """Equivalence attributes: an event with a null in one is in no partition."""
+    shares_windows: bool = False
+    """Whether windows that overlap may share what they have in common, where that is cheaper."""
 
     @property
     def plain_keys(self) -> tuple[GroupKey, ...]:
@@ -54,7 +57,7 @@ Planner = Callable[[Query], QueryPlan]
 
 
 def plan_auto(query: Query) -> QueryPlan:
-    """The coarsest grain, with bindings found by their values where predicates compare neighbours.
+    """The coarsest grain; bindings are found by their values where neighbours are compared; windows share.
 
     Trends are built only where a predicate compares events far apart. A plan that is nothing but one of the
     named strategies has its name.
@@ -63,6 +66,8 @@ def plan_auto(query: Query) -> QueryPlan:
     if any(split(query, automaton).cross for automaton in automata):
         return _plan(query, "construct", automata)
     coarse = _plan(query, "cogra", automata)
+    machines = tuple(operand.machine for operand in coarse.operands)
+    coarse = replace(coarse, shares_windows=may_share(query.window, machines))
     found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
     if not any(access.is_indexed for operand in found for access in operand.accesses):
         return coarse
@@ -75,7 +80,7 @@ def plan_construct(query: Query) -> QueryPlan:
 
 
 def plan_cogra(query: Query) -> QueryPlan:
-    """The coarsest grain per place."""
+    """The coarsest grain per place, and every window on its own."""
     return _plan(query, "cogra", _automata(query))
 
 

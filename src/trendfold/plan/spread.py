@@ -50,6 +50,11 @@ def segment_attributes(plan: QueryPlan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*plan.partition, *(key.attribute for key in plan.plain_keys))))
 
 
+def ends_with_segment(plan: QueryPlan) -> bool:
+    """Whether a group's trends all lie in one segment, so that nothing is left to be added up."""
+    return set(plan.partition) <= {key.attribute for key in plan.plain_keys}
+
+
 def is_linear(plan: QueryPlan) -> bool:
     """Whether stretches of the query's rows are matrices, and windows products of them."""
     window = plan.query.window

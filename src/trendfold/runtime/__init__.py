@@ -26,12 +26,16 @@ def runtime(engine: str) -> ModuleType:
     return import_module(RUNTIMES[engine])
 
 
-def engine_for(data: Any) -> str:
-    """Spark for its own DataFrames, and for paths where pyspark is installed; otherwise local."""
+NO_SPARK = "pyspark is not installed (pip install 'trendfold[spark]'): running locally"
+
+
+def engine_for(data: Any) -> tuple[str, tuple[str, ...]]:
+    """Spark for its own DataFrames and for paths, otherwise local; and a notice where pyspark is missing."""
     if type(data).__module__.startswith("pyspark."):
-        return "spark"
-    is_path = isinstance(data, (str, os.PathLike, Files))
-    return "spark" if is_path and has_spark() else "local"
+        return "spark", ()
+    if not isinstance(data, (str, os.PathLike, Files)):
+        return "local", ()
+    return ("spark", ()) if has_spark() else ("local", (NO_SPARK,))
 
 
 def has_spark() -> bool:

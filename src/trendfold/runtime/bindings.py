@@ -13,7 +13,7 @@ from trendfold.automaton.machine import Machine
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel import bindings
-from trendfold.kernel.lower import Asked, list_numbers, lower_asked, lower_guards, lower_steps
+from trendfold.kernel.lower import SEMANTICS, Asked, list_numbers, lower_asked, lower_guards, lower_steps
 from trendfold.kernel.program import Events, Folded, Frame, Index, Kept, Lists, Pairs, Steps
 from trendfold.plan import OperandPlan
 from trendfold.query.nodes import Semantics
@@ -22,12 +22,6 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.neighbour import build_index
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items
-
-SEMANTICS = {
-    Semantics.ANY: bindings.ANY,
-    Semantics.NEXT: bindings.NEXT,
-    Semantics.CONTIGUOUS: bindings.CONTIGUOUS,
-}
 
 
 def pairs_of(machine: Machine, rows: Rows, batch: EventBatch, asked: Collection[int] | None = None) -> Pairs:

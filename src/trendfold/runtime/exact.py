@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
+from trendfold.events.columns import decoded
 from trendfold.events.schema import Kind
 from trendfold.kernel import construct, exact, wide
 from trendfold.kernel.bindings import most_kept
 from trendfold.kernel.lower import (
+    SEMANTICS,
     list_numbers,
     lower_frame,
     lower_guards,
@@ -36,7 +38,7 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
-from trendfold.runtime.bindings import SEMANTICS, pairs_of
+from trendfold.runtime.bindings import pairs_of
 from trendfold.runtime.fold import end_guard, latest_of, no_trends
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
@@ -307,8 +309,7 @@ def _whole_values(batch: EventBatch, attribute: str) -> tuple[NDArray[np.uint64]
     """Magnitudes and signs of an integer attribute; null is 0."""
     column = batch.column(attribute)
     if column.kind is not Kind.INTEGER:  # unsigned, past 2^63
-        data = batch.table.column(attribute)
-        data = data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
+        data = decoded(batch.table.column(attribute))
         values = pc.fill_null(data.cast(pa.uint64()), 0).to_numpy().astype(np.uint64)
         return values, np.zeros(len(values), np.bool_)
     signed = np.where(column.valid, column.values.astype(np.int64), 0)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.automaton.glushkov import END, START
-from trendfold.automaton.machine import Machine, Symbol
+from trendfold.automaton.glushkov import END
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
-from trendfold.kernel import construct, fold, stretch
+from trendfold.kernel import construct, fold
 from trendfold.kernel.guards import latest_starts
 from trendfold.kernel.lower import (
+    SEMANTICS,
     extreme_columns,
     lower_frame,
     lower_guards,
@@ -25,14 +24,14 @@ from trendfold.kernel.lower import (
     no_grid,
     value_columns,
 )
-from trendfold.kernel.program import Events, Folded, Frame, Pairs
+from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure
-from trendfold.query.nodes import Semantics
-from trendfold.runtime.bindings import SEMANTICS, asked_one_by_one, fold_bindings, pairs_of
+from trendfold.runtime.bindings import asked_one_by_one, fold_bindings, pairs_of
 from trendfold.runtime.conditions import is_exact
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
+from trendfold.runtime.stretches import fold_shared, share
 from trendfold.runtime.windows import Items
 
 _LARGEST_VALUE = 2.0**200
@@ -67,15 +66,14 @@ def fold_items(
     guards = lower_guards(machine, alphabet)
     out = no_trends(len(items.low), frame.width, frame.extremes)
     if not machine.by_event:
+        shared = share(operand, items) if plan.shares_windows else None
+        if shared is not None:
+            return fold_shared(operand, events, alphabet, shared)
         program, grid = lower_rows(machine, alphabet, carried)
         if not events.is_small:
             grid = no_grid(grid)
-        shared = _shared_stretches(operand, items, frame)
-        if shared is None:
-            fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
-            return out
-        matrix = fold_matrices(operand, events, alphabet, shared.bounds)
-        return multiply_matrices(operand, matrix, shared.low, shared.high)
+        fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
+        return out
     asked = None if operand.builds_trends else asked_one_by_one(operand)
     pairs = pairs_of(machine, rows, batch, asked)
     latest = latest_of(plan, number, rows, events, pairs, limits)
@@ -103,104 +101,6 @@ def fold_items(
         out,
     )
     return out
-
-
-@dataclass(frozen=True)
-class _Shared:
-    """Windows that overlap, as products of stretches: window k is the stretches [low[k], high[k])."""
-
-    bounds: NDArray[np.int64]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-
-
-_LARGEST_MATRICES = 1 << 28
-"""Bytes of matrices held at once; past it windows are folded one by one."""
-
-
-def _shared_stretches(plan: OperandPlan, items: Items, frame: Frame) -> _Shared | None:
-    """Stretches between the edges of all windows, where folding each once is cheaper than each window.
-
-    Costs are counted in terms: an event costs one per state it is folded from, a product one per pair of
-    states and number.
-    """
-    machine = plan.machine
-    if np.all(items.high[:-1] <= items.low[1:]):  # windows that share no row
-        return None
-    bounds = np.unique(np.concatenate([items.low, items.high]))
-    if len(bounds) < 2:
-        return None
-    states = _starts(machine)
-    low, high = np.searchsorted(bounds, items.low), np.searchsorted(bounds, items.high)
-    matrix = len(states) * frame.states * (frame.width + frame.extremes)
-    alone = int((items.high - items.low).sum())
-    together = int(bounds[-1] - bounds[0]) * len(states) + int((high - low).sum()) * matrix * 2
-    if not _pays(alone, together, len(bounds) * matrix * 12):
-        return None
-    return _Shared(bounds, low, high)
-
-
-def _pays(alone: int, together: int, size: int) -> bool:
-    """Whether stretches are cheaper than windows one by one, and their matrices fit."""
-    return together < alone and size <= _LARGEST_MATRICES
-
-
-def fold_matrices(
-    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], bounds: NDArray[np.int64]
-) -> Folded:
-    """The rows [bounds[k], bounds[k+1]) as matrix k: what mass 1 at each start becomes."""
-    machine = plan.machine
-    frame, guards = lower_frame(machine, plan.carried), lower_guards(machine, alphabet)
-    program, grid = lower_rows(machine, alphabet, plan.carried)
-    starts = np.array(_starts(machine), np.int32)
-    is_contiguous = machine.semantics is Semantics.CONTIGUOUS
-    fades = np.array(
-        [is_contiguous and machine.states[s].place not in (START, END) for s in starts], np.bool_
-    )
-    matrix = _no_matrix(len(bounds) - 1, len(starts), frame)
-    stretch.fold_stretches(
-        events,
-        bounds,
-        program,
-        grid if events.is_small else no_grid(grid),
-        guards,
-        frame,
-        starts,
-        fades,
-        matrix,
-    )
-    return matrix
-
-
-def multiply_matrices(
-    plan: OperandPlan, matrix: Folded, low: NDArray[np.int64], high: NDArray[np.int64]
-) -> Folded:
-    """The whole trends of windows: window k is the product of the matrices [low[k], high[k])."""
-    frame = lower_frame(plan.machine, plan.carried)
-    out = no_trends(len(low), frame.width, frame.extremes)
-    stretch.multiply_windows(low, high, frame, np.array(_starts(plan.machine), np.int32), matrix, out)
-    return out
-
-
-def matrix_shape(plan: OperandPlan) -> tuple[int, int, int, int]:
-    """Starts, states, numbers and extremes of a stretch's matrix."""
-    frame = lower_frame(plan.machine, plan.carried)
-    return len(_starts(plan.machine)), frame.states, frame.width, frame.extremes
-
-
-def _starts(machine: Machine) -> list[int]:
-    """The states that mass may come into a stretch from; ⊤ only collects, unless a NOT guards it."""
-    passing = machine.guard_at(END) is None
-    return [i for i, s in enumerate(machine.states) if not (passing and s.place == END)]
-
-
-def _no_matrix(stretches: int, starts: int, frame: Frame) -> Folded:
-    shape = (stretches, starts, frame.states)
-    return Folded(
-        np.zeros((*shape, frame.width)),
-        np.zeros((*shape, frame.width), np.int32),
-        np.full((*shape, frame.extremes), np.inf),
-    )
 
 
 def no_trends(items: int, width: int, extremes: int) -> Folded:

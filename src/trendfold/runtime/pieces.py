@@ -6,8 +6,9 @@ time, put in order, are the whole segment: windows are products of them, whereve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from math import gcd, prod
 from typing import Any
 
@@ -18,12 +19,15 @@ from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
 from trendfold.events.batch import EventBatch
+from trendfold.events.buffers import empty
+from trendfold.events.columns import decoded
 from trendfold.kernel import rows as kernels
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import segment_attributes
-from trendfold.runtime.fold import fold_matrices, matrix_shape, multiply_matrices, read_events
+from trendfold.runtime.fold import read_events
 from trendfold.runtime.rows import Rows, Workspace, name_plain_groups, read_rows
+from trendfold.runtime.stretches import fold_matrices, matrix_shape, multiply_matrices
 from trendfold.runtime.windows import Items, cut
 
 FIRST, LAST = "first time", "last time"
@@ -36,11 +40,7 @@ class OverlapError(TrendfoldError):
 
 def matrix_bytes(plan: QueryPlan) -> int:
     """The size of one piece of a query."""
-    found = 0
-    for operand in plan.operands:
-        starts, states, width, extremes = matrix_shape(operand)
-        found += starts * states * (12 * width + 8 * extremes)
-    return found
+    return sum(matrix_shape(operand).bytes for operand in plan.operands)
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,20 @@ class Cut:
 
 def cut_pieces(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
     """Cut at the edges of all windows, and where a time of `gaps` lies between two rows."""
-    rows = read_rows(plan, workspace)
+    return cut_rows(read_rows(plan, workspace), pane_of(plan), origin, gaps)
+
+
+def pane_of(plan: QueryPlan) -> int | None:
+    """How far apart the edges of all windows lie; None for one window without edges."""
     window = plan.query.window
-    if window is None:
+    return None if window is None else gcd(window.length, window.slide or window.length)
+
+
+def cut_rows(rows: Rows, pane: int | None, origin: int, gaps: NDArray[np.int64]) -> Cut:
+    """Rows cut into the panes of every segment, and at `gaps`."""
+    if pane is None:
         starts, owner = rows.segment[:-1], np.arange(len(rows.segment) - 1, dtype=np.int32)
     else:
-        pane = gcd(window.length, window.slide or window.length)
         lowest = np.iinfo(np.int64).min
         owner, _, starts, _ = kernels.cut_sliding(rows.segment, rows.time, pane, pane, origin, lowest)
     bounds = np.append(starts, len(rows.row)).astype(np.int64)
@@ -77,28 +85,49 @@ def cut_pieces(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray
 def fold_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> pa.Table:
     """The matrices of all pieces, with the attributes of their segments and their first and last times."""
     rows, batch = cut.rows, workspace.batch
-    moment = np.empty(len(rows.row), np.int32)
-    kernels.number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
-    columns: dict[str, pa.Array] = {}
-    at = pa.array(rows.row[rows.segment[:-1]][cut.segment])
-    for name in segment_attributes(plan):
-        columns[name] = _plain(batch.table.column(name)).take(at)
-    columns[FIRST] = pa.array(rows.time[cut.bounds[:-1]])
-    columns[LAST] = pa.array(rows.time[cut.bounds[1:] - 1])
+    columns = name_pieces(plan, workspace, cut)
+    moment = moments(rows, batch)
     for i, operand in enumerate(plan.operands):
         events = read_events(operand, i, rows, moment, batch)
         matrix = fold_matrices(operand, events, rows.alphabets[i], cut.bounds)
-        columns |= pack_folded(i, matrix, len(cut))
+        columns |= pack_folded(str(i), matrix, len(cut))
     return pa.table(columns)
 
 
-def pack_folded(operand: int, folded: Folded, count: int) -> dict[str, pa.Array]:
-    """One operand's numbers as columns of fixed-size lists."""
+def moments(rows: Rows, batch: EventBatch) -> NDArray[np.int32]:
+    """The moment of every row."""
+    found = empty(len(rows.row), np.int32)
+    kernels.number_moments(rows.segment, rows.time, batch.order_of(rows.row), found)
+    return found
+
+
+def name_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> dict[str, Any]:
+    """What tells pieces apart: the attributes of their segments, and their first and last times."""
+    rows = cut.rows
+    at = pa.array(rows.row[rows.segment[:-1]][cut.segment])
+    columns = {
+        name: decoded(workspace.batch.table.column(name).take(at)) for name in segment_attributes(plan)
+    }
+    columns[FIRST] = pa.array(rows.time[cut.bounds[:-1]])
+    columns[LAST] = pa.array(rows.time[cut.bounds[1:] - 1])
+    return columns
+
+
+def pack_folded(
+    label: str, folded: Folded, count: int, is_there: NDArray[np.bool_] | None = None
+) -> dict[str, pa.Array]:
+    """One operand's numbers as columns of fixed-size lists; exponents only where there are any.
+
+    Rows that are not there are null.
+    """
     parts: dict[str, NDArray[Any]] = folded._asdict()
+    mask = None if is_there is None else pa.array(~is_there)
     return {
-        f"{name} {operand}": pa.FixedSizeListArray.from_arrays(pa.array(part.reshape(-1)), part.size // count)
+        f"{name} {label}": pa.FixedSizeListArray.from_arrays(
+            pa.array(part.reshape(-1)), part.size // count, mask=mask
+        )
         for name, part in parts.items()
-        if part.size
+        if part.size and (name != "exponent" or part.any())
     }
 
 
@@ -107,19 +136,27 @@ def unpack_folded(table: pa.Table, operand: int, shape: tuple[int, ...], extreme
     count = table.num_rows
 
     def part(name: str, last: int, dtype: type[np.generic], nothing: float) -> NDArray[Any]:
-        whole = (count, *shape[:-1], last)
-        if f"{name} {operand}" not in table.column_names:
-            return np.full(whole, nothing, dtype)
-        lists = table.column(f"{name} {operand}")
-        flat = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in lists.chunks]
-        assert sum(len(f) for f in flat) == prod(whole)
-        return np.concatenate(flat).reshape(whole)
+        whole = np.full((count, prod(shape[:-1]) * last), nothing, dtype)
+        if f"{name} {operand}" in table.column_names:
+            lists = table.column(f"{name} {operand}")
+            for chunk, rows in zip(lists.chunks, _rows_of(lists), strict=True):
+                values = chunk.flatten().to_numpy(zero_copy_only=False)  # of those that are not null
+                whole[rows][chunk.is_valid().to_numpy(zero_copy_only=False)] = values.reshape(
+                    -1, whole.shape[1]
+                )
+        return whole.reshape(count, *shape[:-1], last)
 
     return Folded(
         part("mantissa", shape[-1], np.float64, 0.0),
         part("exponent", shape[-1], np.int32, 0),
         part("extreme", extremes, np.float64, np.inf),
     )
+
+
+def _rows_of(lists: pa.ChunkedArray) -> Iterator[slice]:
+    """The rows of every chunk."""
+    ends = list(accumulate(map(len, lists.chunks), initial=0))
+    return (slice(*edges) for edges in pairwise(ends))
 
 
 def multiply_pieces(
@@ -146,8 +183,8 @@ def multiply_pieces(
     pieces = pieces.take(pa.array(order))
     folded = []
     for i, operand in enumerate(plan.operands):
-        starts, states, width, extremes = matrix_shape(operand)
-        matrix = unpack_folded(pieces, i, (starts, states, width), extremes)
+        shape = matrix_shape(operand)
+        matrix = unpack_folded(pieces, i, (shape.starts, shape.states, shape.width), shape.extremes)
         folded.append(multiply_matrices(operand, matrix, items.low, items.high))
     return rows, items, tuple(folded)
 
@@ -156,7 +193,7 @@ def as_batch(keys: pa.Table, schema: pa.Schema, like: EventBatch) -> EventBatch:
     """A batch whose rows stand for segments or groups: their attributes, and nothing else."""
     count = keys.num_rows
     columns = [
-        _plain(keys.column(f.name)).cast(f.type) if f.name in keys.column_names else pa.nulls(count, f.type)
+        decoded(keys.column(f.name)).cast(f.type) if f.name in keys.column_names else pa.nulls(count, f.type)
         for f in schema
     ]
     table = pa.table(columns, schema=schema)
@@ -164,11 +201,6 @@ def as_batch(keys: pa.Table, schema: pa.Schema, like: EventBatch) -> EventBatch:
     return EventBatch(
         table, none, none.astype(np.int32), ("",), None, like.time_column, like.ticks, like.rejects
     )
-
-
-def _plain(data: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values instead of codes, so that columns of several tasks go together."""
-    return data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
 
 
 def concat(tables: Sequence[pa.Table]) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trendfold.errors import nearest
@@ -47,6 +47,10 @@ class Result(Mapping[str, Any]):
     summary: Summary
     kept: Any = field(default=None, repr=False)
     """On Spark the one table that all others are views of."""
+
+    def with_warnings(self, more: tuple[str, ...]) -> Result:
+        """The same result with more to be warned of."""
+        return replace(self, summary=replace(self.summary, warnings=(*more, *self.summary.warnings)))
 
     def unpersist(self) -> None:
         """Let Spark forget the results; using them again computes them again."""

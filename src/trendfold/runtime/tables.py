@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.events.batch import EventBatch
-from trendfold.events.columns import Column, from_arrow, kind_of
+from trendfold.events.columns import Column, decoded, from_arrow, kind_of
 from trendfold.events.schema import Kind
 from trendfold.kernel import wide
 from trendfold.kernel.program import Folded
@@ -162,10 +162,8 @@ def _times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
 def group_column(key: GroupKey, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Array:
     """The group's value, from a row that has it; NaN and infinities are null."""
     at = rows.group_rows[key][totals.group]
-    data = batch.table.column(key.attribute)
-    if pa.types.is_dictionary(data.type):
-        data = data.cast(data.type.value_type)
-    values = data.take(pa.array(at)).combine_chunks()
+    data = decoded(batch.table.column(key.attribute).take(pa.array(at)))
+    values = data.combine_chunks()
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], data.type)
     if kind_of(data.type) is Kind.FLOAT and pa.types.is_floating(data.type):

@@ -54,6 +54,8 @@ class Content(IntEnum):
     ERROR = 9
     OVERLAP = 10
     """Parts that were taken to be in order are not."""
+    BUNDLE = 11
+    """Matrices of several queries, the first of which is the owner."""
 
 
 SCHEMA = pa.schema(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -24,7 +25,7 @@ from trendfold.events.columns import kind_of
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
-from trendfold.plan.spread import Mode
+from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.query.names import key_column, walk
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.limits import Limits
@@ -32,6 +33,7 @@ from trendfold.runtime.local import Progress, unseen_types
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.spark import blobs, catalyst, tasks
 from trendfold.runtime.spark.blobs import BITS, Blob, Content
+from trendfold.runtime.spark.buckets import partition_labels
 from trendfold.runtime.spark.families import Family, conditions_of, families
 from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
@@ -202,7 +204,7 @@ class _Run:
         if Way.TIME in job.ways:
             stages = _stage(stages, len(job.chunks) + 1, tasks.chunk, job)
         stages = _stage(stages, job.buckets, tasks.fold, job)
-        if any(family.mode is not Mode.COMPLETE for family in job.families):
+        if any(f.mode is not Mode.COMPLETE and not _is_finished(job, f) for f in job.families):
             stages = _stage(stages, job.finishers, tasks.finish, job)
         self.tall = stages.where(F.lit(time.time_ns()) > 0).persist()  # or Spark reuses an equal run's table
         rows = [
@@ -307,6 +309,11 @@ class _Run:
         return self.job.nothing.rejects.schema
 
 
+def _is_finished(job: Job, family: Family) -> bool:
+    """Whether the rows of a family's groups are finished where they are folded."""
+    return all(ends_with_segment(job.plans[query]) for query in family.queries)
+
+
 def _stage(
     frame: DataFrame, parts: int, work: Callable[[Job, Iterable[Blob]], Iterator[Blob]], job: Job
 ) -> DataFrame:
@@ -315,7 +322,8 @@ def _stage(
     def on(batches: Batches) -> Batches:
         yield from blobs.to_batches(work(job, blobs.from_batches(batches)))
 
-    return frame.repartition(parts, "bucket").mapInArrow(on, blobs.DDL)
+    labels = F.array([F.lit(label) for label in partition_labels(parts)])
+    return frame.repartition(parts, F.get(labels, F.col("bucket") % parts)).mapInArrow(on, blobs.DDL)
 
 
 def _scan_files(job: Job, source: FileSource) -> DataFrame:
@@ -324,6 +332,8 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
     csv, schema, options = source.files.csv, source.schema, job.options
 
     def scan(batches: Batches) -> Batches:
+        context = TaskContext.get()
+        pa.set_cpu_count(context.cpus() if context is not None else 1)  # other tasks have the other cores
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 read = [

@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
 
 from trendfold.errors import InputError
 from trendfold.events.batch import Options, read_batch
@@ -22,10 +24,13 @@ from trendfold.events.sources import (
     file_format,
     list_files,
     look,
+    named_format,
     read,
     unify,
+    unknown_format,
     untaken,
 )
+from trendfold.runtime.spark.catalyst import quoted
 from trendfold.runtime.spark.ranges import Range
 from trendfold.runtime.spark.session import is_remote, session
 
@@ -101,7 +106,7 @@ def frame_source(frame: DataFrame, columns: Collection[str]) -> FrameSource:
             "\n".join(f"column {name!r} is there more than once; rename one" for name in doubled)
         )
     if set(columns) <= set(frame.columns):
-        frame = frame.select(*(f"`{name.replace('`', '``')}`" for name in frame.columns if name in columns))
+        frame = frame.select(*(quoted(name) for name in frame.columns if name in columns))
     schema = frame.limit(0).toArrow().schema.remove_metadata()
     return FrameSource(frame, schema)
 
@@ -118,17 +123,27 @@ def _for_spark(table: pa.Table) -> pa.Table:
 
 def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
     """Where this process cannot see the files, Spark reads them."""
-    path = os.fspath(files.path)
-    kind, _ = file_format(Path(path))
-    reader = spark.read
+    path, csv = os.fspath(files.path), files.csv
+    reader = spark.read.format(kind := _format_there(spark, path))
+    if kind == "parquet":
+        return reader.load(path)
     if kind == "csv":
-        header = "true" if files.csv.header else "false"
-        reader = (
-            reader.option("header", header)
-            .option("sep", files.csv.delimiter or ",")
-            .option("inferSchema", "true")
-        )
-    return reader.format(kind).load(path)
+        reader = reader.options(header=csv.header, sep=csv.delimiter or ",", inferSchema=True)
+    frame = reader.load(path)
+    if kind == "csv" and not csv.header and len(csv.types) == len(frame.columns):
+        frame = frame.toDF(*csv.types)
+    declared = {name: kind for name, kind in csv.types.items() if name in frame.columns}
+    casts = {name: F.col(quoted(name)).try_cast(from_arrow_type(kind)) for name, kind in declared.items()}
+    return frame.withColumns(casts) if casts else frame
+
+
+def _format_there(spark: SparkSession, path: str) -> str:
+    """The format that the first name tells; only Spark can list the files, and it reads none for that."""
+    names = spark.read.format("binaryFile").load(path).inputFiles()
+    found = [format_ for name in names if (format_ := named_format(name.rpartition("/")[2])) is not None]
+    if not found:
+        raise InputError(unknown_format(path))
+    return found[0][0]
 
 
 # ---------------------------------------------------------------- files

@@ -20,16 +20,19 @@ from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
 from trendfold.events.batch import EventBatch, Options, read_batch
-from trendfold.events.columns import Column, from_arrow
+from trendfold.events.columns import Column, from_arrow, kind_of
+from trendfold.events.schema import Kind
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
-from trendfold.plan.spread import Mode
+from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.query.nodes import Expression, GroupKey
+from trendfold.runtime.bundle import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import infinite_columns, prepare, run_query
 from trendfold.runtime.pieces import (
     FIRST,
+    Cut,
     OverlapError,
     as_batch,
     concat,
@@ -133,15 +136,29 @@ def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
         if not alone.any():
             return
         workspace = _subset(workspace, alone, family.conditions)
-    cuts = {q: cut_pieces(job.plans[q], workspace, job.origin, gaps) for q in family.queries}
-    size = sum(len(cut) * matrix_bytes(job.plans[q]) for q, cut in cuts.items())
+    together = bundles(job.plans, family.queries, job.shared_partitionings)
+    cuts = [_cut(job, queries, workspace, gaps) for queries in together]
+    size = sum(
+        len(cut) * sum(matrix_bytes(job.plans[q]) for q in queries)
+        for queries, cut in zip(together, cuts, strict=True)
+    )
     if size > max(len(workspace.batch) * _ROW_BYTES, _FEW_BYTES):  # rows are smaller than their matrices
         yield from _send(job, number, workspace, np.ones(len(workspace.batch), np.bool_))
         return
-    for query, cut in cuts.items():
-        if len(cut):
-            pieces = fold_pieces(job.plans[query], workspace, cut)
-            yield from _send_pieces(job, number, query, pieces)
+    for queries, cut in zip(together, cuts, strict=True):
+        if not len(cut):
+            continue
+        if len(queries) == 1:
+            pieces = fold_pieces(job.plans[queries[0]], workspace, cut)
+            yield from _send_pieces(job, number, Content.PIECES, queries[0], pieces)
+        else:
+            pieces = fold_together({q: job.plans[q] for q in queries}, workspace, cut)
+            yield from _send_pieces(job, number, Content.BUNDLE, queries[0], pieces)
+
+
+def _cut(job: Job, queries: list[int], workspace: Workspace, gaps: NDArray[np.int64]) -> Cut:
+    cut = cut_pieces if len(queries) == 1 else cut_shared
+    return cut(job.plans[queries[0]], workspace, job.origin, gaps)
 
 
 def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -186,12 +203,12 @@ def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
-def _send_pieces(job: Job, number: int, query: int, pieces: pa.Table) -> Iterator[Blob]:
+def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa.Table) -> Iterator[Blob]:
     batch = as_batch(pieces, job.schema, job.nothing)
     keys = {name: batch.column(name) for name in job.families[number].key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
     for bucket, part in split(pieces, known, np.ones(len(batch), np.bool_), job.buckets):
-        yield Blob(bucket, Content.PIECES, query, part.num_rows, pack(part))
+        yield Blob(bucket, content, query, part.num_rows, pack(part))
 
 
 def _is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
@@ -215,14 +232,14 @@ def _packed_rows(workspace: Workspace, family: Family) -> pa.Table:
 
 
 def _as_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
-    if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)) or not len(batch):
-        return batch.table.column(field.name)
-    if field.name == batch.time_column:
-        return batch.table.column(field.name)
+    data = batch.table.column(field.name)
+    if kind_of(data.type) is not Kind.STRING or not len(batch) or field.name == batch.time_column:
+        return data
     column: Column = batch.column(field.name)
     assert column.words is not None
     indices = pa.array(column.values.astype(np.int32), mask=None if column.is_whole else ~column.valid)
-    return pa.DictionaryArray.from_arrays(indices, column.words.cast(field.type))
+    words = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.DictionaryArray.from_arrays(indices, column.words.cast(words))
 
 
 # ---------------------------------------------------------------- chunk
@@ -254,6 +271,9 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 rows[blob.owner].append(blob.table())
             case Content.PIECES:
                 pieces[blob.owner].append(blob.table())
+            case Content.BUNDLE:
+                for query, part in apart(blob.table()):
+                    pieces[query] += [part] if part.num_rows else []
             case _:
                 yield blob
     for number, family in enumerate(job.families):
@@ -300,7 +320,11 @@ def _fold_query(
         return
     windows = unique_windows(items)
     yield Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
-    yield from _send_totals(job, query, batch, rows, items, folded)
+    totals = _totals(plan, batch, rows, items, folded)
+    if ends_with_segment(plan):
+        yield from _finish_query(job, query, totals)
+    else:
+        yield from _send_totals(job, query, totals)
 
 
 def _complete(job: Job, query: int, workspace: Workspace) -> Iterator[Blob]:
@@ -312,25 +336,31 @@ def _complete(job: Job, query: int, workspace: Workspace) -> Iterator[Blob]:
         yield from _results(job, query, table)
 
 
-def _send_totals(
-    job: Job, query: int, batch: EventBatch, rows: Rows, items: Items, folded: tuple[Folded, ...]
-) -> Iterator[Blob]:
-    """Totals per group and window, to where the group is finished."""
-    plan = job.plans[query]
+def _totals(
+    plan: QueryPlan, batch: EventBatch, rows: Rows, items: Items, folded: tuple[Folded, ...]
+) -> pa.Table:
+    """Totals per group and window, with the values that name the group."""
     totals = total(rows, items, folded)
-    if not len(totals):
-        return
     columns: dict[str, pa.Array] = {}
     for i, key in enumerate(plan.query.group_by):
         columns[KEY.format(i)] = group_column(key, totals, rows, batch)
-    keys = {name: from_arrow(pa.chunked_array([values])) for name, values in columns.items()}
     columns[WINDOW] = pa.array(totals.index)
     for i, part in enumerate(totals.operands):
-        columns |= pack_folded(i, part, len(totals))
-    table = pa.table(columns)
-    known = hashes(keys, len(totals)) if keys else np.full(len(totals), query, np.uint64)
-    for bucket, part in split(table, known, np.ones(len(totals), np.bool_), job.finishers):
+        columns |= pack_folded(str(i), part, len(totals))
+    return pa.table(columns)
+
+
+def _send_totals(job: Job, query: int, totals: pa.Table) -> Iterator[Blob]:
+    """Totals, to where their groups are finished."""
+    count = totals.num_rows
+    keys = {name: from_arrow(totals.column(name)) for name in _key_names(job.plans[query])}
+    known = hashes(keys, count) if keys else np.full(count, query, np.uint64)
+    for bucket, part in split(totals, known, np.ones(count, np.bool_), job.finishers):
         yield Blob(bucket, Content.TOTALS, query, part.num_rows, pack(part))
+
+
+def _key_names(plan: QueryPlan) -> tuple[str, ...]:
+    return tuple(KEY.format(i) for i in range(len(plan.query.group_by)))
 
 
 # ---------------------------------------------------------------- finish
@@ -349,8 +379,9 @@ def finish(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 
 
 def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
-    plan = job.plans[query]
-    names = tuple(KEY.format(i) for i in range(len(plan.query.group_by)))
+    if not table.num_rows:
+        return
+    plan, names = job.plans[query], _key_names(job.plans[query])
     keyed = as_batch(table.select(names), pa.schema([table.schema.field(n) for n in names]), job.nothing)
     code, _ = Workspace(keyed).partition((), names)
     code = code if len(code) else np.zeros(table.num_rows, np.int64)

@@ -1,0 +1,71 @@
+"""What overlap costs: two stacks beside every window on its own, one core, events in memory and sorted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trendfold.bench.harness import Case, Promise
+from trendfold.bench.kernel import fold, ready, stream
+from trendfold.runtime.rows import Workspace
+from trendfold.runtime.windows import Items
+
+EVENTS = 4_000_000
+SLIDE = 1_000
+MOST = 1_000
+NEVER_WORSE = 0.85
+PATTERN = "PATTERN SEQ(A, B+, C)"
+FIVE = "COUNT(*), SUM(B.x), MIN(B.x), MAX(B.x), AVG(B.x)"
+ALONE = "{}, alone"
+
+
+def cases(seed: int, scale: float) -> list[Case]:
+    """From 1 to 1,000 overlaps with 1,000 events per slide, few events per slide, and a window per event."""
+    events = max(1, int(EVENTS * scale))
+    workspace = stream(seed, events)
+    found = []
+    for overlap in (1, 2, 5, 30):
+        found += _beside(workspace, events, "COUNT(*)", overlap, SLIDE)
+    found += _beside(workspace, events, FIVE, 30, SLIDE)
+    found += _beside(workspace, events, "COUNT(*)", 30, 10)
+    return [*found, *_most_overlaps(workspace, events), *_per_event(workspace, events)]
+
+
+def _beside(workspace: Workspace, events: int, returns: str, overlap: int, slide: int) -> list[Case]:
+    """Every window on its own, and the way that is chosen, which must never be much worse."""
+    name = f"{overlap:,} overlaps of {slide:,} events" + ", five aggregates" * (returns == FIVE)
+    text = _text(returns, overlap, slide)
+    promise = Promise(NEVER_WORSE, ALONE.format(name))
+    return [
+        Case(ALONE.format(name), fold(workspace, text, "cogra"), events),
+        Case(name, fold(workspace, text), events, promises=(promise,)),
+    ]
+
+
+def _most_overlaps(workspace: Workspace, events: int) -> list[Case]:
+    """1,000 overlaps. On its own every event would be folded a thousand times; a part of that is enough."""
+    name, text = f"{MOST:,} overlaps of {SLIDE:,} events", _text("COUNT(*)", MOST, SLIDE)
+    alone = ready(workspace, text, "cogra")
+    windows = len(alone.items.low)
+    every = slice(windows // 16, None, max(1, windows // 8))
+    some = Items(*(part[every] for part in vars(alone.items).values()))
+    share = max(1, events * len(some.low) // windows)
+    promises = Promise(20e6), Promise(5, ALONE.format(name))
+    return [
+        Case(ALONE.format(name), replace(alone, items=some).fold, share),
+        Case(name, fold(workspace, text), events, promises=promises),
+    ]
+
+
+def _per_event(workspace: Workspace, events: int) -> list[Case]:
+    """A window per event: what an event costs does not depend on how long windows are."""
+    names = [f"a window of {length:,} s per event" for length in (100, 1_000, 10_000)]
+    texts = [f"RETURN COUNT(*) {PATTERN} WITHIN {length} s" for length in (100, 1_000, 10_000)]
+    promised = [(Promise(1e6),), *((Promise(0.8, shorter),) for shorter in names)]
+    return [
+        Case(name, fold(workspace, text), events, promises=promises)
+        for name, text, promises in zip(names, texts, promised[: len(names)], strict=True)
+    ]
+
+
+def _text(returns: str, overlap: int, slide: int) -> str:
+    return f"RETURN {returns} {PATTERN} WITHIN {overlap * slide} s SLIDE {slide} s"
