@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from trendfold.kernel.bits import first_between, first_word, leave, next_before, take
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.ordered import fold_ordered
+from trendfold.kernel.ordered import fold_counts, fold_ordered
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.scan import total_where
 from trendfold.kernel.tree import (
     empty_path,
     first_level,
     least,
-    occupied,
     put_extreme,
     put_number,
     remove,
@@ -183,7 +183,6 @@ def _fold(
     sum_m, sum_e, best = np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     work = scratch()
-    leaves = np.empty(index.leaves + 1 if semantics == NEXT else 0, np.uint64)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
@@ -195,9 +194,14 @@ def _fold(
     i = low
     while i < high:
         if lists.is_short:
-            i = fold_ordered(
-                events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
-            )
+            if width == 1 and extremes == 0:
+                i = fold_counts(
+                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
+                )
+            else:
+                i = fold_ordered(
+                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
+                )
             if i == high:
                 break
         j = i + 1
@@ -231,7 +235,10 @@ def _fold(
                         continue
                     if guard >= 0:
                         _drop(way[c], since, index, kept, entered, dropped, nodes, work)
-                    is_found[c] |= _ask(
+                    if semantics == NEXT:
+                        is_found[c] |= _look(way[c], e, index, nodes, sum_m, sum_e, best)
+                        continue
+                    _ask(
                         way[c],
                         e,
                         index.span,
@@ -256,7 +263,7 @@ def _fold(
                     _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
-            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, work)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, work)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
@@ -296,10 +303,9 @@ def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e,
 
 @kernel
 def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
-    """Add the mass that event `e` continues through access `a`; whether there is any."""
-    blocks, tops, sums, _ = work
+    """Add the mass that event `e` continues through access `a`."""
+    blocks, tops, sums = work
     tree = tree_start[a]
-    found = False
     for p in range(0, span.shape[2], 2):
         count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
         if count == 0:
@@ -308,17 +314,37 @@ def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m
             part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count, tops, sums)
             if w == 0 and part_m == 0.0:
                 break
-            found = True
             sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], part_m, part_x)
         for k in range(best.shape[0]):
             best[k] = min(best[k], least(extreme, np.uint64(k) * size, blocks, count))
+
+
+@kernel
+def _look(a, e, index, nodes, sum_m, sum_e, best):
+    """`_ask` under *next*, binding by binding: each will leave. Returns whether there is any."""
+    m, x, extreme, size, words = nodes
+    tree = index.tree_start[a]
+    start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
+    found = False
+    for p in range(0, index.span.shape[2], 2):
+        low, high = index.span[a, e, p], index.span[a, e, p + 1]
+        leaf = first_between(words, start, at, levels, low, high)
+        while leaf != 0:
+            found = True
+            node = index.start[first_level(tree)] + leaf
+            for w in range(sum_m.shape[0]):
+                here = node + np.uint64(w) * size
+                sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], m[here], x[here])
+            for k in range(best.shape[0]):
+                best[k] = min(best[k], extreme[node + np.uint64(k) * size])
+            leaf = next_before(words, start, at, levels, leaf, high)
     return found
 
 
 @kernel
 def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
     """Put the moment's bindings of a list into its trees."""
-    m, x, extreme, size = nodes
+    m, x, extreme, size, words = nodes
     start = index.start
     for b in range(entered[here], length[here]):
         row = kept.row[here, b]
@@ -333,6 +359,8 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
             for k in range(kept.extreme.shape[2]):
                 least_value = kept.extreme[here, b, k]
                 put_extreme(extreme, start, at, levels, leaf, np.uint64(k) * size, least_value)
+            if index.bit_levels[tree] > 0:
+                take(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
             if holder.shape[0]:
                 holder[tree, leaf] = row
     if not is_stored[here]:
@@ -353,16 +381,19 @@ def _drop(a, since, index, kept, entered, dropped, nodes, work):
 
 @kernel
 def _remove(tree, leaf, index, nodes, work):
-    if leaf > 0:
-        m, x, extreme, size = nodes
-        start, at, levels = index.start, first_level(tree), index.levels[tree]
-        remove(m, x, extreme, size, start, at, levels, leaf, work[0], work[1], work[2])
+    if leaf <= 0:
+        return
+    m, x, extreme, size, words = nodes
+    start, at, levels = index.start, first_level(tree), index.levels[tree]
+    remove(m, x, extreme, size, start, at, levels, leaf, work[0], work[1], work[2])
+    if index.bit_levels[tree] > 0:
+        leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
 
 
 @kernel
-def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, leaves, work):
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, work):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
-    start, levels, span = index.start, index.levels, index.span
+    words, start, levels, span = nodes[4], index.bit_start, index.bit_levels, index.span
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -372,11 +403,10 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
                 tree = index.tree_start[a]
                 for p in range(0, span.shape[2], 2):
                     low, high = span[a, e, p], span[a, e, p + 1]
-                    count = occupied(
-                        nodes[0], start, first_level(tree), levels[tree], low, high, work[0], work[3], leaves
-                    )
-                    for o in range(count):
-                        _leave(tree, index.here[a], leaves[o], index, nodes, holder, work)
+                    leaf = first_between(words, start, first_word(tree), levels[tree], low, high)
+                    while leaf != 0:
+                        _leave(tree, index.here[a], leaf, index, nodes, holder, work)
+                        leaf = next_before(words, start, first_word(tree), levels[tree], leaf, high)
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -398,11 +428,12 @@ def _leave(tree, here, leaf, index, nodes, holder, work):
 @kernel
 def _empty_trees(symbol, low, high, steps, index, nodes):
     """Make all trees empty again, at no more than the cost of what entered them."""
-    m, x, extreme, size = nodes
+    m, x, extreme, size, words = nodes
     if (high - low) * index.leaf.shape[0] >= index.nodes // 16:
         m[:] = 0.0
         x[:] = 0
         extreme[:] = np.inf
+        words[:] = 0
         return
     for e in range(low, high):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
@@ -411,6 +442,7 @@ def _empty_trees(symbol, low, high, steps, index, nodes):
                     tree = index.of[o]
                     leaf, levels = index.leaf[tree, e], index.levels[tree]
                     empty_path(m, x, extreme, size, index.start, first_level(tree), levels, leaf)
+                    leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
 
 
 # ---- Bindings one by one ----------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def fold_bindings(
     capacity = bindings.most_kept(events, items.low, items.high, steps, lists.is_stored)
     holders = index.leaves if is_next and len(index.here) > 1 else 0
     size = len(places) * capacity * bindings.binding_bytes(frame)
-    trees = index.nodes * bindings.node_bytes(frame) + holders * len(index.here) * 4
+    trees = index.nodes * bindings.node_bytes(frame) + holders * len(index.here) * 4 + index.words * 8
     held = "bindings kept one by one" + ", in sum trees" * bool(asked.accesses)
     limits.check_state(query, size + trees, held)
     bindings.fold_windows(
@@ -141,9 +141,9 @@ def _room(lists: int, capacity: int, frame: Frame) -> Kept:
 
 
 def _nodes(index: Index, frame: Frame) -> tuple[Any, ...]:
-    """Empty trees: mantissas, exponents, extremes, and the nodes of each number."""
+    """Empty trees: mantissas, exponents, extremes, the nodes of each number, and sets of leaves."""
     mantissa = empty(frame.width * index.nodes, np.float64)
     exponent = empty(frame.width * index.nodes, np.int32)
     extreme = empty(frame.extremes * index.nodes, np.float64)
     mantissa[:], exponent[:], extreme[:] = 0.0, 0, np.inf
-    return mantissa, exponent, extreme, np.uint64(max(1, index.nodes))
+    return mantissa, exponent, extreme, np.uint64(max(1, index.nodes)), np.zeros(index.words, np.uint64)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from trendfold.events.buffers import empty
 from trendfold.events.columns import Column
+from trendfold.kernel import bits as kernel_bits
 from trendfold.kernel import ranks as kernels
 from trendfold.kernel import tree
 from trendfold.kernel.lower import Asked
@@ -23,6 +24,7 @@ from trendfold.plan.neighbour import Access, Comparison, Structure
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.conditions import ranks, side_column
 from trendfold.runtime.expressions import is_true
+from trendfold.runtime.sorting import order_of
 
 Lookup = Callable[[str], Column]
 Truths = NDArray[np.bool_]
@@ -35,29 +37,30 @@ def build_index(
     symbol: NDArray[np.int32],
     segment: NDArray[np.int64],
     lookup: Lookup,
-    is_apart: bool,
+    is_next: bool,
     lists: dict[int, int],
 ) -> Index:
     """The trees of all accesses, and per row where it stands in each.
 
-    `is_apart`: bindings may leave before a window ends, so each has a leaf of its own.
+    Under *next* bindings leave one by one, so each has a leaf of its own, and leaves are all there is.
     """
     accesses = asked.accesses
     pairs = max((_pairs(access) for access in accesses), default=1)
     span = empty((len(accesses), len(symbol), 2 * pairs), np.int32)
     leaf = empty((len(accesses), len(symbol)), np.int32)
-    sizes = []
+    sizes, bits = [], []
     for number, access in enumerate(accesses):
         sides = asked.is_first[number][symbol], asked.is_second[number][symbol]
-        apart = (is_apart or access.guard is not None) and access.structure is not Structure.TABLE
+        apart = (is_next or access.guard is not None) and access.structure is not Structure.TABLE
         count = rank(access, segment, lookup, *sides, apart, leaf[number], span[number])
-        sizes.append(tree.level_sizes(count, access.structure is Structure.TABLE))
+        sizes.append(tree.level_sizes(count, is_next or access.structure is Structure.TABLE))
+        bits.append(kernel_bits.level_sizes(count) if is_next else [])
     of = [[i for i, access in enumerate(accesses) if lists[access.place] == k] for k in range(len(lists))]
-    start, nodes = _starts(sizes)
+    start, nodes = _starts(sizes, tree.MOST_LEVELS)
+    bit_start, words = _starts(bits, kernel_bits.MOST_LEVELS)
     return Index(
         way=asked.way,
         here=_ints([lists[access.place] for access in accesses]),
-        guard=_ints([-1 if access.guard is None else access.guard for access in accesses]),
         span=span,
         tree_start=_ints(range(len(accesses) + 1)),
         leaf=leaf,
@@ -67,6 +70,9 @@ def build_index(
         of=_ints([one for trees in of for one in trees]),
         nodes=nodes,
         leaves=max((levels[0] for levels in sizes), default=0),
+        bit_start=bit_start,
+        bit_levels=np.array([len(levels) for levels in bits], np.uint64),
+        words=words,
     )
 
 
@@ -75,9 +81,9 @@ def _pairs(access: Access) -> int:
     return 1 + any(c.op == "!=" for c in access.ordered)
 
 
-def _starts(sizes: Sequence[Sequence[int]]) -> tuple[NDArray[np.uint64], int]:
+def _starts(sizes: Sequence[Sequence[int]], most: int) -> tuple[NDArray[np.uint64], int]:
     """Where each level of each tree begins, all of them one after another, and where they end."""
-    start = np.zeros((len(sizes), tree.MOST_LEVELS), np.uint64)
+    start = np.zeros((len(sizes), most), np.uint64)
     at = 0
     for i, levels in enumerate(sizes):
         for level, size in enumerate(levels):
@@ -172,6 +178,10 @@ class _Entries:
 
     def fill(self, access: Access, orders: Sequence[Sides], leaf: Ints, span: Ints) -> int:
         """Number the leaves, and turn comparisons into stretches of them."""
+        if self.is_own and len(orders) == 1 and orders[0][0] is orders[0][1] and len(span.T) == 2:
+            (value, _), op = orders[0], access.ordered[0].op
+            sides = op in ("<", "<="), op in ("<=", ">=")
+            return int(kernels.place_own(order_of(value), value, self.is_apart, *sides, leaf, span))
         asked, asking = self.rows
         local, ends = None, []
         if not orders:
@@ -227,15 +237,12 @@ class _Entries:
         rows = len(self.first)
         count = np.zeros(len(self.groups[1]) if self._has_groups else 1, np.int32)
         leaf, below, upto = (empty(rows, np.int32) for _ in range(3))
-        if self.is_own and a is b and len(a):
-            count[0] = kernels.number_own(np.argsort(a), a, self.is_apart, leaf, below, upto)
-            return count, leaf, below, upto
         asked, asking = np.flatnonzero(self.first), np.flatnonzero(self.second)
         row = np.concatenate([asked, asking])
         side = np.repeat(np.array([kernels.FIRST, kernels.SECOND], np.int8), [len(asked), len(asking)])
         value = np.concatenate([a[asked], b[asking]]) if len(a) else np.zeros(len(row))
         group = self.groups[0] if self._has_groups else np.zeros(0, np.int64)
-        order = np.argsort(value) if len(a) else np.arange(len(row))
+        order = order_of(value) if len(a) else np.arange(len(row))
         kernels.number_leaves(order, value, row, side, group, self.is_apart, count, leaf, below, upto)
         return count, leaf, below, upto
 
