@@ -11,6 +11,7 @@ Features, all off by default, so that plain COUNT(*) cases are drawn:
     both         an outermost AND
     rejects      rows with a null type, time or order
     matches      RETURN MATCHES (WITHIN without SLIDE, no aggregates)
+    neighbours   several comparisons between neighbours, most of them on the same pair of names
 
 Every event has all of ``COLUMNS`` (``seq`` only with an order column); the number of trends of a
 case is bounded (``TRENDS``) whatever its predicates do, by leaving out events.
@@ -64,6 +65,7 @@ def random_case(
     both: bool = False,
     rejects: bool = False,
     matches: bool = False,
+    neighbours: bool = False,
 ) -> Case:
     """One valid case."""
     pattern = _pattern(rng, both and rng.random() < 0.5, cross)
@@ -74,6 +76,8 @@ def random_case(
     if semantics:
         lines.append(f"SEMANTICS {semantics}")
     where = _where(rng, pattern, cross)
+    if neighbours:
+        where = [f"({one})" if _has_open_or(one) else one for one in where] + _comparisons(rng, pattern)
     if where:
         lines.append("WHERE " + " AND ".join(where))
     keys = _group_by(rng, pattern)
@@ -461,6 +465,39 @@ def _adjacency(rng: random.Random, a: str, b: str) -> str:
             f"({a}.v > 1 AND NEXT({b}).v < 5)",
             f"{a}.v / NEXT({b}).v <= 2",
             f"{a}.w * 2 {sign} NEXT({b}).v % 3",
+        ]
+    )
+
+
+def _comparisons(rng: random.Random, pattern: _Pattern) -> list[str]:
+    """One to three comparisons on a pair of names, and sometimes others on another pair."""
+    found = []
+    for _ in range(rng.choice([1, 1, 2])):
+        names = [name for name in _operand_names(pattern, rng) if name in pattern.positive]
+        if names:
+            a, b = _neighbours(rng, names)
+            found += [_comparison(rng, a, b) for _ in range(rng.choice([1, 1, 2, 2, 3]))]
+    return found
+
+
+def _comparison(rng: random.Random, a: str, b: str) -> str:
+    """A value of one event beside a value of the next, or something that amounts to such comparisons."""
+    sign, c = rng.choice(SIGNS), rng.randint(0, 2)
+    x, y = rng.choice("vvwk"), rng.choice("vvwk")
+    return rng.choice(
+        [
+            f"{a}.{x} {sign} NEXT({b}).{x}",
+            f"{a}.{x} {sign} NEXT({b}).{y}",
+            f"{a}.{x} + {c} {sign} NEXT({b}).{y}",
+            f"NEXT({b}).{y} {sign} {a}.{x} - {c}",
+            f"{a}.s {sign} NEXT({b}).{rng.choice('gs')}",
+            f"{a}.k = NEXT({b}).k",
+            f"{a}.ts + {c} {sign} NEXT({b}).ts",
+            f"NEXT({b}).{y} BETWEEN {a}.{x} - {c} AND {a}.{x} + 1",
+            f"{a}.{x} BETWEEN NEXT({b}).{y} - {c} AND NEXT({b}).{x}",
+            f"NOT {a}.{x} {sign} NEXT({b}).{y}",
+            f"({a}.{x} {sign} NEXT({b}).{x} AND {a}.v > 1 AND NEXT({b}).w < 2.5)",
+            f"{a}.v - NEXT({b}).v {sign} {c}",
         ]
     )
 

@@ -1,8 +1,12 @@
-"""Side-by-side measurements. A bench is a module with `cases(seed, scale) -> list[Case]`, named here."""
+"""Side-by-side measurements. A bench is a module with `cases(seed, scale) -> list[Case]`, named here.
+
+It may also have `notes(report) -> tuple[str, ...]`: what follows from the figures of several lines.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 
 from trendfold.bench.harness import Case, Report, measure
@@ -10,6 +14,7 @@ from trendfold.errors import InputError, nearest
 
 BENCHES: dict[str, str] = {
     "kernel": "trendfold.bench.kernel",
+    "neighbour": "trendfold.bench.neighbour",
     "spark": "trendfold.bench.spark",
     "windows": "trendfold.bench.windows",
 }
@@ -28,5 +33,7 @@ def run(
     if name not in BENCHES:
         hint = nearest(name, BENCHES) or f"choose one of {', '.join(BENCHES)}"
         raise InputError(f"unknown bench {name!r}; {hint}")
-    cases: list[Case] = import_module(BENCHES[name]).cases(seed, scale)
-    return measure(cases, repeats, name=name, settings={"seed": seed, "scale": scale}, progress=progress)
+    bench = import_module(BENCHES[name])
+    cases: list[Case] = bench.cases(seed, scale)
+    report = measure(cases, repeats, name=name, settings={"seed": seed, "scale": scale}, progress=progress)
+    return replace(report, notes=bench.notes(report)) if hasattr(bench, "notes") else report

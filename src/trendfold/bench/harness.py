@@ -95,6 +95,8 @@ class Report:
     versions: Mapping[str, str]
     settings: Mapping[str, float]
     """Seed, scale and repeats: what it takes to run the same again."""
+    notes: tuple[str, ...] = ()
+    """What follows from several lines together."""
 
     @property
     def is_kept(self) -> bool:
@@ -256,7 +258,8 @@ def render(report: Report) -> Table:
     """The report as a table for a terminal."""
     made_with = ", ".join(f"{name} {value}" for name, value in report.versions.items())
     settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
-    table = Table(title=report.name or None, caption=f"{settings}\n{made_with}")
+    caption = "\n".join([*map(escape, report.notes), settings, made_with])
+    table = Table(title=report.name or None, caption=caption)
     table.add_column("case")
     for heading in ("events", "median", "events/s", "of floor", "peak"):
         table.add_column(heading, justify="right")
@@ -309,6 +312,7 @@ def to_json(report: Report) -> str:
         "is_kept": report.is_kept,
         "settings": dict(report.settings),
         "versions": dict(report.versions),
+        "notes": list(report.notes),
         "measurements": lines,
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"

@@ -152,6 +152,7 @@ def _operand_sections(operand: Value, value: Value) -> list[Section]:
         _section("positions", map(_position_row, operand["positions"])),
         _section("edges", [_edge_row(edge, operand, name) for edge in operand["edges"]]),
         _section("predicates", _predicate_rows(operand["predicates"], name)),
+        _section("found by", [_access_row(access, name) for access in operand["accesses"]]),
         _section("guards", _guard_rows(operand["guards"], name)),
         _section("grain", [(name[g["place"]], g["grain"], g["why"]) for g in operand["grains"]]),
         _section("carried", _carried_rows(operand["carried"], name)),
@@ -200,6 +201,13 @@ def _predicate_rows(predicates: Value, name: Names) -> list[Row]:
         between = f"any {_at(pair['left'], name)} and any {_at(pair['right'], name)} of a trend"
         rows.append(("cross", pair["text"], between))
     return rows
+
+
+def _access_row(access: Value, name: Names) -> Row:
+    asked = " AND ".join(access["predicates"]) or "no predicate"
+    if access["guard"] is not None:
+        asked += f"; guard {access['guard']}"
+    return name[access["place"]], asked, access["structure"], f"{access['bound']} per event", access["why"]
 
 
 def _guard_rows(guards: list[Value], name: Names) -> list[Row]:
@@ -281,5 +289,6 @@ def _cost_reason(cost: Value, operand: Value, is_contiguous: bool, name: Names) 
         parts.append("comes between neighbours" if is_idle else f"moves guard {number}")
     if cost["reads"]:
         which = "the last moment's bindings" if is_contiguous else "every binding"
-        parts.append(f"asks {which} at {_at(cost['reads'], name)}")
+        asks = f"asks {which} at" if cost["cost"] == "O(bindings)" else "finds bindings by value at"
+        parts.append(f"{asks} {_at(cost['reads'], name)}")
     return "; ".join(parts)

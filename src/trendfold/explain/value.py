@@ -12,6 +12,7 @@ from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
+from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.spread import Mode, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
@@ -44,6 +45,7 @@ NEGATED_BYTES = 8
 
 CONSTRUCT = "construct"
 STRATEGIES = {
+    "auto": "every place keeps as little as its answer allows; bindings are found by their values",
     "cogra": "every place keeps as little as its answer allows",
     "greta": "every binding is kept and asked one by one",
     CONSTRUCT: "builds every trend, up to limits.trends, then aggregates",
@@ -184,11 +186,12 @@ def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
         "positions": _positions(operand.machine.automaton),
         "edges": _edges(operand.machine, plan.query),
         "predicates": _predicates(operand.machine, plan.query),
+        "accesses": [] if is_built else _accesses(operand, plan.query),
         "guards": _guards(operand, pattern, is_built),
         "grains": [] if is_built else _grains(operand),
         "carried": _carried(operand, plan.query),
         "state": None if is_built else _state(operand, plan),
-        "cost": [] if is_built else _costs(operand.machine),
+        "cost": [] if is_built else _costs(operand),
     }
 
 
@@ -270,6 +273,22 @@ def _predicates(machine: Machine, query: Query) -> Value:
         ],
         "cross": [{"text": t, "left": sorted(c.left), "right": sorted(c.right)} for t, c in cross],
     }
+
+
+def _accesses(operand: OperandPlan, query: Query) -> list[Value]:
+    """How bindings kept one by one are found: the structure per place and predicates, and its bound."""
+    texts = [text for text, _ in _adjacency(operand.machine, query)]
+    return [
+        {
+            "place": access.place,
+            "predicates": [texts[i] for i in access.predicates],
+            "guard": access.guard,
+            "structure": str(access.structure),
+            "bound": access.bound,
+            "why": access.why,
+        }
+        for access in operand.accesses
+    ]
 
 
 def _guards(operand: OperandPlan, pattern: Pattern, is_built: bool) -> list[Value]:
@@ -386,6 +405,24 @@ def _state(operand: OperandPlan, plan: QueryPlan) -> Value:
     }
 
 
+def _cost(operand: OperandPlan, positions: list[int], reads: list[int]) -> str:
+    """The bound of the slowest way in which an event that takes these positions asks the places it reads."""
+    machine = operand.machine
+    if not reads:
+        return "O(1)"
+    structures = {(a.place, a.predicates, a.guard): a.structure for a in operand.accesses}
+    scans = [scan for step in machine.steps(frozenset(positions)) for scan in step.scans]
+    found = {structures.get((s.place, s.predicates, s.guard)) for s in scans if s.place in reads}
+    known = [structure for structure in found if structure is not None]
+    if None in found or not known or set(reads) & set(_asked_inside(machine)):
+        return SCANNED
+    slowest = max(known, key=list(Structure).index)
+    return SCANNED if slowest in (Structure.SCAN, Structure.LAST) else BOUNDS[slowest]
+
+
+SCANNED = "O(bindings)"
+
+
 def _asked_inside(machine: Machine) -> list[int]:
     """The positions inside NOTs whose bindings a neighbour predicate must see."""
     if not machine.by_event:
@@ -394,8 +431,9 @@ def _asked_inside(machine: Machine) -> list[int]:
     return sorted({p for p, q in edges if machine.predicates.between(p, q)})
 
 
-def _costs(machine: Machine) -> list[Value]:
+def _costs(operand: OperandPlan) -> list[Value]:
     """What an event of each type costs, at most, and what events of other types do."""
+    machine = operand.machine
     sources: dict[int, set[int]] = {}
     for p, q in machine.automaton.edges:
         sources.setdefault(q, set()).add(p)
@@ -409,7 +447,7 @@ def _costs(machine: Machine) -> list[Value]:
     found: list[Value] = []
     for type_, positions in takes.items():
         reads = sorted(scanned & set[int]().union(*(sources.get(q, set()) for q in positions)))
-        cost = "O(bindings)" if reads else "O(1)"
+        cost = _cost(operand, positions, reads)
         found.append({"type": type_, "takes": positions, "cost": cost, "reads": reads})
     is_seen = machine.semantics is Semantics.CONTIGUOUS
     return [*found, {"type": None, "takes": [], "cost": "O(1)" if is_seen else "none", "reads": []}]

@@ -1,16 +1,31 @@
 """The machine over events, where some places must keep their bindings one by one.
 
 A neighbour predicate asks each earlier binding; a NOT judged by time asks when it was made. Every
-other place keeps one vector. GRETA keeps all places so; COGRA only those that need it.
+other place keeps one vector. GRETA keeps all places so; COGRA only those that need it. Where an index says
+so, bindings are in trees and are found by their values; otherwise they are asked one by one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from trendfold.kernel.bits import first_between, first_word, leave, next_before, take
 from trendfold.kernel.guards import move_classes
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.ordered import fold_counts, fold_ordered
 from trendfold.kernel.pairs import holds
+from trendfold.kernel.scan import total_where
+from trendfold.kernel.tree import (
+    empty_path,
+    first_level,
+    least,
+    put_extreme,
+    put_number,
+    remove,
+    scratch,
+    total,
+    visit,
+)
 from trendfold.kernel.wide import add, times
 
 ANY, NEXT, CONTIGUOUS = 0, 1, 2
@@ -19,24 +34,29 @@ UNSPENT = np.int32(2**31 - 1)
 
 @kernel
 def fold_windows(
-    events, lows, highs, steps, guards, frame, pairs, latest, semantics, lists, end_guard, capacity, out
+    events,
+    lows,
+    highs,
+    steps,
+    guards,
+    frame,
+    pairs,
+    latest,
+    semantics,
+    lists,
+    index,
+    kept,
+    nodes,
+    holder,
+    out,
 ):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
 
     latest     int32[G, m]  see guards.latest_starts
-    lists      (count, list of ⊥ or -1, list of ⊤ or -1)
-    end_guard  the guard judged by time at ⊤, or -1
-    capacity   see most_kept
+    nodes      see kernel.tree; all trees are empty
+    holder     int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
     """
-    kept = (
-        np.zeros((lists[0], capacity), np.int32),  # row
-        np.zeros((lists[0], capacity), np.int32),  # moment
-        np.zeros((lists[0], capacity), np.int32),  # moment at which it was continued (next)
-        np.zeros((lists[0], capacity, frame.width)),
-        np.zeros((lists[0], capacity, frame.width), np.int32),
-        np.zeros((lists[0], capacity, frame.extremes)),
-    )
-    length = np.zeros(lists[0], np.int32)
+    length = np.zeros(lists.value.shape[0], np.int32)
     state = (
         np.zeros((frame.states, frame.width)),
         np.zeros((frame.states, frame.width), np.int32),
@@ -51,45 +71,79 @@ def fold_windows(
         length[:] = 0
         if frame.start >= 0:
             state[0][frame.start, 0] = 1.0
-        if lists[1] >= 0 and low < high:
-            _keep_start(lists[1], events.moment[low] - 1, kept, length)
-        _fold(events, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, length)
+        if lists.start >= 0 and low < high:
+            _keep_start(lists.start, events.moment[low] - 1, kept, length)
+        _fold(
+            events,
+            low,
+            high,
+            steps,
+            guards,
+            pairs,
+            latest,
+            semantics,
+            state,
+            fresh,
+            lists,
+            index,
+            kept,
+            length,
+            nodes,
+            holder,
+        )
         for s in frame.whole:
             _collect(k, state[0][s], state[1][s], state[2][s], out)
-        if lists[2] >= 0 and low < high:
-            ended = latest[end_guard, events.moment[high - 1]] if end_guard >= 0 else -1
-            for b in range(length[lists[2]]):
-                if kept[1][lists[2], b] >= ended:
-                    _collect(k, kept[3][lists[2], b], kept[4][lists[2], b], kept[5][lists[2], b], out)
+        if lists.end >= 0 and low < high:
+            ended = latest[lists.end_guard, events.moment[high - 1]] if lists.end_guard >= 0 else -1
+            for b in range(length[lists.end]):
+                if kept.moment[lists.end, b] >= ended:
+                    _collect(
+                        k,
+                        kept.mantissa[lists.end, b],
+                        kept.exponent[lists.end, b],
+                        kept.extreme[lists.end, b],
+                        out,
+                    )
+        if k + 1 < lows.shape[0]:
+            _empty_trees(events.symbol, low, high, steps, index, nodes)
 
 
 @kernel
-def most_kept(symbol, lows, highs, steps, lists):
-    """The most bindings any list must hold in any window item."""
+def most_kept(events, lows, highs, steps, is_stored):
+    """The most bindings any list must hold at once in any window item; what is not stored, in a moment."""
+    symbol, moment = events.symbol, events.moment
     most = 1
-    count = np.zeros(lists, np.int64)
+    count = np.zeros(is_stored.shape[0], np.int64)
     for k in range(lows.shape[0]):
         count[:] = 0
         for i in range(lows[k], highs[k]):
+            is_new = i == lows[k] or moment[i] != moment[i - 1]
             for t in range(steps.step_start[symbol[i]], steps.step_start[symbol[i] + 1]):
                 for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    count[steps.kept[b]] += 1
-        if lists:
-            most = max(most, count.max())
+                    here = steps.kept[b]
+                    if is_new and not is_stored[here]:
+                        count[here] = 0
+                    count[here] += 1
+                    most = max(most, count[here])
     return most
 
 
 def binding_bytes(frame):
     """How large one place of a list is."""
-    return 3 * 4 + frame.width * (8 + 4) + frame.extremes * 8
+    return 3 * 4 + 8 + frame.width * (8 + 4) + frame.extremes * 8
+
+
+def node_bytes(frame):
+    """How large one node of a tree is."""
+    return frame.width * (8 + 4) + frame.extremes * 8
 
 
 @kernel
 def _keep_start(here, moment, kept, length):
     """⊥ as a binding just before the window's first moment, with a count of 1."""
-    kept[1][here, 0], kept[2][here, 0] = moment, UNSPENT
-    kept[3][here, 0], kept[4][here, 0], kept[5][here, 0] = 0.0, 0, np.inf
-    kept[3][here, 0, 0] = 1.0
+    kept.moment[here, 0], kept.spent[here, 0] = moment, UNSPENT
+    kept.mantissa[here, 0], kept.exponent[here, 0], kept.extreme[here, 0] = 0.0, 0, np.inf
+    kept.mantissa[here, 0, 0] = 1.0
     length[here] = 1
 
 
@@ -104,101 +158,344 @@ def _collect(k, mantissa, exponent, extreme, out):
 
 
 @kernel
-def _fold(events, low, high, steps, guards, pairs, latest, semantics, state, fresh, kept, length):
+def _fold(
+    events,
+    low,
+    high,
+    steps,
+    guards,
+    pairs,
+    latest,
+    semantics,
+    state,
+    fresh,
+    lists,
+    index,
+    kept,
+    length,
+    nodes,
+    holder,
+):
     """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
     symbol, moment = events.symbol, events.moment
     mantissa, exponent, extreme = state
     width, extremes = mantissa.shape[1], extreme.shape[1]
     sum_m, sum_e, best = np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    work = scratch()
+    is_found = np.zeros(steps.scan.shape[0], np.bool_)
+    entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
+    dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
+    step_start, scan_start, dst_start, dst = steps.step_start, steps.scan_start, steps.dst_start, steps.dst
+    kept_start, kept_at, way = steps.kept_start, steps.kept, index.way
+    most = np.diff(step_start).max()
+    got = np.zeros((most, width)), np.zeros((most, width), np.int32), np.zeros((most, extremes)), is_found
     before = low
     i = low
     while i < high:
+        if lists.is_short:
+            if width == 1 and extremes == 0:
+                i = fold_counts(
+                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
+                )
+            else:
+                i = fold_ordered(
+                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
+                )
+            if i == high:
+                break
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
         moved = False
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
-            for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                _gather(
-                    events,
-                    e,
-                    t,
-                    steps,
-                    pairs,
-                    latest,
-                    semantics,
-                    state,
-                    kept,
-                    length,
-                    stacks,
-                    sum_m,
-                    sum_e,
-                    best,
-                )
+            for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
+                _gather_states(t, steps.src_start, steps.src, mantissa, exponent, extreme, sum_m, sum_e, best)
+                for c in range(scan_start[t], scan_start[t + 1]):
+                    guard = steps.scan_guard[c]
+                    since = latest[guard, moment[e] - 1] if guard >= 0 and moment[e] > 0 else -1
+                    if way[c] < 0:
+                        _scan(
+                            events,
+                            e,
+                            c,
+                            since,
+                            steps,
+                            pairs,
+                            semantics,
+                            lists,
+                            kept,
+                            length,
+                            stacks,
+                            sum_m,
+                            sum_e,
+                            best,
+                        )
+                        continue
+                    if guard >= 0:
+                        _drop(way[c], since, index, kept, entered, dropped, nodes, work)
+                    if semantics == NEXT:
+                        is_found[c] |= _look(way[c], e, index, nodes, sum_m, sum_e, best)
+                        continue
+                    _ask(
+                        way[c],
+                        e,
+                        index.span,
+                        index.tree_start,
+                        index.start,
+                        index.levels,
+                        nodes[0],
+                        nodes[1],
+                        nodes[2],
+                        nodes[3],
+                        work,
+                        sum_m,
+                        sum_e,
+                        best,
+                    )
                 if sum_m[0] == 0.0:
                     continue
                 _weigh(events, e, t, steps, sum_m, sum_e, best)
-                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                    _merge(steps.dst[d], fresh, sum_m, sum_e, best)
-                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    _keep(steps.kept[b], e, moment[e], kept, length, sum_m, sum_e, best)
+                for d in range(dst_start[t], dst_start[t + 1]):
+                    _merge(dst[d], fresh[0], fresh[1], fresh[2], sum_m, sum_e, best)
+                for b in range(kept_start[t], kept_start[t + 1]):
+                    _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, work)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
             move_classes(guards, symbol, i, j, mantissa, exponent, extreme)
         for e in range(i, j):
-            for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                    s = steps.dst[d]
-                    _merge(s, state, fresh[0][s], fresh[1][s], fresh[2][s])
+            for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
+                for d in range(dst_start[t], dst_start[t + 1]):
+                    s = dst[d]
+                    _merge(s, mantissa, exponent, extreme, fresh[0][s], fresh[1][s], fresh[2][s])
                     _clear(s, fresh)
+                for b in range(kept_start[t], kept_start[t + 1]):
+                    _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder)
         before = i
         i = j
 
 
 @kernel
-def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, length, stacks, sum_m, sum_e, best):
-    """Sum the mass that event `e` continues at step `t`, from before its moment."""
-    sum_m[:] = 0.0
-    sum_e[:] = 0
-    best[:] = np.inf
-    for o in range(steps.src_start[t], steps.src_start[t + 1]):
-        s = steps.src[o]
+def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e, best):
+    """The mass of a step's states, from before the moment."""
+    for w in range(sum_m.shape[0]):
+        sum_m[w], sum_e[w] = 0.0, 0
+    for x in range(best.shape[0]):
+        best[x] = np.inf
+    for o in range(src_start[t], src_start[t + 1]):
+        s = src[o]
         for w in range(sum_m.shape[0]):
-            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], state[0][s, w], state[1][s, w])
+            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], mantissa[s, w], exponent[s, w])
         for x in range(best.shape[0]):
-            best[x] = min(best[x], state[2][s, x])
-    now = events.moment[e]
-    for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
-        here, fixed, guard = steps.scan[c], steps.scan_fixed[c], steps.scan_guard[c]
-        since = latest[guard, now - 1] if guard >= 0 and now > 0 else -1
-        if semantics == CONTIGUOUS and not fixed:
-            since = max(since, now - 1)
-        for b in range(length[here] - 1, -1, -1):
-            made = kept[1][here, b]
-            if made >= now:
-                continue
-            if made < since:
+            best[x] = min(best[x], extreme[s, x])
+
+
+# ---- Bindings in trees ------------------------------------------------------------------------------
+#
+# Trees hold the bindings from before the moment that is being folded: those of the moment enter when it is
+# over, and under *next* those that it continued leave.
+
+
+@kernel
+def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
+    """Add the mass that event `e` continues through access `a`."""
+    blocks, tops, sums = work
+    tree = tree_start[a]
+    for p in range(0, span.shape[2], 2):
+        count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
+        if count == 0:
+            continue
+        for w in range(sum_m.shape[0]):
+            part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count, tops, sums)
+            if w == 0 and part_m == 0.0:
                 break
-            if semantics == NEXT and kept[2][here, b] < now:
-                continue
-            fits = True
-            for p in range(steps.pred_start[c], steps.pred_start[c + 1]):
-                fits = fits and holds(
-                    pairs, steps.pred[p], kept[0][here, b], e, stacks[0], stacks[1], stacks[2]
-                )
-            if not fits:
-                continue
-            if not fixed:
-                kept[2][here, b] = now
+            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], part_m, part_x)
+        for k in range(best.shape[0]):
+            best[k] = min(best[k], least(extreme, np.uint64(k) * size, blocks, count))
+
+
+@kernel
+def _look(a, e, index, nodes, sum_m, sum_e, best):
+    """`_ask` under *next*, binding by binding: each will leave. Returns whether there is any."""
+    m, x, extreme, size, words = nodes
+    tree = index.tree_start[a]
+    start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
+    found = False
+    for p in range(0, index.span.shape[2], 2):
+        low, high = index.span[a, e, p], index.span[a, e, p + 1]
+        leaf = first_between(words, start, at, levels, low, high)
+        while leaf != 0:
+            found = True
+            node = index.start[first_level(tree)] + leaf
             for w in range(sum_m.shape[0]):
-                sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], kept[3][here, b, w], kept[4][here, b, w])
-            for x in range(best.shape[0]):
-                best[x] = min(best[x], kept[5][here, b, x])
+                here = node + np.uint64(w) * size
+                sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], m[here], x[here])
+            for k in range(best.shape[0]):
+                best[k] = min(best[k], extreme[node + np.uint64(k) * size])
+            leaf = next_before(words, start, at, levels, leaf, high)
+    return found
+
+
+@kernel
+def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
+    """Put the moment's bindings of a list into its trees."""
+    m, x, extreme, size, words = nodes
+    start = index.start
+    for b in range(entered[here], length[here]):
+        row = kept.row[here, b]
+        for o in range(index.of_start[here], index.of_start[here + 1]):
+            tree = index.of[o]
+            leaf, at, levels = index.leaf[tree, row], first_level(tree), index.levels[tree]
+            if leaf <= 0:
+                continue
+            for w in range(kept.mantissa.shape[2]):
+                part_m, part_x = kept.mantissa[here, b, w], kept.exponent[here, b, w]
+                put_number(m, x, start, at, levels, leaf, np.uint64(w) * size, part_m, part_x)
+            for k in range(kept.extreme.shape[2]):
+                least_value = kept.extreme[here, b, k]
+                put_extreme(extreme, start, at, levels, leaf, np.uint64(k) * size, least_value)
+            if index.bit_levels[tree] > 0:
+                take(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
+            if holder.shape[0]:
+                holder[tree, leaf] = row
+    if not is_stored[here]:
+        length[here] = 0
+    entered[here] = length[here]
+
+
+@kernel
+def _drop(a, since, index, kept, entered, dropped, nodes, work):
+    """Take the bindings made before `since` out of an access: a NOT has come between."""
+    here = index.here[a]
+    while dropped[a] < entered[here] and kept.moment[here, dropped[a]] < since:
+        row = kept.row[here, dropped[a]]
+        for tree in range(index.tree_start[a], index.tree_start[a + 1]):
+            _remove(tree, index.leaf[tree, row], index, nodes, work)
+        dropped[a] += 1
+
+
+@kernel
+def _remove(tree, leaf, index, nodes, work):
+    if leaf <= 0:
+        return
+    m, x, extreme, size, words = nodes
+    start, at, levels = index.start, first_level(tree), index.levels[tree]
+    remove(m, x, extreme, size, start, at, levels, leaf, work[0], work[1], work[2])
+    if index.bit_levels[tree] > 0:
+        leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
+
+
+@kernel
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, work):
+    """Under *next*, take the bindings that the moment continued out of all trees of their list."""
+    words, start, levels, span = nodes[4], index.bit_start, index.bit_levels, index.span
+    for e in range(first, stop):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+                if not is_found[c]:
+                    continue
+                a = index.way[c]
+                tree = index.tree_start[a]
+                for p in range(0, span.shape[2], 2):
+                    low, high = span[a, e, p], span[a, e, p + 1]
+                    leaf = first_between(words, start, first_word(tree), levels[tree], low, high)
+                    while leaf != 0:
+                        _leave(tree, index.here[a], leaf, index, nodes, holder, work)
+                        leaf = next_before(words, start, first_word(tree), levels[tree], leaf, high)
+    for e in range(first, stop):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+                is_found[c] = False
+
+
+@kernel
+def _leave(tree, here, leaf, index, nodes, holder, work):
+    """Take what is at a leaf of one tree out of all trees of its list."""
+    low, high = index.of_start[here], index.of_start[here + 1]
+    if high == low + 1:
+        _remove(tree, leaf, index, nodes, work)
+        return
+    row = holder[tree, leaf]
+    for o in range(low, high):
+        _remove(index.of[o], index.leaf[index.of[o], row], index, nodes, work)
+
+
+@kernel
+def _empty_trees(symbol, low, high, steps, index, nodes):
+    """Make all trees empty again, at no more than the cost of what entered them."""
+    m, x, extreme, size, words = nodes
+    if (high - low) * index.leaf.shape[0] >= index.nodes // 16:
+        m[:] = 0.0
+        x[:] = 0
+        extreme[:] = np.inf
+        words[:] = 0
+        return
+    for e in range(low, high):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
+                for o in range(index.of_start[steps.kept[b]], index.of_start[steps.kept[b] + 1]):
+                    tree = index.of[o]
+                    leaf, levels = index.leaf[tree, e], index.levels[tree]
+                    empty_path(m, x, extreme, size, index.start, first_level(tree), levels, leaf)
+                    leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
+
+
+# ---- Bindings one by one ----------------------------------------------------------------------------
+
+
+@kernel
+def _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, sum_m, sum_e, best):
+    """Add the mass that event `e` continues in scan `c`, by asking binding after binding."""
+    here, fixed, now = steps.scan[c], steps.scan_fixed[c], events.moment[e]
+    low, high = steps.pred_start[c], steps.pred_start[c + 1]
+    is_count = sum_m.shape[0] == 1 and best.shape[0] == 0
+    if (
+        semantics == ANY
+        and is_count
+        and since < 0
+        and high == low + 1
+        and lists.value[here] == steps.pred[low]
+    ):
+        count = length[here]
+        while count > 0 and kept.moment[here, count - 1] >= now:
+            count -= 1
+        op, bound = pairs.compare[steps.pred[low]], pairs.floats[pairs.right[steps.pred[low]], e]
+        m, x = total_where(
+            kept.value[here],
+            kept.mantissa[here].reshape(-1),
+            kept.exponent[here].reshape(-1),
+            count,
+            op,
+            bound,
+        )
+        sum_m[0], sum_e[0] = add(sum_m[0], sum_e[0], m, x)
+        return
+    if semantics == CONTIGUOUS and not fixed:
+        since = max(since, now - 1)
+    for b in range(length[here] - 1, -1, -1):
+        made = kept.moment[here, b]
+        if made >= now:
+            continue
+        if made < since:
+            break
+        if semantics == NEXT and kept.spent[here, b] < now:
+            continue
+        fits = True
+        for p in range(low, high):
+            fits = fits and holds(pairs, steps.pred[p], kept.row[here, b], e, stacks[0], stacks[1], stacks[2])
+        if not fits:
+            continue
+        if not fixed:
+            kept.spent[here, b] = now
+        for w in range(sum_m.shape[0]):
+            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], kept.mantissa[here, b, w], kept.exponent[here, b, w])
+        for x in range(best.shape[0]):
+            best[x] = min(best[x], kept.extreme[here, b, x])
 
 
 @kernel
@@ -217,26 +514,32 @@ def _weigh(events, e, t, steps, sum_m, sum_e, best):
 
 
 @kernel
-def _merge(s, state, sum_m, sum_e, best):
+def _merge(s, mantissa, exponent, extreme, sum_m, sum_e, best):
     for w in range(sum_m.shape[0]):
-        state[0][s, w], state[1][s, w] = add(state[0][s, w], state[1][s, w], sum_m[w], sum_e[w])
+        mantissa[s, w], exponent[s, w] = add(mantissa[s, w], exponent[s, w], sum_m[w], sum_e[w])
     for x in range(best.shape[0]):
-        state[2][s, x] = min(state[2][s, x], best[x])
+        extreme[s, x] = min(extreme[s, x], best[x])
 
 
 @kernel
-def _keep(here, row, moment, kept, length, sum_m, sum_e, best):
+def _keep(here, row, moment, pairs, lists, kept, length, sum_m, sum_e, best):
     b = length[here]
-    kept[0][here, b], kept[1][here, b], kept[2][here, b] = row, moment, UNSPENT
-    kept[3][here, b], kept[4][here, b], kept[5][here, b] = sum_m, sum_e, best
+    kept.row[here, b], kept.moment[here, b], kept.spent[here, b] = row, moment, UNSPENT
+    for w in range(sum_m.shape[0]):
+        kept.mantissa[here, b, w], kept.exponent[here, b, w] = sum_m[w], sum_e[w]
+    for x in range(best.shape[0]):
+        kept.extreme[here, b, x] = best[x]
+    if lists.value[here] >= 0:
+        kept.value[here, b] = pairs.floats[pairs.left[lists.value[here]], row]
     length[here] = b + 1
 
 
-@kernel
+@inlined
 def _clear(s, state):
-    state[0][s] = 0.0
-    state[1][s] = 0
-    state[2][s] = np.inf
+    for w in range(state[0].shape[1]):
+        state[0][s, w], state[1][s, w] = 0.0, 0
+    for x in range(state[2].shape[1]):
+        state[2][s, x] = np.inf
 
 
 @kernel

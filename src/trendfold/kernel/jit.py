@@ -18,3 +18,8 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """Compile into every caller: for the few lines inside the hottest loops."""
     return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, inline="always")(function))
+
+
+def reassociated(function: F) -> F:
+    """Compile with sums in any order, so that a loop over columns becomes vector instructions."""
+    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"reassoc"})(function))

@@ -30,6 +30,7 @@ from trendfold.kernel.program import (
     Steps,
 )
 from trendfold.plan.carried import Carried, Measure
+from trendfold.plan.neighbour import Access
 from trendfold.query.nodes import Semantics
 
 SEMANTICS = {Semantics.ANY: ANY, Semantics.NEXT: NEXT, Semantics.CONTIGUOUS: CONTIGUOUS}
@@ -406,6 +407,40 @@ def _spent_alone(machine: Machine, sources: list[int]) -> list[int]:
 def list_numbers(machine: Machine) -> dict[int, int]:
     """Place -> list, for the places kept binding by binding."""
     return {place: i for i, place in enumerate(sorted(machine.by_event))}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Who asks what: the accesses of a machine, as `Index` numbers them.
+
+    way        int32[C]       per scan, in the order of `Steps`: its access, or -1
+    is_first   bool[A, symbols]  whether an event of a symbol is kept where the access looks
+    is_second  bool[A, symbols]  whether it asks
+    """
+
+    accesses: tuple[Access, ...]
+    way: Ints
+    is_first: NDArray[np.bool_]
+    is_second: NDArray[np.bool_]
+
+
+def lower_asked(machine: Machine, symbols: Sequence[Symbol], accesses: Sequence[Access]) -> Asked:
+    """The accesses that find bindings by their values, and the symbols they concern."""
+    found = tuple(access for access in accesses if access.is_indexed)
+    number = {(a.place, a.predicates, a.guard): i for i, a in enumerate(found)}
+    ways = [
+        [[number.get((c.place, c.predicates, c.guard), -1) for c in step.scans] for step in steps]
+        for steps in map(machine.steps, symbols)
+    ]
+    is_first = [[a.place in symbol for symbol in symbols] for a in found]
+    is_second = [[any(i in way for way in steps) for steps in ways] for i in range(len(found))]
+    shape = (len(found), len(symbols))
+    return Asked(
+        found,
+        _ints(way for steps in ways for scans in steps for way in scans),
+        np.array(is_first, np.bool_).reshape(shape),
+        np.array(is_second, np.bool_).reshape(shape),
+    )
 
 
 def lower_negated(machine: Machine, symbols: Sequence[Symbol]) -> Negated:

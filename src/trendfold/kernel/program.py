@@ -177,6 +177,75 @@ class Pairs(NamedTuple):
     depth: int
 
 
+class Index(NamedTuple):
+    """Where bindings are found by their values: sum trees over ranks (see kernel.tree).
+
+    An *access* is one way of asking the bindings of a list; it has a tree, or several that are nested.
+
+    way         int32[C]       per scan: its access, or -1 where the bindings are asked one by one
+    here        int32[A]       per access: its list
+    span        int32[A,n,2P]  per row that asks: P pairs of leaves; what lies strictly between is asked for
+    tree_start  int32[A+1]     trees of an access
+    leaf        int32[T,n]     per row that is asked: its leaf, or 0 if it never fits
+    start       uint64[T · L]  where each level of a tree begins among the nodes
+    levels      uint64[T]
+    of, of_start               per list: the trees its bindings are in
+    nodes, leaves              how many nodes all trees have, and how many leaves the largest
+    bit_start, bit_levels, words   the same for sets of leaves (see kernel.bits): under *next*, else no levels
+    """
+
+    way: Ints
+    here: Ints
+    span: Ints
+    tree_start: Ints
+    leaf: Ints
+    start: NDArray[np.uint64]
+    levels: NDArray[np.uint64]
+    of_start: Ints
+    of: Ints
+    nodes: int
+    leaves: int
+    bit_start: NDArray[np.uint64]
+    bit_levels: NDArray[np.uint64]
+    words: int
+
+
+class Lists(NamedTuple):
+    """The places kept binding by binding.
+
+    start, end  the lists of ⊥ and of ⊤, or -1
+    end_guard   the guard judged by time at ⊤, or -1
+    is_stored   bool[lists]   whether bindings are held longer than a moment
+    value       int32[lists]  the comparison whose first value is kept beside a binding, or -1
+    is_short    whether moments of one event may take the short way (see kernel.ordered)
+    """
+
+    start: int
+    end: int
+    end_guard: int
+    is_stored: NDArray[np.bool_]
+    value: Ints
+    is_short: bool
+
+
+class Kept(NamedTuple):
+    """The bindings of all lists, in the order they were made; may hold anything at first.
+
+    row, moment  int32[lists, c]
+    spent        int32[lists, c]       the moment at which it was continued (*next*)
+    mantissa, exponent  [lists, c, W]; extreme  [lists, c, X]
+    value        float64[lists, c]     see Lists
+    """
+
+    row: Ints
+    moment: Ints
+    spent: Ints
+    mantissa: NDArray[np.float64]
+    exponent: Ints
+    extreme: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+
 class Paths(NamedTuple):
     """An automaton for walking: trends are built one by one (see kernel.construct).
 

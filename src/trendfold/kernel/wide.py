@@ -36,6 +36,20 @@ def add(m1, e1, m2, e2):
 
 
 @inlined
+def blend(m1, e1, m2, e2):
+    """`add` without a branch, where zero has the exponent 0: for exponents that come in no order."""
+    top = max(e1, e2)
+    gap1, gap2 = top - e1, top - e2
+    m = m1 * (1.0 if gap1 == 0 else (SHRINK if gap1 == 1 else 0.0)) + m2 * (
+        1.0 if gap2 == 0 else (SHRINK if gap2 == 1 else 0.0)
+    )
+    over = abs(m) >= RADIX
+    m = m * SHRINK if over else m
+    top = top + np.int32(over)
+    return m, top if m != 0.0 else np.int32(0)
+
+
+@inlined
 def times(m, e, a):
     """(m, e) · a for a finite double a; a is brought down first, so that the product stays finite."""
     if abs(a) >= RADIX:

@@ -11,6 +11,7 @@ from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
+from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.windows import may_share
 from trendfold.query.nodes import Both, GroupKey, Matches, Query
 
@@ -24,6 +25,8 @@ class OperandPlan:
     carried: Carried
     builds_trends: bool = False
     """Whether its trends are built one by one, because nothing less can judge them."""
+    accesses: tuple[Access, ...] = ()
+    """How bindings kept one by one are found; without, each is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,21 @@ Planner = Callable[[Query], QueryPlan]
 
 
 def plan_auto(query: Query) -> QueryPlan:
-    """The coarsest grain, and windows that share; trends are built only where a predicate asks for it."""
+    """The coarsest grain; bindings are found by their values where neighbours are compared; windows share.
+
+    Trends are built only where a predicate compares events far apart. A plan that is nothing but one of the
+    named strategies has its name.
+    """
     automata = _automata(query)
-    has_cross = any(split(query, automaton).cross for automaton in automata)
-    planned = _plan(query, "construct" if has_cross else "cogra", automata)
-    machines = tuple(operand.machine for operand in planned.operands)
-    return replace(planned, shares_windows=may_share(query.window, machines))
+    if any(split(query, automaton).cross for automaton in automata):
+        return _plan(query, "construct", automata)
+    coarse = _plan(query, "cogra", automata)
+    machines = tuple(operand.machine for operand in coarse.operands)
+    coarse = replace(coarse, shares_windows=may_share(query.window, machines))
+    found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
+    if not any(access.is_indexed for operand in found for access in operand.accesses):
+        return coarse
+    return replace(coarse, strategy="auto", operands=found)
 
 
 def plan_construct(query: Query) -> QueryPlan:

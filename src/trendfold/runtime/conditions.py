@@ -6,8 +6,8 @@ the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
 from trendfold.kernel.pairs import Op
 from trendfold.kernel.program import Pairs
-from trendfold.query.names import walk
+from trendfold.plan.neighbour import comparison, is_first, is_second, mentions
 from trendfold.query.nodes import (
-    Attribute,
     Between,
     Binary,
     Compare,
@@ -36,15 +35,24 @@ from trendfold.runtime.expressions import attribute_lookup, common_codes, evalua
 _COMPARE = {"=": Op.EQ, "!=": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
 _FLOAT = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV, "%": Op.MOD}
 _INTEGER = {"+": Op.ADD_INT, "-": Op.SUB_INT, "*": Op.MUL_INT, "%": Op.MOD_INT}
+_NEVER_ASKED = 0
 _EXACT = 2**53
 """Integers up to here are doubles without loss."""
 
 
-def compile_pairs(conditions: Sequence[Pairwise], lookup: Callable[[str], Column], rows: int) -> Pairs:
-    """All conditions of one machine over the columns of its rows."""
+def compile_pairs(
+    conditions: Sequence[Pairwise],
+    lookup: Callable[[str], Column],
+    rows: int,
+    asked: Collection[int] | None = None,
+) -> Pairs:
+    """All conditions of one machine over the columns of its rows, or those `asked`; their numbers stay."""
     programs = _Programs(lookup, rows)
-    for condition in conditions:
-        programs.add(condition.condition)
+    for number, condition in enumerate(conditions):
+        if asked is None or number in asked:
+            programs.add(condition.condition)
+        else:
+            programs.skip()
     return programs.pairs()
 
 
@@ -67,14 +75,16 @@ class _Programs:
 
     def add(self, condition: Expression) -> None:
         """A plain comparison of two sides, or a program."""
-        match condition:
-            case Compare(op, left, right) if _is_first(left) and _is_second(right):
-                self._add_compare(_COMPARE[op], left, right)
-            case Compare(op, left, right) if _is_second(left) and _is_first(right):
-                self._add_compare(_COMPARE[_MIRRORED[op]], right, left)
-            case _:
-                self._emit(condition)
-                self._close(0, 0, 0)
+        compared = comparison(condition)
+        if compared is not None:
+            self._add_compare(_COMPARE[compared.op], compared.first, compared.second)
+        else:
+            self._emit(condition)
+            self._close(0, 0, 0)
+
+    def skip(self) -> None:
+        """A condition that nobody asks."""
+        self._close(_NEVER_ASKED, 0, 0)
 
     def _close(self, op: int, left: int, right: int) -> None:
         self.compare.append(op)
@@ -87,15 +97,7 @@ class _Programs:
         self._close(op, self._float_column(a), self._float_column(b))
 
     def _column(self, node: Expression) -> Column:
-        column = evaluate(node, attribute_lookup(self.lookup))
-        shape = (self.rows,)
-        return Column(
-            column.kind,
-            np.broadcast_to(column.values, shape),
-            np.broadcast_to(column.valid, shape),
-            column.words,
-            column.per_microsecond,
-        )
+        return side_column(node, self.lookup, self.rows)
 
     def _float_column(self, values: NDArray[np.float64]) -> int:
         self.floats.append(values)
@@ -105,7 +107,7 @@ class _Programs:
         """Append code that leaves the value of `node` on the stack; say of which kind it is."""
         if isinstance(node, Literal):
             return self._emit_constant(node.value)
-        if not (_mentions(node, is_next=False) and _mentions(node, is_next=True)):
+        if not (mentions(node, is_next=False) and mentions(node, is_next=True)):
             return self._emit_column(node)
         match node:
             case Unary("NOT", operand):
@@ -166,7 +168,7 @@ class _Programs:
     def _emit_column(self, node: Expression) -> Kind:
         """A value of one event alone: a column."""
         column = self._column(node)
-        second = _mentions(node, is_next=True)
+        second = mentions(node, is_next=True)
         if column.kind is Kind.FLOAT:
             values = np.where(column.valid, column.values, np.nan)
             self.code.append((Op.RIGHT if second else Op.LEFT, self._float_column(values)))
@@ -199,9 +201,9 @@ class _Programs:
 
     def _emit_compare(self, op: str, left: Expression, right: Expression) -> Kind:
         """Columns of two events compare as ranks; mixed values as integers or doubles."""
-        if (_is_first(left) and _is_second(right)) or (_is_second(left) and _is_first(right)):
+        if (is_first(left) and is_second(right)) or (is_second(left) and is_first(right)):
             a, b = ranks(self._column(left), self._column(right))
-            second = _mentions(left, is_next=True)
+            second = mentions(left, is_next=True)
             self.code.append((Op.RIGHT if second else Op.LEFT, self._float_column(a)))
             self.code.append((Op.LEFT if second else Op.RIGHT, self._float_column(b)))
             return self._op(_COMPARE[op], Kind.BOOLEAN)
@@ -231,23 +233,15 @@ class _Programs:
         )
 
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-
-def _mentions(node: Expression, *, is_next: bool) -> bool:
-    return any(isinstance(part, Attribute) and part.is_next == is_next for part in walk(node))
-
-
-def _is_first(node: Expression) -> bool:
-    return _mentions(node, is_next=False) and not _mentions(node, is_next=True)
-
-
-def _is_second(node: Expression) -> bool:
-    return _mentions(node, is_next=True) and not _mentions(node, is_next=False)
+def side_column(node: Expression, lookup: Callable[[str], Column], rows: int) -> Column:
+    """The values of an expression of one event alone, for every row."""
+    column = evaluate(node, attribute_lookup(lookup))
+    values, valid = np.broadcast_to(column.values, (rows,)), np.broadcast_to(column.valid, (rows,))
+    return replace(column, values=values, valid=valid)
 
 
 def ranks(left: Column, right: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Doubles that compare as the values of both columns do; NaN is null."""
+    """Doubles that compare as the values of both columns do; NaN is null. One column has one array."""
     a: NDArray[Any]
     b: NDArray[Any]
     if left.words is not None and right.words is not None:
@@ -256,10 +250,13 @@ def ranks(left: Column, right: Column) -> tuple[NDArray[np.float64], NDArray[np.
         a, b = left.values, right.values
     else:
         a, b = _joint_ranks(left, right)
-    return (
-        np.where(left.valid, a.astype(np.float64), np.nan),
-        np.where(right.valid, b.astype(np.float64), np.nan),
-    )
+    first = _with_nulls(a, left)
+    return first, first if right is left else _with_nulls(b, right)
+
+
+def _with_nulls(values: NDArray[Any], column: Column) -> NDArray[np.float64]:
+    whole = values.astype(np.float64, copy=False)
+    return whole if column.is_whole else np.where(column.valid, whole, np.nan)
 
 
 def is_exact(column: Column) -> bool:

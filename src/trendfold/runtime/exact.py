@@ -34,11 +34,11 @@ from trendfold.kernel.lower import (
     lower_steps,
     value_columns,
 )
-from trendfold.kernel.program import Events, Folded, Pairs
+from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
-from trendfold.runtime.conditions import compile_pairs
+from trendfold.runtime.bindings import pairs_of
 from trendfold.runtime.fold import end_guard, latest_of, no_trends
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
@@ -206,10 +206,10 @@ class Exact:
             exact.fold_vectors(events, values, low, high, sizes, program, direct, guards, frame, out, starts)
             return
         steps, lists = lower_steps(machine, alphabet, carried), list_numbers(machine)
-        capacity = most_kept(events.symbol, low, high, steps, len(lists))
+        capacity = most_kept(events, low, high, steps, np.ones(len(lists), np.bool_))
         size = capacity * len(lists) * carried.width * int(lengths.max()) * exact.DIGIT_BITS // 8
         self.limits.check_state(self.plan.query.name, size, "exact numbers of bindings kept one by one")
-        pairs = self._pairs(operand)
+        pairs = pairs_of(operand.machine, self.rows, self.batch)
         exact.fold_bindings(
             events,
             values,
@@ -228,11 +228,6 @@ class Exact:
             out,
             starts,
         )
-
-    def _pairs(self, operand: OperandPlan) -> Pairs:
-        predicates, row = operand.machine.predicates, self.rows.row
-        conditions = (*predicates.adjacency, *predicates.cross)
-        return compile_pairs(conditions, lambda name: self.batch.column(name).take(row), len(row))
 
     def _values(self, carried: Carried) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Magnitudes and signs of the values, columns as in Events.values."""
@@ -291,7 +286,7 @@ class Exact:
             for p in range(pieces)
         ]
         events = events._replace(values=np.hstack([np.ones((len(size), 1)), *cut]))
-        pairs = self._pairs(operand)
+        pairs = pairs_of(operand.machine, self.rows, self.batch)
         latest = latest_of(self.plan, number, self.rows, events, pairs, self.limits)
         out = no_trends(len(taken), 1 + len(summed) * pieces, 0)
         low, high, limit = self.items.low[taken], self.items.high[taken], self.limits.trends

@@ -7,29 +7,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.automaton.glushkov import END, START
+from trendfold.automaton.glushkov import END
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
-from trendfold.kernel import bindings, construct, fold
+from trendfold.kernel import construct, fold
 from trendfold.kernel.guards import latest_starts
 from trendfold.kernel.lower import (
     SEMANTICS,
     extreme_columns,
-    list_numbers,
     lower_frame,
     lower_guards,
     lower_negated,
     lower_paths,
     lower_rows,
-    lower_steps,
     no_grid,
     value_columns,
 )
 from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure
-from trendfold.runtime.conditions import compile_pairs, is_exact
+from trendfold.runtime.bindings import asked_one_by_one, fold_bindings, pairs_of
+from trendfold.runtime.conditions import is_exact
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.stretches import fold_shared, share
@@ -75,34 +74,30 @@ def fold_items(
             grid = no_grid(grid)
         fold.fold_windows(events, items.low, items.high, program, grid, guards, frame, out)
         return out
-    conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
-    pairs = compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row))
+    asked = None if operand.builds_trends else asked_one_by_one(operand)
+    pairs = pairs_of(machine, rows, batch, asked)
     latest = latest_of(plan, number, rows, events, pairs, limits)
-    semantics = SEMANTICS[machine.semantics]
     if operand.builds_trends:
         paths = lower_paths(machine, alphabet, carried)
+        semantics = SEMANTICS[machine.semantics]
         built = construct.build_windows(
             events, items.low, items.high, paths, pairs, latest, semantics, limits.trends, out
         )
         limits.check_trends(plan.query.name, built)
         return out
-    lists, steps = list_numbers(machine), lower_steps(machine, alphabet, carried)
-    capacity = bindings.most_kept(events.symbol, items.low, items.high, steps, len(lists))
-    size = len(lists) * capacity * bindings.binding_bytes(frame)
-    limits.check_state(plan.query.name, size, "bindings kept one by one")
-    bindings.fold_windows(
+    fold_bindings(
+        operand,
+        plan.query.name,
         events,
-        items.low,
-        items.high,
-        steps,
-        guards,
-        frame,
+        rows,
+        number,
+        items,
+        batch,
         pairs,
         latest,
-        semantics,
-        (len(lists), lists.get(START, -1), lists.get(END, -1)),
         end_guard(operand),
-        capacity,
+        frame,
+        limits,
         out,
     )
     return out

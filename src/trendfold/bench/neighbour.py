@@ -1,0 +1,63 @@
+"""How fast neighbours are found by their values, beside asking every binding; and how time grows with n."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+
+import numpy as np
+import pyarrow as pa
+
+from trendfold.api import parse
+from trendfold.bench.harness import Case, Promise, Report
+from trendfold.events.batch import Options, read_batch
+from trendfold.plan import plan
+from trendfold.runtime.local import prepare
+from trendfold.runtime.rows import Workspace
+
+QUERY = "RETURN COUNT(*) PATTERN S+ SEMANTICS {} WHERE S.price > NEXT(S).price"
+SCANNED = {20_000: 15.0, 100_000: 80.0}
+"""Events in one window, and how many times faster than the scan they must be."""
+GROWING = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+FAST = 4e6
+_GROWS = "any, growing n"
+
+
+def cases(seed: int, scale: float) -> list[Case]:
+    """One window over a random walk: against the vectorised scan, under next, and for growing n."""
+    found: list[Case] = []
+    for events, times in SCANNED.items():
+        n = _scaled(events, scale)
+        scan = f"any, scan, {n:,} events"
+        found.append(Case(scan, _fold(seed, n, "any", "cogra"), n))
+        found.append(Case(f"any, {n:,} events", _fold(seed, n, "any"), n, scan, (Promise(times, scan),)))
+    for events in (*SCANNED, GROWING[-1]):
+        n = _scaled(events, scale)
+        found.append(Case(f"next, {n:,} events", _fold(seed, n, "next"), n, promises=(Promise(FAST),)))
+    for events in GROWING:
+        n = _scaled(events, scale)
+        promises = (Promise(FAST),) if events == GROWING[-1] else ()
+        found.append(Case(f"{_GROWS}, {n:,} events", _fold(seed, n, "any"), n, promises=promises))
+    return found
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """The slope of time against n, both as logarithms, beside that of n log n over the same n."""
+    lines = [line for line in report.measurements if line.name.startswith(_GROWS)]
+    sizes = [log(line.events) for line in lines]
+    measured = np.polyfit(sizes, [log(line.median_s) for line in lines], 1)[0]
+    ideal = np.polyfit(sizes, [log(line.events * log(line.events)) for line in lines], 1)[0]
+    return (f"time grows as n^{measured:.2f}; n log n would be n^{ideal:.2f}, n² is n^2",)
+
+
+def _scaled(events: int, scale: float) -> int:
+    return max(2, int(events * scale))
+
+
+def _fold(seed: int, events: int, semantics: str, strategy: str = "auto") -> Callable[[], object]:
+    """Ranks and fold; rows are selected and sorted by time beforehand."""
+    walk = np.cumsum(np.random.default_rng(seed).normal(size=events))
+    types = pa.DictionaryArray.from_arrays(pa.array(np.zeros(events, np.int32)), pa.array(["S"]))
+    table = pa.table({"type": types, "ts": np.arange(events), "price": walk})
+    workspace = Workspace(read_batch(table, Options()))
+    return prepare(plan(parse(QUERY.format(semantics)).queries[0], strategy), workspace, origin=0).fold

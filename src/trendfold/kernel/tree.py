@@ -1,0 +1,258 @@
+"""A sum tree over ranks: how much mass lies on one side of a value, in O(log n).
+
+Leaves are ranks, numbered from 1; a node is the sum of the eight below it, so that each level is one block of
+siblings, a cache line of mantissas. Adding to a leaf adds to one node per level. The sum right of a leaf is,
+level by level, that of the siblings right of its node; the sum left of it likewise. Nothing is ever
+subtracted: what leaves is set to zero, and the nodes above are added up again.
+
+The nodes of all trees of a query lie together: `m` float64[W · size] and `e` int32[W · size] hold a wide
+number per node, number after number, and `x` float64[X · size] its extremes. Where the levels of a tree begin
+is in `start` uint64, from `at` on. All is flat: a view of an array costs more than what is done with it.
+Zero has the exponent 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.simd import LANES, add_lanes, raise_tops
+from trendfold.kernel.wide import blend, normalise
+
+BITS = 3
+_BITS, _LANE, _ONE, _NONE = np.uint64(BITS), np.uint64(LANES - 1), np.uint64(1), np.uint64(0)
+_LANES = np.uint64(LANES)
+
+OPEN = 0
+"""No bound on this side: leaf 0 is never used."""
+POINT = -1
+"""Instead of an upper bound: exactly the leaf named as the lower one."""
+EMPTY = -1
+"""Instead of a lower bound: no leaf at all."""
+
+MOST_LEVELS = 11
+"""Enough for 2^32 leaves."""
+_MOST = np.uint64(MOST_LEVELS)
+
+
+@inlined
+def first_level(tree):
+    """Where the levels of a tree stand in `start`; unsigned, as all that is added to it."""
+    return np.uint64(tree) * _MOST
+
+
+def level_sizes(leaves: int, is_flat: bool) -> list[int]:
+    """How many nodes each level needs, in whole blocks; a flat tree has leaves only."""
+    sizes = [_blocks(leaves + 2) * LANES]
+    while sizes[-1] > LANES and not is_flat:
+        sizes.append(_blocks(sizes[-1] // LANES) * LANES)
+    return sizes
+
+
+def _blocks(nodes: int) -> int:
+    return -(-nodes // LANES)
+
+
+@kernel
+def scratch():
+    """What one sum needs: the blocks it visits, their exponents, and their sums.
+
+    Hand them on one by one: a tuple that is taken apart counts references, at more than the cost of a sum.
+    """
+    return (
+        np.empty((2 * MOST_LEVELS, 4), np.uint64),
+        np.empty(LANES, np.int32),
+        np.empty(LANES),
+    )
+
+
+@kernel
+def visit(start, at, levels, low, high, blocks):
+    """The blocks whose lanes make up the leaves strictly between `low` and `high`; returns how many.
+
+    blocks  uint64[., 4]  first node, lanes [1, 2), level
+    """
+    if low == EMPTY:
+        return 0
+    a, b = np.uint64(low), np.uint64(high)
+    if high == POINT:
+        return _visit_block(blocks, 0, start[at], a, a & _LANE, (a & _LANE) + _ONE, _NONE)
+    count = 0
+    if high == OPEN:
+        for level in range(levels):
+            count = _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, _LANES, level)
+            a >>= _BITS
+        return count
+    if low == OPEN:
+        for level in range(levels):
+            count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _LANE, level)
+            b >>= _BITS
+        return count
+    for level in range(levels):
+        if a >> _BITS == b >> _BITS:
+            return _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, b & _LANE, level)
+        count = _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, _LANES, level)
+        count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _LANE, level)
+        a >>= _BITS
+        b >>= _BITS
+    return count
+
+
+@inlined
+def _visit_block(blocks, count, start, node, low, high, level):
+    blocks[count, 0] = start + (node & ~_LANE)
+    blocks[count, 1] = low
+    blocks[count, 2] = high
+    blocks[count, 3] = level
+    return count + 1
+
+
+@kernel
+def total(m, e, offset, blocks, count, tops, sums):
+    """The sum over blocks of the number whose nodes begin at `offset`."""
+    for lane in range(LANES):
+        tops[lane] = 0
+        sums[lane] = 0.0
+    for v in range(count):
+        raise_tops(e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], tops)
+    top = np.int32(0)
+    for lane in range(LANES):
+        top = max(top, tops[lane])
+    for v in range(count):
+        add_lanes(m, e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], top, sums)
+    return _added(sums, top)
+
+
+@inlined
+def _added(sums, top):
+    """Eight sums of one exponent as a wide number."""
+    whole = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+    whole, top = normalise(whole, top)
+    return whole, top if whole != 0.0 else np.int32(0)
+
+
+@inlined
+def sum_right(m, e, start, at, levels, leaf, tops, sums):
+    """The sum right of a leaf, where counts are all there is: `visit` and `total` in one."""
+    for lane in range(LANES):
+        tops[lane] = 0
+        sums[lane] = 0.0
+    node = leaf
+    for level in range(levels):
+        raise_tops(e, start[at + level] + (node & ~_LANE), (node & _LANE) + _ONE, _LANES, tops)
+        node >>= _BITS
+    top = np.int32(0)
+    for lane in range(LANES):
+        top = max(top, tops[lane])
+    node = leaf
+    for level in range(levels):
+        add_lanes(m, e, start[at + level] + (node & ~_LANE), (node & _LANE) + _ONE, _LANES, top, sums)
+        node >>= _BITS
+    return _added(sums, top)
+
+
+@inlined
+def sum_left(m, e, start, at, levels, leaf, tops, sums):
+    """The sum left of a leaf; see `sum_right`."""
+    for lane in range(LANES):
+        tops[lane] = 0
+        sums[lane] = 0.0
+    node = leaf
+    for level in range(levels):
+        raise_tops(e, start[at + level] + (node & ~_LANE), _NONE, node & _LANE, tops)
+        node >>= _BITS
+    top = np.int32(0)
+    for lane in range(LANES):
+        top = max(top, tops[lane])
+    node = leaf
+    for level in range(levels):
+        add_lanes(m, e, start[at + level] + (node & ~_LANE), _NONE, node & _LANE, top, sums)
+        node >>= _BITS
+    return _added(sums, top)
+
+
+@kernel
+def least(x, offset, blocks, count):
+    """The least over blocks of the extreme whose nodes begin at `offset`."""
+    found = np.inf
+    for v in range(count):
+        for lane in range(blocks[v, 1], blocks[v, 2]):
+            found = min(found, x[offset + blocks[v, 0] + lane])
+    return found
+
+
+@kernel
+def put_number(m, e, start, at, levels, leaf, offset, part_m, part_e):
+    """Add to one number of a leaf, and of all nodes above it."""
+    node = np.uint64(leaf)
+    for level in range(levels):
+        here = start[at + level] + node + offset
+        m[here], e[here] = blend(m[here], e[here], part_m, part_e)
+        node >>= _BITS
+
+
+@inlined
+def put_count(m, e, start, at, levels, leaf, part_m, part_e):
+    """`put_number` where counts are all there is."""
+    node = leaf
+    for level in range(levels):
+        here = start[at + level] + node
+        m[here], e[here] = blend(m[here], e[here], part_m, part_e)
+        node >>= _BITS
+
+
+@kernel
+def put_extreme(x, start, at, levels, leaf, offset, least):
+    """Lower one extreme of a leaf, and of all nodes above it."""
+    node = np.uint64(leaf)
+    for level in range(levels):
+        here = start[at + level] + node + offset
+        x[here] = min(x[here], least)
+        node >>= _BITS
+
+
+@kernel
+def empty_path(m, e, x, size, start, at, levels, leaf):
+    """Set a leaf and all nodes above it to zero: when everything goes, in any order."""
+    node = np.uint64(leaf)
+    for level in range(levels):
+        empty_node(m, e, x, size, start[at + level] + node)
+        node >>= _BITS
+
+
+@inlined
+def empty_node(m, e, x, size, node):
+    """Set all numbers of a node to zero."""
+    here = node  # no range: it would divide to know how often
+    while here < np.uint64(m.shape[0]):
+        m[here], e[here] = 0.0, 0
+        here += size
+    here = node
+    while here < np.uint64(x.shape[0]):
+        x[here] = np.inf
+        here += size
+
+
+@kernel
+def remove(m, e, x, size, start, at, levels, leaf, blocks, tops, sums):
+    """Set a leaf to zero, and add up the nodes above it again."""
+    node = np.uint64(leaf)
+    empty_node(m, e, x, size, start[at] + node)
+    for level in range(_ONE, levels):
+        _visit_block(blocks, 0, start[at + level - _ONE], node, _NONE, _LANES, _NONE)
+        node >>= _BITS
+        here = start[at + level] + node
+        _add_up(m, e, x, size, here, blocks, tops, sums)
+
+
+@inlined
+def _add_up(m, e, x, size, node, blocks, tops, sums):
+    """Make a node the sum of the one block in `blocks`."""
+    offset = _NONE
+    while offset < np.uint64(m.shape[0]):
+        m[node + offset], e[node + offset] = total(m, e, offset, blocks, 1, tops, sums)
+        offset += size
+    offset = _NONE
+    while offset < np.uint64(x.shape[0]):
+        x[node + offset] = least(x, offset, blocks, 1)
+        offset += size
