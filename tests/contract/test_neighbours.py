@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import trendfold
-from contract.engine import check_seed, difference, many
+import workloads
+from contract.engine import check, check_seed, difference, many
 
 SEEDS = st.integers(0, 2**40)
 
@@ -39,6 +42,59 @@ def test_an_outermost_and_combines_as_the_oracle_does(seed: int) -> None:
     check_seed(seed, "auto", neighbours=True, aggregates=True, both=True)
 
 
+@pytest.mark.parametrize("semantics", ["any", "next"])
+@many(400)
+@given(seed=SEEDS)
+def test_two_values_compared_by_order_give_the_oracles_rows(semantics: str, seed: int) -> None:
+    rng = random.Random(seed)
+    check(two_orders(rng, semantics), "auto", origin=f"two_orders(random.Random({seed}), {semantics!r})")
+
+
+def two_orders(rng: random.Random, semantics: str) -> workloads.Case:
+    """A few events of few values, two of which neighbours compare by order."""
+    pattern, pairs = rng.choice(
+        [
+            ("A+", [("A", "A")]),
+            ("SEQ(A+, B)", [("A", "A"), ("A", "B")]),
+            ("SEQ(A, NOT N, B+)", [("A", "B"), ("B", "B")]),
+            ("SEQ(A+, NOT SEQ(N, M), B+)", [("A", "A"), ("A", "B"), ("B", "B")]),
+            ("(SEQ(A, B))+", [("A", "B"), ("B", "A")]),
+            ("(A | B)+", [("A", "B"), ("B", "A"), ("A", "A"), ("B", "B")]),
+        ]
+    )
+    where = []
+    for a, b in rng.sample(pairs, rng.randint(1, len(pairs))):
+        x, y = rng.sample("vwkts", 2)
+        columns = {"t": "ts"}
+        for one in (x, y):
+            name = columns.get(one, one)
+            plus = f" + {rng.randint(-1, 2)}".replace("+ -", "- ") if one in "vwkt" else ""
+            where.append(f"{a}.{name}{plus} {rng.choice(workloads.SIGNS[1:])} NEXT({b}).{name}")
+        where += rng.choice(
+            [[], [], [f"{a}.k = NEXT({b}).k"], [f"{a}.{columns.get(x, x)} != NEXT({b}).k"][: x in "vw"]]
+        )
+    window = rng.choice(["", "WITHIN 6 s SLIDE 6 s", "WITHIN 6 s SLIDE 2 s", "WITHIN 5 s"])
+    count = rng.randint(4, 13)
+    time = sorted(rng.randint(0, rng.choice([5, 12])) for _ in range(count))
+    events = [
+        {
+            "type": rng.choice("AAABBNM"),
+            "ts": time[i],
+            "k": rng.randint(0, 2),
+            "g": "x",
+            "v": rng.choice([None, 0, 1, 1, 2, 3]),
+            "w": rng.choice([None, 0.0, -0.0, 0.5, 1.0, 1.5, 2.5]),
+            "s": rng.choice([None, "", "x", "xy", "é"]),
+        }
+        for i in range(count)
+    ]
+    returned = "COUNT(*), COUNT(A), SUM(A.v) AS s, AVG(A.w) AS a, MIN(A.v) AS low, MAX(A.w) AS high"
+    query = (
+        f"RETURN {returned}\nPATTERN {pattern}\nSEMANTICS {semantics}\nWHERE {' AND '.join(where)}\n{window}"
+    )
+    return workloads.Case(query.rstrip(), events, None)
+
+
 LONG = [
     "PATTERN A+ WHERE A.v > NEXT(A).v",
     "PATTERN A+ WHERE A.w <= NEXT(A).w",
@@ -46,7 +102,14 @@ LONG = [
     "PATTERN A+ WHERE A.k = NEXT(A).k",
     "PATTERN A+ WHERE A.k = NEXT(A).k AND A.w < NEXT(A).w",
     "PATTERN A+ WHERE A.v BETWEEN NEXT(A).v - 3 AND NEXT(A).k",
+    "PATTERN A+ WHERE A.v < NEXT(A).v AND A.w >= NEXT(A).w",
+    "PATTERN A+ WHERE A.k = NEXT(A).k AND A.v <= NEXT(A).v AND A.w != NEXT(A).w",
+    "PATTERN A+ WHERE NEXT(A).v BETWEEN A.v - 1 AND A.v + 2",
+    "PATTERN A+ WHERE A.v != NEXT(A).v AND A.k != NEXT(A).k",
     "PATTERN SEQ(A+, B b) WHERE A.v > NEXT(A).v AND A.w < NEXT(b).w",
+    "PATTERN SEQ(A+, B b) WHERE A.v > NEXT(A).v AND A.w < NEXT(b).w AND A.k >= NEXT(b).k",
+    "PATTERN SEQ(A+, NOT N, B b) WHERE A.v > NEXT(A).v AND A.w > NEXT(A).w AND A.w < NEXT(b).w "
+    "AND A.v != NEXT(b).v",
     "PATTERN SEQ(A+, NOT N, B b) WHERE A.v > NEXT(A).v AND A.w < NEXT(b).w",
     "PATTERN SEQ(A, NOT SEQ(N n, M m), B+) WHERE A.w > NEXT(B).w AND n.v < NEXT(m).v AND B.v <= NEXT(B).v",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.nested import MOST_SPANS, find_spans
 from trendfold.kernel.ordered import fold_ordered
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.scan import total_where
@@ -184,6 +185,7 @@ def _fold(
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     work = scratch()
     leaves = np.empty(index.leaves + 1 if semantics == NEXT else 0, np.uint64)
+    spans = np.empty((MOST_SPANS, 3), np.int32)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
@@ -231,6 +233,9 @@ def _fold(
                         continue
                     if guard >= 0:
                         _drop(way[c], since, index, kept, entered, dropped, nodes, work)
+                    if index.nested.is_nested[way[c]]:
+                        is_found[c] |= _ask_nested(way[c], e, index, nodes, spans, work, sum_m, sum_e, best)
+                        continue
                     is_found[c] |= _ask(
                         way[c],
                         e,
@@ -256,7 +261,7 @@ def _fold(
                     _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
-            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, work)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, spans, work)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
@@ -297,13 +302,33 @@ def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e,
 @kernel
 def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
     """Add the mass that event `e` continues through access `a`; whether there is any."""
-    blocks, tops, sums, _ = work
     tree = tree_start[a]
     found = False
     for p in range(0, span.shape[2], 2):
-        count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
-        if count == 0:
-            continue
+        low, high = span[a, e, p], span[a, e, p + 1]
+        found |= _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, sum_e, best)
+    return found
+
+
+@kernel
+def _ask_nested(a, e, index, nodes, spans, work, sum_m, sum_e, best):
+    """`_ask`, where the access has trees below one another."""
+    m, x, extreme, size = nodes
+    start, levels = index.start, index.levels
+    found = False
+    for s in range(find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)):
+        tree, low, high = spans[s]
+        found |= _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, sum_e, best)
+    return found
+
+
+@inlined
+def _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
+    """Add the mass of the leaves strictly between two; whether there is any."""
+    blocks, tops, sums, _ = work
+    found = False
+    count = visit(start, first_level(tree), levels[tree], low, high, blocks)
+    if count > 0:
         for w in range(sum_m.shape[0]):
             part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count, tops, sums)
             if w == 0 and part_m == 0.0:
@@ -360,27 +385,39 @@ def _remove(tree, leaf, index, nodes, work):
 
 
 @kernel
-def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, leaves, work):
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, leaves, spans, work):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
-    start, levels, span = index.start, index.levels, index.span
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
-                if not is_found[c]:
-                    continue
-                a = index.way[c]
-                tree = index.tree_start[a]
-                for p in range(0, span.shape[2], 2):
-                    low, high = span[a, e, p], span[a, e, p + 1]
-                    count = occupied(
-                        nodes[0], start, first_level(tree), levels[tree], low, high, work[0], work[3], leaves
-                    )
-                    for o in range(count):
-                        _leave(tree, index.here[a], leaves[o], index, nodes, holder, work)
+                if is_found[c]:
+                    for s in range(_spans(index, index.way[c], e, spans)):
+                        _spend_span(index, index.way[c], spans[s], nodes, holder, leaves, work)
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
                 is_found[c] = False
+
+
+@kernel
+def _spans(index, a, e, spans):
+    """The stretches of leaves that event `e` asks for through access `a`, each with its tree."""
+    if index.nested.is_nested[a]:
+        return find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)
+    pairs = index.span.shape[2] // 2
+    for p in range(pairs):
+        spans[p, 0] = index.tree_start[a]
+        spans[p, 1], spans[p, 2] = index.span[a, e, 2 * p], index.span[a, e, 2 * p + 1]
+    return pairs
+
+
+@kernel
+def _spend_span(index, a, span, nodes, holder, leaves, work):
+    """Take the bindings of one stretch of leaves out of all trees of their list."""
+    tree, low, high = span
+    at, levels = first_level(tree), index.levels[tree]
+    for o in range(occupied(nodes[0], index.start, at, levels, low, high, work[0], work[3], leaves)):
+        _leave(tree, index.here[a], leaves[o], index, nodes, holder, work)
 
 
 @kernel

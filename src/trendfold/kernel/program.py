@@ -177,6 +177,23 @@ class Pairs(NamedTuple):
     depth: int
 
 
+class Nested(NamedTuple):
+    """Where bindings are found by two values: trees below one another (see kernel.nested).
+
+    is_nested  bool[A]     per access: whether it is asked so; half of its spans are by the first value
+    home       int32[n]    per row: its segment
+    begin      int64[S]    per segment: where its counts begin
+    many       int32[A,S]  bindings of an access in a segment
+    zeros      int32[T,.]  per tree and leaf: how many leaves before it are in a left half
+    """
+
+    is_nested: NDArray[np.bool_]
+    home: Ints
+    begin: NDArray[np.int64]
+    many: Ints
+    zeros: Ints
+
+
 class Index(NamedTuple):
     """Where bindings are found by their values: sum trees over ranks (see kernel.tree).
 
@@ -192,6 +209,7 @@ class Index(NamedTuple):
     levels      uint64[T]
     of, of_start               per list: the trees its bindings are in
     nodes, leaves              how many nodes all trees have, and how many leaves the largest
+    nested                     what the nested trees need beside that
     """
 
     way: Ints
@@ -206,6 +224,7 @@ class Index(NamedTuple):
     of: Ints
     nodes: int
     leaves: int
+    nested: Nested
 
 
 class Lists(NamedTuple):

@@ -18,11 +18,13 @@ from trendfold.events.columns import Column
 from trendfold.kernel import ranks as kernels
 from trendfold.kernel import tree
 from trendfold.kernel.lower import Asked
+from trendfold.kernel.nested import level_count
 from trendfold.kernel.program import Index, Ints
 from trendfold.plan.neighbour import Access, Comparison, Structure
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.conditions import ranks, side_column
 from trendfold.runtime.expressions import is_true
+from trendfold.runtime.nested import nest, no_nested
 
 Lookup = Callable[[str], Column]
 Truths = NDArray[np.bool_]
@@ -42,24 +44,37 @@ def build_index(
 
     `is_apart`: bindings may leave before a window ends, so each has a leaf of its own.
     """
-    accesses = asked.accesses
+    accesses, rows = asked.accesses, len(symbol)
     pairs = max((_pairs(access) for access in accesses), default=1)
-    span = empty((len(accesses), len(symbol), 2 * pairs), np.int32)
-    leaf = empty((len(accesses), len(symbol)), np.int32)
+    firsts = [asked.is_first[number][symbol] for number in range(len(accesses))]
+    deep = [_levels(access, first, segment) for access, first in zip(accesses, firsts, strict=True)]
+    tree_start = _ints(np.cumsum([0, *deep]))
+    span = empty((len(accesses), rows, 2 * pairs), np.int32)
+    leaf = empty((sum(deep), rows), np.int32)
+    nested = no_nested(accesses, segment, len(leaf), rows)
     sizes = []
-    for number, access in enumerate(accesses):
-        sides = asked.is_first[number][symbol], asked.is_second[number][symbol]
-        apart = (is_apart or access.guard is not None) and access.structure is not Structure.TABLE
-        count = rank(access, segment, lookup, *sides, apart, leaf[number], span[number])
-        sizes.append(tree.level_sizes(count, access.structure is Structure.TABLE))
+    for number, (access, first) in enumerate(zip(accesses, firsts, strict=True)):
+        second = asked.is_second[number][symbol]
+        trees = slice(tree_start[number], tree_start[number + 1])
+        is_table, is_nested = access.structure is Structure.TABLE, access.structure is Structure.NESTED
+        apart = (is_apart or access.guard is not None or is_nested) and not is_table
+        entries, orders = _entries(access, segment, lookup, first, second, apart)
+        if is_nested:
+            count = nest(
+                entries.fill, access, orders, segment, nested, number, trees, leaf[trees], span[number]
+            )
+        else:
+            count = entries.fill(access, orders, leaf[trees.start], span[number])
+        sizes += [tree.level_sizes(count, is_table)] * deep[number]
     of = [[i for i, access in enumerate(accesses) if lists[access.place] == k] for k in range(len(lists))]
+    of = [[t for i in one for t in range(tree_start[i], tree_start[i + 1])] for one in of]
     start, nodes = _starts(sizes)
     return Index(
         way=asked.way,
         here=_ints([lists[access.place] for access in accesses]),
         guard=_ints([-1 if access.guard is None else access.guard for access in accesses]),
         span=span,
-        tree_start=_ints(range(len(accesses) + 1)),
+        tree_start=tree_start,
         leaf=leaf,
         start=start,
         levels=np.array([len(levels) for levels in sizes], np.uint64),
@@ -67,12 +82,25 @@ def build_index(
         of=_ints([one for trees in of for one in trees]),
         nodes=nodes,
         leaves=max((levels[0] for levels in sizes), default=0),
+        nested=nested,
     )
 
 
 def _pairs(access: Access) -> int:
-    """How many stretches of leaves an event may ask for: two around a value that it must differ from."""
-    return 1 + any(c.op == "!=" for c in access.ordered)
+    """How many stretches of leaves an event may ask for: two around a value that it must differ from.
+
+    By two values, as many for each of them.
+    """
+    each = 1 + any(c.op == "!=" for c in access.ordered)
+    return 2 * each if access.structure is Structure.NESTED else each
+
+
+def _levels(access: Access, first: Truths, segment: NDArray[np.int64]) -> int:
+    """How many trees an access has: one, or those that are nested."""
+    if access.structure is not Structure.NESTED:
+        return 1
+    asked = np.concatenate([[0], np.cumsum(first)])[segment]
+    return level_count(int(np.diff(asked).max(initial=0)))
 
 
 def _starts(sizes: Sequence[Sequence[int]]) -> tuple[NDArray[np.uint64], int]:
@@ -90,21 +118,16 @@ def _ints(values: Any) -> Ints:
     return np.array(list(values), np.int32)
 
 
-def rank(
+def _entries(
     access: Access,
     segment: NDArray[np.int64],
     lookup: Lookup,
     first: Truths,
     second: Truths,
     is_apart: bool,
-    leaf: Ints,
-    span: Ints,
-) -> int:
-    """Fill in the leaves of rows that are asked and the spans of those that ask.
-
-    Returns how many leaves the largest segment has.
-    """
-    rows = len(leaf)
+) -> tuple[Entries, list[Sides]]:
+    """The rows that are asked and those that ask, and the values they are compared by."""
+    rows = len(first)
     first = first & _holds(access.first_if, lookup, rows)
     second = second & _holds(access.second_if, lookup, rows)
     keys = [_sides(c, lookup, rows) for c in access.equal]
@@ -112,10 +135,7 @@ def rank(
     for a, b in (*keys, *orders):
         known = ~np.isnan(a)
         first, second = first & known, second & (known if b is a else ~np.isnan(b))
-    entries = _Entries(segment, keys, first, second, is_apart)
-    leaf[:] = 0
-    span[:] = tree.EMPTY
-    return entries.fill(access, orders, leaf, span)
+    return Entries(segment, keys, first, second, is_apart), orders
 
 
 def _holds(conditions: Sequence[Expression], lookup: Lookup, rows: int) -> Truths:
@@ -135,7 +155,7 @@ def _sides(compared: Comparison, lookup: Lookup, rows: int) -> Sides:
 
 
 @dataclass
-class _Entries:
+class Entries:
     """The rows that are asked and those that ask, in groups of one segment and one key."""
 
     segment: NDArray[np.int64]
@@ -171,7 +191,12 @@ class _Entries:
         return code, segment
 
     def fill(self, access: Access, orders: Sequence[Sides], leaf: Ints, span: Ints) -> int:
-        """Number the leaves, and turn comparisons into stretches of them."""
+        """Fill in the leaves of rows that are asked and the spans of those that ask.
+
+        All comparisons are of one value of the earlier event. Returns the most leaves of a segment.
+        """
+        leaf[:] = 0
+        span[:] = tree.EMPTY
         asked, asking = self.rows
         local, ends = None, []
         if not orders:
