@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trendfold.kernel import growing
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.nested import MOST_SPANS, find_spans
@@ -49,6 +50,7 @@ def fold_windows(
     kept,
     nodes,
     holder,
+    pool,
     out,
 ):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
@@ -56,6 +58,7 @@ def fold_windows(
     latest     int32[G, m]  see guards.latest_starts
     nodes      see kernel.tree; all trees are empty
     holder     int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
+    pool       see kernel.growing; all trees are empty
     """
     length = np.zeros(lists.value.shape[0], np.int32)
     state = (
@@ -91,6 +94,7 @@ def fold_windows(
             length,
             nodes,
             holder,
+            pool,
         )
         for s in frame.whole:
             _collect(k, state[0][s], state[1][s], state[2][s], out)
@@ -107,6 +111,7 @@ def fold_windows(
                     )
         if k + 1 < lows.shape[0]:
             _empty_trees(events.symbol, low, high, steps, index, nodes)
+            growing.clear(pool)
 
 
 @kernel
@@ -176,6 +181,7 @@ def _fold(
     length,
     nodes,
     holder,
+    pool,
 ):
     """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
     symbol, moment = events.symbol, events.moment
@@ -186,6 +192,7 @@ def _fold(
     work = scratch()
     leaves = np.empty(index.leaves + 1 if semantics == NEXT else 0, np.uint64)
     spans = np.empty((MOST_SPANS, 3), np.int32)
+    growth = pool, growing.scratch(), np.empty(high - low if pool.root.shape[0] else 0, np.int32)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
@@ -232,7 +239,10 @@ def _fold(
                         )
                         continue
                     if guard >= 0:
-                        _drop(way[c], since, index, kept, entered, dropped, nodes, work)
+                        _drop(way[c], since, index, kept, entered, dropped, nodes, growth, work)
+                    if index.grown.is_grown[way[c]]:
+                        is_found[c] |= _ask_grown(way[c], e, index.grown, growth, sum_m, sum_e, best)
+                        continue
                     if index.nested.is_nested[way[c]]:
                         is_found[c] |= _ask_nested(way[c], e, index, nodes, spans, work, sum_m, sum_e, best)
                         continue
@@ -261,7 +271,7 @@ def _fold(
                     _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
-            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, spans, work)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, spans, growth, work)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
@@ -273,7 +283,7 @@ def _fold(
                     _merge(s, mantissa, exponent, extreme, fresh[0][s], fresh[1][s], fresh[2][s])
                     _clear(s, fresh)
                 for b in range(kept_start[t], kept_start[t + 1]):
-                    _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder)
+                    _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder, growth)
         before = i
         i = j
 
@@ -326,8 +336,27 @@ def _ask_nested(a, e, index, nodes, spans, work, sum_m, sum_e, best):
 def _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
     """Add the mass of the leaves strictly between two; whether there is any."""
     blocks, tops, sums, _ = work
-    found = False
     count = visit(start, first_level(tree), levels[tree], low, high, blocks)
+    return _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
+
+
+@kernel
+def _ask_grown(a, e, grown, growth, sum_m, sum_e, best):
+    """`_ask`, where the tree of the access grows."""
+    pool, (blocks, tops, sums, _), _ = growth
+    cut, is_behind = grown.cut, grown.is_behind
+    found = False
+    for p in range(0, cut.shape[2], 2):
+        low, high = cut[a, e, p], cut[a, e, p + 1]
+        count = growing.visit(pool, a, low, is_behind[a, e, p], high, is_behind[a, e, p + 1], blocks)
+        found |= _add_blocks(pool.m, pool.e, pool.x, pool.size, blocks, count, tops, sums, sum_m, sum_e, best)
+    return found
+
+
+@inlined
+def _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best):
+    """Add the mass of blocks of siblings; whether there is any."""
+    found = False
     if count > 0:
         for w in range(sum_m.shape[0]):
             part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count, tops, sums)
@@ -341,7 +370,7 @@ def _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, 
 
 
 @kernel
-def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
+def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth):
     """Put the moment's bindings of a list into its trees."""
     m, x, extreme, size = nodes
     start = index.start
@@ -349,6 +378,9 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
         row = kept.row[here, b]
         for o in range(index.of_start[here], index.of_start[here + 1]):
             tree = index.of[o]
+            if index.grown.is_grown[index.grown.access[tree]]:
+                _grow(index.grown.access[tree], row, index.grown, kept, here, b, growth)
+                continue
             leaf, at, levels = index.leaf[tree, row], first_level(tree), index.levels[tree]
             if leaf <= 0:
                 continue
@@ -366,14 +398,40 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
 
 
 @kernel
-def _drop(a, since, index, kept, entered, dropped, nodes, work):
+def _grow(a, row, grown, kept, here, b, growth):
+    """Put binding `b` of a list into the tree of an access that grows."""
+    pool, work, _ = growth
+    value = grown.value[a, row]
+    if value != value:
+        return
+    count = growing.place(pool, a, value, row if grown.is_apart[a] else np.int32(0), work)
+    path = work[3][0]
+    for w in range(kept.mantissa.shape[2]):
+        part_m, part_x = kept.mantissa[here, b, w], kept.exponent[here, b, w]
+        growing.put_number(pool, path, count, np.uint64(w) * pool.size, part_m, part_x)
+    for k in range(kept.extreme.shape[2]):
+        growing.put_extreme(pool, path, count, np.uint64(k) * pool.size, kept.extreme[here, b, k])
+
+
+@kernel
+def _drop(a, since, index, kept, entered, dropped, nodes, growth, work):
     """Take the bindings made before `since` out of an access: a NOT has come between."""
     here = index.here[a]
     while dropped[a] < entered[here] and kept.moment[here, dropped[a]] < since:
         row = kept.row[here, dropped[a]]
         for tree in range(index.tree_start[a], index.tree_start[a + 1]):
-            _remove(tree, index.leaf[tree, row], index, nodes, work)
+            _remove_row(tree, row, index, nodes, growth, work)
         dropped[a] += 1
+
+
+@kernel
+def _remove_row(tree, row, index, nodes, growth, work):
+    """Take the binding that a row made out of one tree, if it is there."""
+    a = index.grown.access[tree]
+    if not index.grown.is_grown[a]:
+        _remove(tree, index.leaf[tree, row], index, nodes, work)
+    elif index.grown.value[a, row] == index.grown.value[a, row]:
+        growing.remove(growth[0], a, index.grown.value[a, row], row, growth[1])
 
 
 @kernel
@@ -385,14 +443,19 @@ def _remove(tree, leaf, index, nodes, work):
 
 
 @kernel
-def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, leaves, spans, work):
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, leaves, spans, growth, work):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
-                if is_found[c]:
-                    for s in range(_spans(index, index.way[c], e, spans)):
-                        _spend_span(index, index.way[c], spans[s], nodes, holder, leaves, work)
+                if not is_found[c]:
+                    continue
+                a = index.way[c]
+                if index.grown.is_grown[a]:
+                    _spend_grown(index, a, e, nodes, growth, work)
+                    continue
+                for s in range(_spans(index, a, e, spans)):
+                    _spend_span(index, a, spans[s], nodes, holder, leaves, growth, work)
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -412,24 +475,42 @@ def _spans(index, a, e, spans):
 
 
 @kernel
-def _spend_span(index, a, span, nodes, holder, leaves, work):
+def _spend_span(index, a, span, nodes, holder, leaves, growth, work):
     """Take the bindings of one stretch of leaves out of all trees of their list."""
     tree, low, high = span
     at, levels = first_level(tree), index.levels[tree]
     for o in range(occupied(nodes[0], index.start, at, levels, low, high, work[0], work[3], leaves)):
-        _leave(tree, index.here[a], leaves[o], index, nodes, holder, work)
+        _leave(tree, index.here[a], leaves[o], index, nodes, holder, growth, work)
 
 
 @kernel
-def _leave(tree, here, leaf, index, nodes, holder, work):
+def _spend_grown(index, a, e, nodes, growth, work):
+    """Take the bindings that event `e` found in a tree that grows out of all trees of their list."""
+    pool, (blocks, _, _, path), rows = growth
+    cut, is_behind = index.grown.cut, index.grown.is_behind
+    for p in range(0, cut.shape[2], 2):
+        low, high = cut[a, e, p], cut[a, e, p + 1]
+        low_behind, high_behind = is_behind[a, e, p], is_behind[a, e, p + 1]
+        many = growing.occupied(pool, a, low, low_behind, high, high_behind, blocks, path, rows)
+        for o in range(many):
+            _leave_row(index.here[a], rows[o], index, nodes, growth, work)
+
+
+@kernel
+def _leave(tree, here, leaf, index, nodes, holder, growth, work):
     """Take what is at a leaf of one tree out of all trees of its list."""
     low, high = index.of_start[here], index.of_start[here + 1]
     if high == low + 1:
         _remove(tree, leaf, index, nodes, work)
         return
-    row = holder[tree, leaf]
-    for o in range(low, high):
-        _remove(index.of[o], index.leaf[index.of[o], row], index, nodes, work)
+    _leave_row(here, holder[tree, leaf], index, nodes, growth, work)
+
+
+@kernel
+def _leave_row(here, row, index, nodes, growth, work):
+    """Take the binding that a row made out of all trees of its list."""
+    for o in range(index.of_start[here], index.of_start[here + 1]):
+        _remove_row(index.of[o], row, index, nodes, growth, work)
 
 
 @kernel

@@ -194,6 +194,24 @@ class Nested(NamedTuple):
     zeros: Ints
 
 
+class Grown(NamedTuple):
+    """Where bindings are found in a tree that grows, without ranks (see kernel.growing).
+
+    is_grown   bool[A]        per access
+    is_apart   bool[A]        whether each binding is an entry, or equal values share one
+    access     int32[T]       per tree: its access
+    value      float64[A,n]   per row that is asked: its value; NaN if it never fits
+    cut        float64[A,n,2P], is_behind  bool[A,n,2P]  per row that asks: what lies between is asked for
+    """
+
+    is_grown: NDArray[np.bool_]
+    is_apart: NDArray[np.bool_]
+    access: Ints
+    value: NDArray[np.float64]
+    cut: NDArray[np.float64]
+    is_behind: NDArray[np.bool_]
+
+
 class Index(NamedTuple):
     """Where bindings are found by their values: sum trees over ranks (see kernel.tree).
 
@@ -209,7 +227,7 @@ class Index(NamedTuple):
     levels      uint64[T]
     of, of_start               per list: the trees its bindings are in
     nodes, leaves              how many nodes all trees have, and how many leaves the largest
-    nested                     what the nested trees need beside that
+    nested, grown              what nested trees, and trees that grow, need beside that
     """
 
     way: Ints
@@ -225,6 +243,7 @@ class Index(NamedTuple):
     nodes: int
     leaves: int
     nested: Nested
+    grown: Grown
 
 
 class Lists(NamedTuple):

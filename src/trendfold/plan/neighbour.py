@@ -77,6 +77,8 @@ class Access:
     ordered: tuple[Comparison, ...] = ()
     first_if: tuple[Expression, ...] = ()
     second_if: tuple[Expression, ...] = ()
+    is_online: bool = False
+    """Whether its tree grows with the values that come, instead of ranking all of them beforehand."""
 
     @property
     def bound(self) -> str:
@@ -168,6 +170,12 @@ def _as_neighbours_allow(access: Access, all_of_them: list[Access]) -> Access:
 
 def _left_over(access: Access, why: str) -> Access:
     return Access(access.place, access.predicates, access.guard, Structure.SCAN, why)
+
+
+def online(access: Access) -> Access:
+    """The same access without ranks, at the same bound, where one inequality or != is all that it asks."""
+    is_able = access.structure is Structure.TREE and not access.equal and len(access.ordered) == 1
+    return replace(access, is_online=is_able)
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:

@@ -24,6 +24,7 @@ from trendfold.plan.neighbour import Access, Comparison, Structure
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.conditions import ranks, side_column
 from trendfold.runtime.expressions import is_true
+from trendfold.runtime.growing import cut_values, no_grown
 from trendfold.runtime.nested import nest, no_nested
 
 Lookup = Callable[[str], Column]
@@ -52,6 +53,7 @@ def build_index(
     span = empty((len(accesses), rows, 2 * pairs), np.int32)
     leaf = empty((sum(deep), rows), np.int32)
     nested = no_nested(accesses, segment, len(leaf), rows)
+    grown = no_grown(accesses, tree_start, rows, pairs)
     sizes = []
     for number, (access, first) in enumerate(zip(accesses, firsts, strict=True)):
         second = asked.is_second[number][symbol]
@@ -63,6 +65,9 @@ def build_index(
             count = nest(
                 entries.fill, access, orders, segment, nested, number, trees, leaf[trees], span[number]
             )
+        elif access.is_online:
+            grown.is_apart[number], leaf[trees], count = apart, 0, 0
+            cut_values(access, orders[0], entries.first, entries.second, grown, number)
         else:
             count = entries.fill(access, orders, leaf[trees.start], span[number])
         sizes += [tree.level_sizes(count, is_table)] * deep[number]
@@ -83,6 +88,7 @@ def build_index(
         nodes=nodes,
         leaves=max((levels[0] for levels in sizes), default=0),
         nested=nested,
+        grown=grown,
     )
 
 
