@@ -6,7 +6,7 @@ import pytest
 
 import trendfold as tf
 from trendfold.plan import plan
-from trendfold.plan.neighbour import BOUNDS, Structure
+from trendfold.plan.neighbour import BOUNDS, Structure, online
 
 
 def structures(where: str, pattern: str = "A+", semantics: str = "any") -> list[tuple[str, str]]:
@@ -60,3 +60,21 @@ def test_the_papers_strategies_ask_every_binding(strategy: str) -> None:
     (query,) = tf.parse("RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x")
     assert plan(query, strategy).operands[0].accesses == ()
     assert plan(query).strategy == "auto"
+
+
+@pytest.mark.parametrize(
+    ("where", "is_able"),
+    [
+        ("A.x < NEXT(A).x", True),
+        ("A.x != NEXT(A).x", True),
+        ("A.k = NEXT(A).k AND A.x < NEXT(A).x", False),
+        ("A.x BETWEEN NEXT(A).y AND NEXT(A).z", False),
+        ("A.x < NEXT(A).x AND A.y < NEXT(A).y", False),
+    ],
+)
+def test_one_comparison_by_order_can_do_without_ranks(where: str, is_able: bool) -> None:
+    (query,) = tf.parse(f"RETURN COUNT(*) PATTERN A+ WHERE {where}")
+    (access,) = plan(query).operands[0].accesses
+    assert not access.is_online
+    assert online(access).is_online == is_able
+    assert online(access).bound == access.bound

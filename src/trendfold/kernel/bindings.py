@@ -50,7 +50,7 @@ def fold_windows(
     kept,
     nodes,
     holder,
-    pool,
+    growth,
     out,
 ):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
@@ -58,7 +58,8 @@ def fold_windows(
     latest     int32[G, m]  see guards.latest_starts
     nodes      see kernel.tree; all trees are empty
     holder     int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
-    pool       see kernel.growing; all trees are empty
+    growth     where trees grow: a pool of empty ones (see kernel.growing), its scratch, and room for the rows
+               of a window; None otherwise, so that nothing of it is compiled
     """
     length = np.zeros(lists.value.shape[0], np.int32)
     state = (
@@ -94,7 +95,7 @@ def fold_windows(
             length,
             nodes,
             holder,
-            pool,
+            growth,
         )
         for s in frame.whole:
             _collect(k, state[0][s], state[1][s], state[2][s], out)
@@ -111,7 +112,8 @@ def fold_windows(
                     )
         if k + 1 < lows.shape[0]:
             _empty_trees(events.symbol, low, high, steps, index, nodes)
-            growing.clear(pool)
+            if growth is not None:
+                growing.clear(growth[0])
 
 
 @kernel
@@ -181,7 +183,7 @@ def _fold(
     length,
     nodes,
     holder,
-    pool,
+    growth,
 ):
     """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
     symbol, moment = events.symbol, events.moment
@@ -192,7 +194,6 @@ def _fold(
     work = scratch()
     leaves = np.empty(index.leaves + 1 if semantics == NEXT else 0, np.uint64)
     spans = np.empty((MOST_SPANS, 3), np.int32)
-    growth = pool, growing.scratch(), np.empty(high - low if pool.root.shape[0] else 0, np.int32)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
@@ -240,7 +241,7 @@ def _fold(
                         continue
                     if guard >= 0:
                         _drop(way[c], since, index, kept, entered, dropped, nodes, growth, work)
-                    if index.grown.is_grown[way[c]]:
+                    if growth is not None and index.grown.is_grown[way[c]]:
                         is_found[c] |= _ask_grown(way[c], e, index.grown, growth, sum_m, sum_e, best)
                         continue
                     if index.nested.is_nested[way[c]]:
@@ -312,11 +313,12 @@ def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e,
 @kernel
 def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
     """Add the mass that event `e` continues through access `a`; whether there is any."""
+    blocks, tops, sums, _ = work
     tree = tree_start[a]
     found = False
     for p in range(0, span.shape[2], 2):
-        low, high = span[a, e, p], span[a, e, p + 1]
-        found |= _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, sum_e, best)
+        count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
+        found |= _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
     return found
 
 
@@ -325,19 +327,13 @@ def _ask_nested(a, e, index, nodes, spans, work, sum_m, sum_e, best):
     """`_ask`, where the access has trees below one another."""
     m, x, extreme, size = nodes
     start, levels = index.start, index.levels
+    blocks, tops, sums, _ = work
     found = False
     for s in range(find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)):
-        tree, low, high = spans[s]
-        found |= _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, sum_e, best)
+        tree = spans[s, 0]
+        count = visit(start, first_level(tree), levels[tree], spans[s, 1], spans[s, 2], blocks)
+        found |= _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
     return found
-
-
-@inlined
-def _add_span(tree, low, high, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
-    """Add the mass of the leaves strictly between two; whether there is any."""
-    blocks, tops, sums, _ = work
-    count = visit(start, first_level(tree), levels[tree], low, high, blocks)
-    return _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
 
 
 @kernel
@@ -353,7 +349,7 @@ def _ask_grown(a, e, grown, growth, sum_m, sum_e, best):
     return found
 
 
-@inlined
+@kernel
 def _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best):
     """Add the mass of blocks of siblings; whether there is any."""
     found = False
@@ -378,7 +374,7 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth)
         row = kept.row[here, b]
         for o in range(index.of_start[here], index.of_start[here + 1]):
             tree = index.of[o]
-            if index.grown.is_grown[index.grown.access[tree]]:
+            if growth is not None and index.grown.is_grown[index.grown.access[tree]]:
                 _grow(index.grown.access[tree], row, index.grown, kept, here, b, growth)
                 continue
             leaf, at, levels = index.leaf[tree, row], first_level(tree), index.levels[tree]
@@ -427,11 +423,14 @@ def _drop(a, since, index, kept, entered, dropped, nodes, growth, work):
 @kernel
 def _remove_row(tree, row, index, nodes, growth, work):
     """Take the binding that a row made out of one tree, if it is there."""
-    a = index.grown.access[tree]
-    if not index.grown.is_grown[a]:
-        _remove(tree, index.leaf[tree, row], index, nodes, work)
-    elif index.grown.value[a, row] == index.grown.value[a, row]:
-        growing.remove(growth[0], a, index.grown.value[a, row], row, growth[1])
+    if growth is not None:
+        a = index.grown.access[tree]
+        if index.grown.is_grown[a]:
+            value = index.grown.value[a, row]
+            if value == value:
+                growing.remove(growth[0], a, value, row, growth[1])
+            return
+    _remove(tree, index.leaf[tree, row], index, nodes, work)
 
 
 @kernel
@@ -451,7 +450,7 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
                 if not is_found[c]:
                     continue
                 a = index.way[c]
-                if index.grown.is_grown[a]:
+                if growth is not None and index.grown.is_grown[a]:
                     _spend_grown(index, a, e, nodes, growth, work)
                     continue
                 for s in range(_spans(index, a, e, spans)):
@@ -477,7 +476,7 @@ def _spans(index, a, e, spans):
 @kernel
 def _spend_span(index, a, span, nodes, holder, leaves, growth, work):
     """Take the bindings of one stretch of leaves out of all trees of their list."""
-    tree, low, high = span
+    tree, low, high = span[0], span[1], span[2]
     at, levels = first_level(tree), index.levels[tree]
     for o in range(occupied(nodes[0], index.start, at, levels, low, high, work[0], work[3], leaves)):
         _leave(tree, index.here[a], leaves[o], index, nodes, holder, growth, work)

@@ -57,9 +57,9 @@ def most_nodes(entries: int, trees: int) -> int:
     return trees * (entries // 3 + 2 * MOST_HEIGHT) if trees else 0
 
 
-def slot_bytes(width: int, extremes: int) -> int:
-    """How large one slot is, with its share of the node."""
-    return 8 + 4 + 4 + 1 + width * (8 + 4) + extremes * 8
+def node_bytes(width: int, extremes: int) -> int:
+    """How large one node is."""
+    return 4 + LANES * (8 + 4 + 4 + width * (8 + 4) + extremes * 8)
 
 
 def make_pool(nodes: int, trees: int, width: int, extremes: int) -> Pool:

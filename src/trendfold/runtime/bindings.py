@@ -13,15 +13,13 @@ from trendfold.automaton.machine import Machine
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel import bindings
-from trendfold.kernel.growing import slot_bytes
 from trendfold.kernel.lower import SEMANTICS, Asked, list_numbers, lower_asked, lower_guards, lower_steps
 from trendfold.kernel.program import Events, Folded, Frame, Index, Kept, Lists, Pairs, Steps
-from trendfold.kernel.simd import LANES
 from trendfold.plan import OperandPlan
 from trendfold.plan.neighbour import Structure
 from trendfold.query.nodes import Semantics
 from trendfold.runtime.conditions import compile_pairs
-from trendfold.runtime.growing import make_pool, pool_nodes
+from trendfold.runtime.growing import growth, pool_bytes
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.neighbour import build_index
 from trendfold.runtime.nested import nested_bytes
@@ -81,8 +79,8 @@ def fold_bindings(
     holders = index.leaves if is_next and trees > 1 else 0
     size = len(places) * capacity * bindings.binding_bytes(frame)
     size += index.nodes * bindings.node_bytes(frame) + holders * trees * 4 + nested_bytes(index.nested)
-    grown = pool_nodes(index.grown, int((items.high - items.low).max(initial=0)))
-    size += grown * LANES * slot_bytes(frame.width, frame.extremes)
+    longest = int((items.high - items.low).max(initial=0))
+    size += pool_bytes(index.grown, longest, frame)
     held = "bindings kept one by one" + ", in sum trees" * bool(asked.accesses)
     limits.check_state(query, size, held)
     bindings.fold_windows(
@@ -100,7 +98,7 @@ def fold_bindings(
         _room(len(places), capacity, frame),
         _nodes(index, frame),
         empty((trees if holders else 0, holders), np.int32),
-        make_pool(index.grown, grown, frame),
+        growth(index.grown, longest, frame),
         out,
     )
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.events.buffers import empty
 from trendfold.kernel import growing
 from trendfold.kernel.program import Frame, Grown, Ints
 from trendfold.plan.neighbour import Access
 
 Cuts = tuple[NDArray[np.float64] | float, bool, NDArray[np.float64] | float, bool]
 """Two cuts: the value of each, and whether it is behind the entries that have it."""
+Growth = tuple[growing.Pool, tuple[NDArray[Any], ...], Ints]
 
 
 def no_grown(accesses: Sequence[Access], tree_start: Ints, rows: int, pairs: int) -> Grown:
@@ -58,12 +61,22 @@ def _cuts(op: str, value: NDArray[np.float64]) -> list[Cuts]:
     return [*_cuts("<", value), *_cuts(">", value)]
 
 
-def pool_nodes(grown: Grown, entries: int) -> int:
-    """How many nodes the trees that grow need, with so many entries each."""
-    return growing.most_nodes(entries, len(grown.is_grown)) if grown.is_grown.any() else 0
+def pool_bytes(grown: Grown, longest: int, frame: Frame) -> int:
+    """How large the trees that grow may become in a window of so many rows."""
+    return _nodes(grown, longest) * growing.node_bytes(frame.width, frame.extremes)
 
 
-def make_pool(grown: Grown, nodes: int, frame: Frame) -> growing.Pool:
-    """Empty trees: one per access, so that they have the same numbers; those that do not grow stay empty."""
-    trees = len(grown.is_grown) if nodes else 0
-    return growing.make_pool(nodes, trees, frame.width, frame.extremes)
+def growth(grown: Grown, longest: int, frame: Frame) -> Growth | None:
+    """Empty trees and what is needed to work on them, or None where none grow.
+
+    There is one per access, so that they have the same numbers; those that do not grow stay empty.
+    """
+    nodes = _nodes(grown, longest)
+    if not nodes:
+        return None
+    pool = growing.make_pool(nodes, len(grown.is_grown), frame.width, frame.extremes)
+    return pool, growing.scratch(), empty(longest, np.int32)
+
+
+def _nodes(grown: Grown, longest: int) -> int:
+    return growing.most_nodes(longest, len(grown.is_grown)) if grown.is_grown.any() else 0
