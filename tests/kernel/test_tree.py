@@ -24,7 +24,7 @@ class Trees:
         self.start[: len(sizes)] = np.cumsum([0, *sizes[:-1]])
         self.m, self.e = np.zeros(int(self.size)), np.zeros(int(self.size), np.int32)
         self.x = np.full(int(self.size), np.inf)
-        self.blocks, self.tops, self.sums, self.path = tree.scratch()
+        self.blocks, self.tops, self.sums = tree.scratch()
         self.exact = [Fraction(0)] * (leaves + 2)
         self.least = [float("inf")] * (leaves + 2)
 
@@ -44,12 +44,6 @@ class Trees:
         tree.remove(*nodes, *self.where, leaf, self.blocks, self.tops, self.sums)
         self.exact[leaf], self.least[leaf] = Fraction(0), float("inf")
 
-    def sweep(self, low: int, high: int) -> None:
-        nodes = self.m, self.e, self.x, self.size
-        tree.sweep(*nodes, *self.where, low, high, self.blocks, self.tops, self.sums, self.path)
-        for leaf in self.between(low, high):
-            self.exact[leaf], self.least[leaf] = Fraction(0), float("inf")
-
     def between(self, low: int, high: int) -> range:
         return range(low + 1, high if high != tree.OPEN else len(self.exact))
 
@@ -61,10 +55,6 @@ class Trees:
         assert abs(found - expected) <= abs(expected) * Fraction(1, 10**12)
         least = min((self.least[leaf] for leaf in self.between(low, high)), default=float("inf"))
         assert tree.least(self.x, np.uint64(0), self.blocks, count) == least
-        leaves = np.empty(len(self.exact), np.uint64)
-        many = tree.occupied(self.m, *self.where, low, high, self.blocks, self.path, leaves)
-        held = [leaf for leaf in self.between(low, high) if self.exact[leaf]]
-        assert sorted(leaves[:many].tolist()) == held
 
 
 def stretch(rng: random.Random, leaves: int) -> tuple[int, int]:
@@ -86,8 +76,6 @@ def test_sums_are_those_of_the_leaves(leaves: int, most_exponent: int) -> None:
             trees.put(rng.randint(1, leaves), mantissa, exponent, rng.uniform(-5, 5))
         elif draw < 0.8:
             trees.remove(rng.randint(1, leaves))
-        elif draw < 0.85:
-            trees.sweep(*stretch(rng, leaves))
         trees.check(*stretch(rng, leaves))
     trees.check(tree.OPEN, tree.OPEN)
 

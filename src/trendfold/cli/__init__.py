@@ -259,6 +259,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
+    if args.engine == "local":
+        from trendfold.kernel.jit import tell_of_compiling
+
+        tell_of_compiling(
+            lambda: say("compiling loops for this machine: a minute or so, the first time only")
+        )
     with progress_on(args.engine, "queries") as tell:
         return workload.run(
             _files(args),

@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel import growing
+from trendfold.kernel.bits import first_between, first_word, leave, next_before, take
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.nested import MOST_SPANS, find_spans
-from trendfold.kernel.ordered import fold_ordered
+from trendfold.kernel.ordered import fold_counts, fold_ordered
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.scan import total_where
 from trendfold.kernel.tree import (
     empty_path,
     first_level,
     least,
-    occupied,
     put_extreme,
     put_number,
     remove,
@@ -192,7 +192,6 @@ def _fold(
     sum_m, sum_e, best = np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     work = scratch()
-    leaves = np.empty(index.leaves + 1 if semantics == NEXT else 0, np.uint64)
     spans = np.empty((MOST_SPANS, 3), np.int32)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
@@ -205,9 +204,14 @@ def _fold(
     i = low
     while i < high:
         if lists.is_short:
-            i = fold_ordered(
-                events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
-            )
+            if width == 1 and extremes == 0:
+                i = fold_counts(
+                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
+                )
+            else:
+                i = fold_ordered(
+                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
+                )
             if i == high:
                 break
         j = i + 1
@@ -244,10 +248,13 @@ def _fold(
                     if growth is not None and index.grown.is_grown[way[c]]:
                         is_found[c] |= _ask_grown(way[c], e, index.grown, growth, sum_m, sum_e, best)
                         continue
-                    if index.nested.is_nested[way[c]]:
-                        is_found[c] |= _ask_nested(way[c], e, index, nodes, spans, work, sum_m, sum_e, best)
+                    if semantics == NEXT:
+                        is_found[c] |= _look(way[c], e, index, nodes, spans, sum_m, sum_e, best)
                         continue
-                    is_found[c] |= _ask(
+                    if index.nested.is_nested[way[c]]:
+                        _ask_nested(way[c], e, index, nodes, spans, work, sum_m, sum_e, best)
+                        continue
+                    _ask(
                         way[c],
                         e,
                         index.span,
@@ -272,7 +279,7 @@ def _fold(
                     _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
-            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, leaves, spans, growth, work)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, spans, growth, work)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
@@ -312,28 +319,24 @@ def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e,
 
 @kernel
 def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
-    """Add the mass that event `e` continues through access `a`; whether there is any."""
-    blocks, tops, sums, _ = work
+    """Add the mass that event `e` continues through access `a`."""
+    blocks, tops, sums = work
     tree = tree_start[a]
-    found = False
     for p in range(0, span.shape[2], 2):
         count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
-        found |= _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
-    return found
+        _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
 
 
 @kernel
 def _ask_nested(a, e, index, nodes, spans, work, sum_m, sum_e, best):
     """`_ask`, where the access has trees below one another."""
-    m, x, extreme, size = nodes
+    m, x, extreme, size, _ = nodes
     start, levels = index.start, index.levels
-    blocks, tops, sums, _ = work
-    found = False
+    blocks, tops, sums = work
     for s in range(find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)):
         tree = spans[s, 0]
         count = visit(start, first_level(tree), levels[tree], spans[s, 1], spans[s, 2], blocks)
-        found |= _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
-    return found
+        _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
 
 
 @kernel
@@ -366,9 +369,30 @@ def _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, be
 
 
 @kernel
+def _look(a, e, index, nodes, spans, sum_m, sum_e, best):
+    """`_ask` under *next*, binding by binding: each will leave. Returns whether there is any."""
+    m, x, extreme, size, words = nodes
+    found = False
+    for s in range(_spans(index, a, e, spans)):
+        tree, high = spans[s, 0], spans[s, 2]
+        start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
+        leaf = first_between(words, start, at, levels, spans[s, 1], high)
+        while leaf != 0:
+            found = True
+            node = index.start[first_level(tree)] + leaf
+            for w in range(sum_m.shape[0]):
+                here = node + np.uint64(w) * size
+                sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], m[here], x[here])
+            for k in range(best.shape[0]):
+                best[k] = min(best[k], extreme[node + np.uint64(k) * size])
+            leaf = next_before(words, start, at, levels, leaf, high)
+    return found
+
+
+@kernel
 def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth):
     """Put the moment's bindings of a list into its trees."""
-    m, x, extreme, size = nodes
+    m, x, extreme, size, words = nodes
     start = index.start
     for b in range(entered[here], length[here]):
         row = kept.row[here, b]
@@ -386,6 +410,8 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth)
             for k in range(kept.extreme.shape[2]):
                 least_value = kept.extreme[here, b, k]
                 put_extreme(extreme, start, at, levels, leaf, np.uint64(k) * size, least_value)
+            if index.bit_levels[tree] > 0:
+                take(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
             if holder.shape[0]:
                 holder[tree, leaf] = row
     if not is_stored[here]:
@@ -435,14 +461,17 @@ def _remove_row(tree, row, index, nodes, growth, work):
 
 @kernel
 def _remove(tree, leaf, index, nodes, work):
-    if leaf > 0:
-        m, x, extreme, size = nodes
-        start, at, levels = index.start, first_level(tree), index.levels[tree]
-        remove(m, x, extreme, size, start, at, levels, leaf, work[0], work[1], work[2])
+    if leaf <= 0:
+        return
+    m, x, extreme, size, words = nodes
+    start, at, levels = index.start, first_level(tree), index.levels[tree]
+    remove(m, x, extreme, size, start, at, levels, leaf, work[0], work[1], work[2])
+    if index.bit_levels[tree] > 0:
+        leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
 
 
 @kernel
-def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, leaves, spans, growth, work):
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, spans, growth, work):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
@@ -454,7 +483,7 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
                     _spend_grown(index, a, e, nodes, growth, work)
                     continue
                 for s in range(_spans(index, a, e, spans)):
-                    _spend_span(index, a, spans[s], nodes, holder, leaves, growth, work)
+                    _spend_span(index, a, spans[s], nodes, holder, growth, work)
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -474,12 +503,14 @@ def _spans(index, a, e, spans):
 
 
 @kernel
-def _spend_span(index, a, span, nodes, holder, leaves, growth, work):
+def _spend_span(index, a, span, nodes, holder, growth, work):
     """Take the bindings of one stretch of leaves out of all trees of their list."""
     tree, low, high = span[0], span[1], span[2]
-    at, levels = first_level(tree), index.levels[tree]
-    for o in range(occupied(nodes[0], index.start, at, levels, low, high, work[0], work[3], leaves)):
-        _leave(tree, index.here[a], leaves[o], index, nodes, holder, growth, work)
+    start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
+    leaf = first_between(nodes[4], start, at, levels, low, high)
+    while leaf != 0:
+        _leave(tree, index.here[a], leaf, index, nodes, holder, growth, work)
+        leaf = next_before(nodes[4], start, at, levels, leaf, high)
 
 
 @kernel
@@ -515,11 +546,12 @@ def _leave_row(here, row, index, nodes, growth, work):
 @kernel
 def _empty_trees(symbol, low, high, steps, index, nodes):
     """Make all trees empty again, at no more than the cost of what entered them."""
-    m, x, extreme, size = nodes
+    m, x, extreme, size, words = nodes
     if (high - low) * index.leaf.shape[0] >= index.nodes // 16:
         m[:] = 0.0
         x[:] = 0
         extreme[:] = np.inf
+        words[:] = 0
         return
     for e in range(low, high):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
@@ -528,6 +560,7 @@ def _empty_trees(symbol, low, high, steps, index, nodes):
                     tree = index.of[o]
                     leaf, levels = index.leaf[tree, e], index.levels[tree]
                     empty_path(m, x, extreme, size, index.start, first_level(tree), levels, leaf)
+                    leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
 
 
 # ---- Bindings one by one ----------------------------------------------------------------------------

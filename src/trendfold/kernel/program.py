@@ -219,7 +219,6 @@ class Index(NamedTuple):
 
     way         int32[C]       per scan: its access, or -1 where the bindings are asked one by one
     here        int32[A]       per access: its list
-    guard       int32[A]       guard judged by time, or -1
     span        int32[A,n,2P]  per row that asks: P pairs of leaves; what lies strictly between is asked for
     tree_start  int32[A+1]     trees of an access
     leaf        int32[T,n]     per row that is asked: its leaf, or 0 if it never fits
@@ -228,11 +227,11 @@ class Index(NamedTuple):
     of, of_start               per list: the trees its bindings are in
     nodes, leaves              how many nodes all trees have, and how many leaves the largest
     nested, grown              what nested trees, and trees that grow, need beside that
+    bit_start, bit_levels, words   the same for sets of leaves (see kernel.bits): under *next*, else no levels
     """
 
     way: Ints
     here: Ints
-    guard: Ints
     span: Ints
     tree_start: Ints
     leaf: Ints
@@ -244,6 +243,9 @@ class Index(NamedTuple):
     leaves: int
     nested: Nested
     grown: Grown
+    bit_start: NDArray[np.uint64]
+    bit_levels: NDArray[np.uint64]
+    words: int
 
 
 class Lists(NamedTuple):

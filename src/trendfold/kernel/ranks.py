@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.jit import kernel
+from trendfold.kernel.tree import EMPTY, OPEN
 
 FIRST, SECOND = 1, 2
 """What an entry is: the value of a binding, of an event that asks, or (both bits) of one that does both."""
@@ -50,8 +51,13 @@ def number_leaves(order, value, row, side, group, is_apart, count, leaf, below, 
 
 
 @kernel
-def number_own(order, value, is_apart, leaf, below, upto):
-    """`number_leaves` where every row is asked and asks, by one value, in one group; returns the leaves."""
+def place_own(order, value, is_apart, below, upto, leaf, span):
+    """Leaves and spans where every row is asked and asks, by one value, in one group; returns the leaves.
+
+    below  whether leaves below a value are asked for, or those above it
+    upto   whether leaves of the same value are asked for, too
+    leaf   int32[n], span  int32[n,2]: written
+    """
     count = 0
     i = 0
     while i < order.shape[0]:
@@ -60,11 +66,15 @@ def number_own(order, value, is_apart, leaf, below, upto):
         while j < order.shape[0] and value[order[j]] == here:
             j += 1
         after = count + (j - i if is_apart else 1)
+        edge = after if upto == below else count  # leaves up to here are on the lower side
         for o in range(i, j):
             row = order[o]
-            leaf[row] = count + (o - i if is_apart else 0)
-            below[row] = count
-            upto[row] = after
+            leaf[row] = count + (o - i if is_apart else 0) + 1
+            if below:
+                span[row, 0] = OPEN if edge > 0 else EMPTY
+                span[row, 1] = edge + 1
+            else:
+                span[row, 0], span[row, 1] = edge, OPEN
         count = after
         i = j
     return count

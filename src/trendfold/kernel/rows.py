@@ -99,6 +99,36 @@ def number_values(values, row, which, first):
 
 
 @kernel
+def pack_floats(values, row_bits, key):
+    """Keys that sort as the values do, as far as they go, with a row's number in the last bits."""
+    whole = values.view(np.int64)
+    low = (np.uint64(1) << row_bits) - np.uint64(1)
+    for i in range(values.shape[0]):
+        # The bits of doubles sort as integers do, but for negative ones, which sort the other way.
+        bits = np.uint64(whole[i]) ^ (np.uint64(whole[i] >> 63) | np.uint64(1 << 63))
+        key[i] = (bits & ~low) | np.uint64(i)
+
+
+@kernel
+def settle_order(key, row_bits, values, order):
+    """Rows out of sorted keys; equal keys in the order of their values. False if that would take too long."""
+    low = (np.uint64(1) << row_bits) - np.uint64(1)
+    moves = 8 * key.shape[0]
+    for i in range(key.shape[0]):
+        row = key[i] & low
+        value = values[row]
+        j = i
+        while j > 0 and values[np.uint64(order[j - 1])] > value:
+            order[j] = order[j - 1]
+            j -= 1
+            moves -= 1
+            if moves < 0:
+                return False
+        order[j] = row
+    return True
+
+
+@kernel
 def look_up(table, code, found):
     """found = table[code], row by row."""
     for i in range(code.shape[0]):

@@ -10,6 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from trendfold.kernel.wide import SHRINK
@@ -61,6 +62,30 @@ def _add_lanes(_context, mantissa, exponent, at, low, high, top, sums):
     return signature, generate
 
 
+def _trailing_zeros(_context, word):
+    """How many zeros stand below the lowest bit of a word that is not 0."""
+
+    def generate(_target, builder, _signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+def _prefetch(_context, array, at):
+    """Bring the cache line of array[at] nearer, for what will be read soon."""
+
+    def generate(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        constants = [ir.Constant(_INT, value) for value in (1, 3, 1)]  # for writing, to keep, data
+        builder.call(function, [builder.bitcast(builder.gep(data, [args[1]]), byte), *constants])
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), generate
+
+
 def _all(kind: Any, value: float) -> ir.Constant:
     return ir.Constant(kind, [value] * LANES)
 
@@ -97,3 +122,5 @@ def _aligned(instruction: Any, vector: Any) -> Any:
 
 raise_tops: Any = intrinsic(_raise_tops)
 add_lanes: Any = intrinsic(_add_lanes)
+trailing_zeros: Any = intrinsic(_trailing_zeros)
+prefetch: Any = intrinsic(_prefetch)

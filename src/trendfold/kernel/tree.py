@@ -55,7 +55,7 @@ def _blocks(nodes: int) -> int:
 
 @kernel
 def scratch():
-    """What one sum needs: the blocks it visits, their exponents, their sums, and a path down.
+    """What one sum needs: the blocks it visits, their exponents, and their sums.
 
     Hand them on one by one: a tuple that is taken apart counts references, at more than the cost of a sum.
     """
@@ -63,7 +63,6 @@ def scratch():
         np.empty((2 * MOST_LEVELS, 4), np.uint64),
         np.empty(LANES, np.int32),
         np.empty(LANES),
-        np.empty((2, MOST_LEVELS), np.uint64),
     )
 
 
@@ -132,6 +131,46 @@ def _added(sums, top):
     return whole, top if whole != 0.0 else np.int32(0)
 
 
+@inlined
+def sum_right(m, e, start, at, levels, leaf, tops, sums):
+    """The sum right of a leaf, where counts are all there is: `visit` and `total` in one."""
+    for lane in range(LANES):
+        tops[lane] = 0
+        sums[lane] = 0.0
+    node = leaf
+    for level in range(levels):
+        raise_tops(e, start[at + level] + (node & ~_LANE), (node & _LANE) + _ONE, _LANES, tops)
+        node >>= _BITS
+    top = np.int32(0)
+    for lane in range(LANES):
+        top = max(top, tops[lane])
+    node = leaf
+    for level in range(levels):
+        add_lanes(m, e, start[at + level] + (node & ~_LANE), (node & _LANE) + _ONE, _LANES, top, sums)
+        node >>= _BITS
+    return _added(sums, top)
+
+
+@inlined
+def sum_left(m, e, start, at, levels, leaf, tops, sums):
+    """The sum left of a leaf; see `sum_right`."""
+    for lane in range(LANES):
+        tops[lane] = 0
+        sums[lane] = 0.0
+    node = leaf
+    for level in range(levels):
+        raise_tops(e, start[at + level] + (node & ~_LANE), _NONE, node & _LANE, tops)
+        node >>= _BITS
+    top = np.int32(0)
+    for lane in range(LANES):
+        top = max(top, tops[lane])
+    node = leaf
+    for level in range(levels):
+        add_lanes(m, e, start[at + level] + (node & ~_LANE), _NONE, node & _LANE, top, sums)
+        node >>= _BITS
+    return _added(sums, top)
+
+
 @kernel
 def least(x, offset, blocks, count):
     """The least over blocks of the extreme whose nodes begin at `offset`."""
@@ -152,6 +191,16 @@ def put_number(m, e, start, at, levels, leaf, offset, part_m, part_e):
         node >>= _BITS
 
 
+@inlined
+def put_count(m, e, start, at, levels, leaf, part_m, part_e):
+    """`put_number` where counts are all there is."""
+    node = leaf
+    for level in range(levels):
+        here = start[at + level] + node
+        m[here], e[here] = blend(m[here], e[here], part_m, part_e)
+        node >>= _BITS
+
+
 @kernel
 def put_extreme(x, start, at, levels, leaf, offset, least):
     """Lower one extreme of a leaf, and of all nodes above it."""
@@ -167,12 +216,13 @@ def empty_path(m, e, x, size, start, at, levels, leaf):
     """Set a leaf and all nodes above it to zero: when everything goes, in any order."""
     node = np.uint64(leaf)
     for level in range(levels):
-        _empty_node(m, e, x, size, start[at + level] + node)
+        empty_node(m, e, x, size, start[at + level] + node)
         node >>= _BITS
 
 
 @inlined
-def _empty_node(m, e, x, size, node):
+def empty_node(m, e, x, size, node):
+    """Set all numbers of a node to zero."""
     here = node  # no range: it would divide to know how often
     while here < np.uint64(m.shape[0]):
         m[here], e[here] = 0.0, 0
@@ -187,7 +237,7 @@ def _empty_node(m, e, x, size, node):
 def remove(m, e, x, size, start, at, levels, leaf, blocks, tops, sums):
     """Set a leaf to zero, and add up the nodes above it again."""
     node = np.uint64(leaf)
-    _empty_node(m, e, x, size, start[at] + node)
+    empty_node(m, e, x, size, start[at] + node)
     for level in range(_ONE, levels):
         _visit_block(blocks, 0, start[at + level - _ONE], node, _NONE, _LANES, _NONE)
         node >>= _BITS
@@ -206,101 +256,3 @@ def _add_up(m, e, x, size, node, blocks, tops, sums):
     while offset < np.uint64(x.shape[0]):
         x[node + offset] = least(x, offset, blocks, 1)
         offset += size
-
-
-@kernel
-def sweep(m, e, x, size, start, at, levels, low, high, blocks, tops, sums, path):
-    """Set all leaves strictly between `low` and `high` to zero.
-
-    Whole subtrees go at once; only the nodes above the two ends are added up again, from where mass went.
-    """
-    visited = visit(start, at, levels, low, high, blocks)
-    first = levels
-    for v in range(visited):
-        level = blocks[v, 3]
-        for lane in range(blocks[v, 1], blocks[v, 2]):
-            here = blocks[v, 0] + lane
-            if m[here] != 0.0:
-                first = min(first, level)
-                _empty_subtree(m, e, x, size, start, at, level, here - start[at + level], path)
-    for level in range(first + _ONE, levels):
-        below = level - _ONE
-        if high != OPEN:
-            _add_up_above(
-                m, e, x, size, start, at, below, np.uint64(high) >> (_BITS * below), blocks, tops, sums
-            )
-        if low != OPEN or high == OPEN:  # what is right of leaf 0 is swept along its path, too
-            _add_up_above(
-                m, e, x, size, start, at, below, np.uint64(low) >> (_BITS * below), blocks, tops, sums
-            )
-
-
-@inlined
-def _add_up_above(m, e, x, size, start, at, level, node, blocks, tops, sums):
-    """Add up the parent of a node again."""
-    _visit_block(blocks, 0, start[at + level], node, _NONE, _LANES, _NONE)
-    _add_up(m, e, x, size, start[at + level + _ONE] + (node >> _BITS), blocks, tops, sums)
-
-
-@kernel
-def _empty_subtree(m, e, x, size, start, at, level, node, path):
-    """Set a node and all below it to zero, depth first; only nodes with mass are opened."""
-    _empty_node(m, e, x, size, start[at + level] + node)
-    if level == _NONE:
-        return
-    depth = level - _ONE
-    path[0, depth], path[1, depth] = node << _BITS, 0
-    while depth < level:
-        if path[1, depth] == _LANES:
-            depth += _ONE
-            continue
-        child = path[0, depth] + path[1, depth]
-        path[1, depth] += _ONE
-        if m[start[at + depth] + child] == 0.0:
-            continue
-        _empty_node(m, e, x, size, start[at + depth] + child)
-        if depth > _NONE:
-            depth -= _ONE
-            path[0, depth], path[1, depth] = child << _BITS, 0
-
-
-@kernel
-def occupied(m, start, at, levels, low, high, blocks, path, leaves):
-    """The leaves strictly between `low` and `high` that hold mass, in `leaves`; returns how many.
-
-    Only nodes that hold mass are opened, so the cost is that of the leaves found.
-    """
-    visited = visit(start, at, levels, low, high, blocks)
-    count = 0
-    for v in range(visited):
-        level = blocks[v, 3]
-        for lane in range(blocks[v, 1], blocks[v, 2]):
-            here = blocks[v, 0] + lane
-            if m[here] != 0.0:
-                count = _open(m, start, at, level, here - start[at + level], path, leaves, count)
-    return count
-
-
-@kernel
-def _open(m, start, at, level, node, path, leaves, count):
-    """Append the leaves with mass under one node, depth first."""
-    if level == _NONE:
-        leaves[count] = node
-        return count + 1
-    depth = level - _ONE
-    path[0, depth], path[1, depth] = node << _BITS, 0
-    while depth < level:
-        if path[1, depth] == _LANES:
-            depth += _ONE
-            continue
-        child = path[0, depth] + path[1, depth]
-        path[1, depth] += _ONE
-        if m[start[at + depth] + child] == 0.0:
-            continue
-        if depth == _NONE:
-            leaves[count] = child
-            count += 1
-        else:
-            depth -= _ONE
-            path[0, depth], path[1, depth] = child << _BITS, 0
-    return count

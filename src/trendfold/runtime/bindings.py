@@ -81,6 +81,7 @@ def fold_bindings(
     size += index.nodes * bindings.node_bytes(frame) + holders * trees * 4 + nested_bytes(index.nested)
     longest = int((items.high - items.low).max(initial=0))
     size += pool_bytes(index.grown, longest, frame)
+    size += index.words * 8
     held = "bindings kept one by one" + ", in sum trees" * bool(asked.accesses)
     limits.check_state(query, size, held)
     bindings.fold_windows(
@@ -149,9 +150,9 @@ def _room(lists: int, capacity: int, frame: Frame) -> Kept:
 
 
 def _nodes(index: Index, frame: Frame) -> tuple[Any, ...]:
-    """Empty trees: mantissas, exponents, extremes, and the nodes of each number."""
+    """Empty trees: mantissas, exponents, extremes, the nodes of each number, and sets of leaves."""
     mantissa = empty(frame.width * index.nodes, np.float64)
     exponent = empty(frame.width * index.nodes, np.int32)
     extreme = empty(frame.extremes * index.nodes, np.float64)
     mantissa[:], exponent[:], extreme[:] = 0.0, 0, np.inf
-    return mantissa, exponent, extreme, np.uint64(max(1, index.nodes))
+    return mantissa, exponent, extreme, np.uint64(max(1, index.nodes)), np.zeros(index.words, np.uint64)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from trendfold.events.buffers import empty
 from trendfold.events.columns import Column
+from trendfold.kernel import bits as kernel_bits
 from trendfold.kernel import ranks as kernels
 from trendfold.kernel import tree
 from trendfold.kernel.lower import Asked
@@ -26,6 +27,7 @@ from trendfold.runtime.conditions import ranks, side_column
 from trendfold.runtime.expressions import is_true
 from trendfold.runtime.growing import cut_values, no_grown
 from trendfold.runtime.nested import nest, no_nested
+from trendfold.runtime.sorting import order_of
 
 Lookup = Callable[[str], Column]
 Truths = NDArray[np.bool_]
@@ -38,12 +40,12 @@ def build_index(
     symbol: NDArray[np.int32],
     segment: NDArray[np.int64],
     lookup: Lookup,
-    is_apart: bool,
+    is_next: bool,
     lists: dict[int, int],
 ) -> Index:
     """The trees of all accesses, and per row where it stands in each.
 
-    `is_apart`: bindings may leave before a window ends, so each has a leaf of its own.
+    Under *next* bindings leave one by one, so each has a leaf of its own, and leaves are all there is.
     """
     accesses, rows = asked.accesses, len(symbol)
     pairs = max((_pairs(access) for access in accesses), default=1)
@@ -54,12 +56,12 @@ def build_index(
     leaf = empty((sum(deep), rows), np.int32)
     nested = no_nested(accesses, segment, len(leaf), rows)
     grown = no_grown(accesses, tree_start, rows, pairs)
-    sizes = []
+    sizes, bits = [], []
     for number, (access, first) in enumerate(zip(accesses, firsts, strict=True)):
         second = asked.is_second[number][symbol]
         trees = slice(tree_start[number], tree_start[number + 1])
         is_table, is_nested = access.structure is Structure.TABLE, access.structure is Structure.NESTED
-        apart = (is_apart or access.guard is not None or is_nested) and not is_table
+        apart = (is_next or access.guard is not None or is_nested) and not is_table
         entries, orders = _entries(access, segment, lookup, first, second, apart)
         if is_nested:
             count = nest(
@@ -70,14 +72,15 @@ def build_index(
             cut_values(access, orders[0], entries.first, entries.second, grown, number)
         else:
             count = entries.fill(access, orders, leaf[trees.start], span[number])
-        sizes += [tree.level_sizes(count, is_table)] * deep[number]
+        sizes += [tree.level_sizes(count, is_next or is_table)] * deep[number]
+        bits += [kernel_bits.level_sizes(count) if is_next else []] * deep[number]
     of = [[i for i, access in enumerate(accesses) if lists[access.place] == k] for k in range(len(lists))]
     of = [[t for i in one for t in range(tree_start[i], tree_start[i + 1])] for one in of]
-    start, nodes = _starts(sizes)
+    start, nodes = _starts(sizes, tree.MOST_LEVELS)
+    bit_start, words = _starts(bits, kernel_bits.MOST_LEVELS)
     return Index(
         way=asked.way,
         here=_ints([lists[access.place] for access in accesses]),
-        guard=_ints([-1 if access.guard is None else access.guard for access in accesses]),
         span=span,
         tree_start=tree_start,
         leaf=leaf,
@@ -89,6 +92,9 @@ def build_index(
         leaves=max((levels[0] for levels in sizes), default=0),
         nested=nested,
         grown=grown,
+        bit_start=bit_start,
+        bit_levels=np.array([len(levels) for levels in bits], np.uint64),
+        words=words,
     )
 
 
@@ -109,9 +115,9 @@ def _levels(access: Access, first: Truths, segment: NDArray[np.int64]) -> int:
     return level_count(int(np.diff(asked).max(initial=0)))
 
 
-def _starts(sizes: Sequence[Sequence[int]]) -> tuple[NDArray[np.uint64], int]:
+def _starts(sizes: Sequence[Sequence[int]], most: int) -> tuple[NDArray[np.uint64], int]:
     """Where each level of each tree begins, all of them one after another, and where they end."""
-    start = np.zeros((len(sizes), tree.MOST_LEVELS), np.uint64)
+    start = np.zeros((len(sizes), most), np.uint64)
     at = 0
     for i, levels in enumerate(sizes):
         for level, size in enumerate(levels):
@@ -201,6 +207,10 @@ class Entries:
 
         All comparisons are of one value of the earlier event. Returns the most leaves of a segment.
         """
+        if self.is_own and len(orders) == 1 and orders[0][0] is orders[0][1] and len(span.T) == 2:
+            (value, _), op = orders[0], access.ordered[0].op
+            sides = op in ("<", "<="), op in ("<=", ">=")
+            return int(kernels.place_own(order_of(value), value, self.is_apart, *sides, leaf, span))
         leaf[:] = 0
         span[:] = tree.EMPTY
         asked, asking = self.rows
@@ -258,15 +268,12 @@ class Entries:
         rows = len(self.first)
         count = np.zeros(len(self.groups[1]) if self._has_groups else 1, np.int32)
         leaf, below, upto = (empty(rows, np.int32) for _ in range(3))
-        if self.is_own and a is b and len(a):
-            count[0] = kernels.number_own(np.argsort(a), a, self.is_apart, leaf, below, upto)
-            return count, leaf, below, upto
         asked, asking = np.flatnonzero(self.first), np.flatnonzero(self.second)
         row = np.concatenate([asked, asking])
         side = np.repeat(np.array([kernels.FIRST, kernels.SECOND], np.int8), [len(asked), len(asking)])
         value = np.concatenate([a[asked], b[asking]]) if len(a) else np.zeros(len(row))
         group = self.groups[0] if self._has_groups else np.zeros(0, np.int64)
-        order = np.argsort(value) if len(a) else np.arange(len(row))
+        order = order_of(value) if len(a) else np.arange(len(row))
         kernels.number_leaves(order, value, row, side, group, self.is_apart, count, leaf, below, upto)
         return count, leaf, below, upto
 

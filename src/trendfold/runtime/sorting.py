@@ -37,6 +37,28 @@ def sort_with_rows(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArra
     return key.view(np.int64), row
 
 
+def order_of(values: NDArray[np.float64]) -> NDArray[Any]:
+    """The rows by value, in no order among equals; no value is NaN.
+
+    Sorting numbers is several times as fast as sorting rows by their numbers, so a row's number goes into the
+    last bits of its value; the few values that those bits told apart are put in order afterwards.
+    """
+    bits = max(1, len(values) - 1).bit_length()
+    if bits > _MOST_ROW_BITS or not len(values):
+        return np.argsort(values)
+    key = empty(len(values), np.uint64)
+    kernels.pack_floats(values, np.uint64(bits), key)
+    key.sort()
+    order = empty(len(values), np.int32)
+    if kernels.settle_order(key, np.uint64(bits), values, order):
+        return order
+    return np.argsort(values)
+
+
+_MOST_ROW_BITS = 24
+"""Of 64: with more, too many values would share what is left."""
+
+
 def _step(values: NDArray[np.int64], low: int) -> int:
     """A number that may divide all gaps, such as the microseconds of a second; a few rows are asked."""
     some = values[:: len(values) // _ASKED + 1]
