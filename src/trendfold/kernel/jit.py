@@ -27,7 +27,7 @@ def reassociated(function: F) -> F:
 
 
 def tell_of_compiling(tell: Callable[[], None]) -> None:
-    """Call `tell` once, when a loop is not on disk yet: compiling it takes a while, and only the first time."""
+    """Call `tell` once, when a loop is not on disk yet: compiling takes a while, the first time."""
     event.register("numba:compile", _Once(tell))
 
 
