@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from warm import compile_kernels
+
 KERNELS = Path(__file__).parents[1] / "src" / "trendfold" / "kernel"
 
 
@@ -22,3 +24,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if any(path.stat().st_mtime < newest for path in compiled):
         for path in compiled:
             path.unlink(missing_ok=True)
+        compiled = []
+    if not compiled and config.getoption("numprocesses", None):
+        compile_kernels()
