@@ -41,7 +41,7 @@ def shuffled(blobs: list[Blob], tasks_: int) -> Iterator[list[Blob]]:
 
 
 def result(job: Job, blobs: list[Blob]) -> pa.Table:
-    (like,) = tasks.empty_results(job)
+    like = tasks.empty_result(job, 0)
     assert not [blob for blob in blobs if blob.content in (Content.ERROR, Content.OVERLAP)]
     rows = pa.concat_tables([like, *(blob.table() for blob in blobs if blob.content is Content.RESULT)])
     keys = like.column_names[: 2 + len(job.plans[0].query.group_by)]

@@ -53,16 +53,24 @@ def fold_bundle(code, moment, bounds, bundle, mantissa, exponent):
                 d = dst[r] * np.uint32(LANES)
                 sum0, sum1, sum2, sum3 = m[d], m[d + one], m[d + np.uint32(2)], m[d + np.uint32(3)]
                 t = r * terms
-                for _ in range(terms):
-                    s, f = flat[t] * np.uint32(LANES), t * np.uint32(LANES)
-                    sum0 += m[s] * factor[f]
-                    sum1 += m[s + one] * factor[f + one]
-                    sum2 += m[s + np.uint32(2)] * factor[f + np.uint32(2)]
-                    sum3 += m[s + np.uint32(3)] * factor[f + np.uint32(3)]
-                    t += one
-                most = (
-                    sum0 + sum1 + sum2 + sum3
-                )  # counts are never negative; NaN where exponents are far apart
+                if is_bridged:
+                    for _ in range(terms):
+                        s, f = flat[t] * np.uint32(LANES), t * np.uint32(LANES)
+                        sum0 += m[s] * factor[f]
+                        sum1 += m[s + one] * factor[f + one]
+                        sum2 += m[s + np.uint32(2)] * factor[f + np.uint32(2)]
+                        sum3 += m[s + np.uint32(3)] * factor[f + np.uint32(3)]
+                        t += one
+                else:  # all exponents are 0, as in most stretches
+                    for _ in range(terms):
+                        s = flat[t] * np.uint32(LANES)
+                        sum0 += m[s]
+                        sum1 += m[s + one]
+                        sum2 += m[s + np.uint32(2)]
+                        sum3 += m[s + np.uint32(3)]
+                        t += one
+                # Counts are never negative; the sum is NaN where exponents are too far apart.
+                most = sum0 + sum1 + sum2 + sum3
                 if most < RADIX:
                     m[d], m[d + one], m[d + np.uint32(2)], m[d + np.uint32(3)] = sum0, sum1, sum2, sum3
                     continue

@@ -280,6 +280,69 @@ def _times(m1, e1, m2, e2):
     return m, e
 
 
+# ---- Windows apart ---------------------------------------------------------------------------------
+
+
+@kernel
+def multiply_windows(lows, highs, frame, starts, matrix, out):
+    """Windows that share no stretch: ⊥ times the matrices [lows[k], highs[k]) of each, vector by matrix."""
+    states, width, extremes = frame.states, frame.width, frame.extremes
+    here = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
+    there = (
+        np.zeros((states, width)),
+        np.zeros((states, width), np.int32),
+        np.full((states, extremes), np.inf),
+    )
+    passes = np.ones(states, np.bool_)
+    for r in range(starts.shape[0]):
+        passes[starts[r]] = False
+    for k in range(lows.shape[0]):
+        here[0][:] = 0.0
+        here[1][:] = 0
+        here[2][:] = np.inf
+        here[0][frame.start, 0] = 1.0
+        for j in range(lows[k], highs[k]):
+            _multiply_vector(here, matrix, j, starts, passes, there)
+            here, there = there, here
+        for s in frame.whole:
+            for w in range(width):
+                out.mantissa[k, w], out.exponent[k, w] = add(
+                    out.mantissa[k, w], out.exponent[k, w], here[0][s, w], here[1][s, w]
+                )
+            for x in range(extremes):
+                out.extreme[k, x] = min(out.extreme[k, x], here[2][s, x])
+
+
+@kernel
+def _multiply_vector(vector, matrix, j, starts, passes, product):
+    """product = vector times matrix j; states that are no start pass through."""
+    m, e, x = vector
+    states, width, extremes = m.shape[0], m.shape[1], x.shape[1]
+    for t in range(states):
+        for w in range(width):
+            product[0][t, w], product[1][t, w] = (m[t, w], e[t, w]) if passes[t] else (0.0, np.int32(0))
+        for k in range(extremes):
+            product[2][t, k] = x[t, k] if passes[t] else np.inf
+    for r in range(starts.shape[0]):
+        s = starts[r]
+        if m[s, 0] == 0.0:
+            continue
+        for t in range(states):
+            c, ce = matrix.mantissa[j, r, t, 0], matrix.exponent[j, r, t, 0]
+            if c == 0.0:
+                continue
+            for w in range(width):
+                part, part_e = _times(m[s, w], e[s, w], c, ce)
+                if w > 0:
+                    gain, gain_e = _times(
+                        m[s, 0], e[s, 0], matrix.mantissa[j, r, t, w], matrix.exponent[j, r, t, w]
+                    )
+                    part, part_e = add(part, part_e, gain, gain_e)
+                product[0][t, w], product[1][t, w] = add(product[0][t, w], product[1][t, w], part, part_e)
+            for k in range(extremes):
+                product[2][t, k] = min(product[2][t, k], min(x[s, k], matrix.extreme[j, r, t, k]))
+
+
 # ---- A stretch moment by moment --------------------------------------------------------------------
 
 

@@ -42,7 +42,7 @@ class Result(Mapping[str, Any]):
     Tables are pyarrow Tables, or on Spark DataFrames: views of one table that Spark keeps until `unpersist`.
     """
 
-    tables: dict[str, Any] = field(repr=False)
+    tables: Mapping[str, Any] = field(repr=False)
     rejects: Any = field(repr=False)
     summary: Summary
     kept: Any = field(default=None, repr=False)

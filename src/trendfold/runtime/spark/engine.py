@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -51,7 +51,7 @@ _TOLD = (
     Content.ERROR,
     Content.OVERLAP,
 )
-"""What the driver reads of the persisted table; the rest stays where it is."""
+"""What the driver reads of the persisted table; of the rest only how many rows there are."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -207,19 +207,14 @@ class _Run:
         if any(f.mode is not Mode.COMPLETE and not _is_finished(job, f) for f in job.families):
             stages = _stage(stages, job.finishers, tasks.finish, job)
         self.tall = stages.where(F.lit(time.time_ns()) > 0).persist()  # or Spark reuses an equal run's table
-        rows = [
-            F.sum(F.when((F.col("content") == int(Content.RESULT)) & (F.col("owner") == q), F.col("rows")))
-            .cast("bigint")
-            .alias(f"rows {q}")
-            for q in range(len(job.plans))
-        ]
         rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
         events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
-        told = self.tall.observe(self.counted, rejects, events, *rows).filter(
-            F.col("content").isin([int(content) for content in _TOLD])
+        is_told = F.col("content").isin([int(content) for content in _TOLD])
+        told = self.tall.observe(self.counted, rejects, events).select(
+            "bucket", "content", "owner", "rows", F.when(is_told, F.col("payload")).alias("payload")
         )
         self.told = [
-            Blob(row.bucket, Content(row.content), row.owner, row.rows, bytes(row.payload))
+            Blob(row.bucket, Content(row.content), row.owner, row.rows, bytes(row.payload or b""))
             for row in told.collect()
         ]
 
@@ -256,15 +251,10 @@ class _Run:
         job, counts = self.job, self.counted.get
         names = [plan.query.name for plan in job.plans]
         self._raise_errors(int(counts["rejects"] or 0))
-        empty = tasks.empty_results(job)
-        tables = {
-            name: _ordered(
-                _view(self.tall, Content.RESULT, q, empty[q].schema),
-                _order(job.plans[q]),
-                int(counts[f"rows {q}"] or 0),
-            )
-            for q, name in enumerate(names)
-        }
+        rows = dict.fromkeys(range(len(names)), 0)
+        for blob in self.of(Content.RESULT):
+            rows[blob.owner] += blob.rows
+        tables = _Views(self.tall, job, {name: (q, rows[q]) for q, name in enumerate(names)})
         rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema())
         windows: dict[int, list[NDArray[np.int64]]] = {}
         for blob in self.of(Content.WINDOWS):
@@ -278,7 +268,7 @@ class _Run:
             events=int(events or 0),
             rejects=int(counts["rejects"] or 0),
             windows=sum(len(np.unique(np.concatenate(found))) for found in windows.values()),
-            rows={name: int(counts[f"rows {q}"] or 0) for q, name in enumerate(names)},
+            rows={name: rows[q] for q, name in enumerate(names)},
             strategy={plan.query.name: plan.strategy for plan in job.plans},
             seconds=time.perf_counter() - started,
             warnings=tuple(warnings),
@@ -394,6 +384,34 @@ def _kept_rows(job: Job, source: FrameSource) -> Any:
 
 
 # ---------------------------------------------------------------- views
+
+
+@dataclass
+class _Views(Mapping[str, DataFrame]):
+    """The results of all queries, by name; each is made when it is asked for, and that takes a while."""
+
+    tall: DataFrame
+    job: Job
+    queries: dict[str, tuple[int, int]]
+    """Per name the query's number, and how many rows it has."""
+    _made: dict[str, DataFrame] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in self._made:
+            query, rows = self.queries[name]
+            schema = tasks.empty_result(self.job, query).schema
+            view = _view(self.tall, Content.RESULT, query, schema)
+            self._made[name] = _ordered(view, _order(self.job.plans[query]), rows)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.queries)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.queries
 
 
 def _view(tall: DataFrame, content: Content, owner: int, schema: pa.Schema) -> DataFrame:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -91,12 +92,12 @@ class Job:
     chunks: NDArray[np.int64]
     bits: tuple[Expression, ...] = ()
 
-    @property
+    @cached_property
     def shared_partitionings(self) -> frozenset[Partitioning]:
         """What rows are sorted by once for several queries."""
         return shared_partitionings(self.plans)
 
-    @property
+    @cached_property
     def nothing(self) -> EventBatch:
         """A batch without events."""
         return read_batch(self.schema.empty_table(), self.options)
@@ -421,9 +422,6 @@ def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
         yield Blob(0, Content.RESULT, query, table.num_rows, pack(table))
 
 
-def empty_results(job: Job) -> tuple[pa.Table, ...]:
-    """The tables of all queries over no events: what their columns are."""
-    workspace = Workspace(job.nothing)
-    return tuple(
-        run_query(plan, workspace, job.origin, job.limits, job.arithmetic).table for plan in job.plans
-    )
+def empty_result(job: Job, query: int) -> pa.Table:
+    """The table of a query over no events: what its columns are."""
+    return run_query(job.plans[query], Workspace(job.nothing), job.origin, job.limits, job.arithmetic).table
