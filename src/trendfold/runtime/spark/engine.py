@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from trendfold import errors
 from trendfold.errors import RejectError, TrendfoldError
 from trendfold.events.batch import Options, read_batch, schema_of
-from trendfold.events.columns import kind_of
+from trendfold.events.columns import decoded, kind_of
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
@@ -172,7 +172,8 @@ def _sample(source: FileSource | FrameSource, columns: Sequence[str]) -> pa.Tabl
         read_file(s.path, source.files.csv, taken, s.row_groups).table.slice(0, _SAMPLE)
         for s in source.splits[::step][:4]
     ]
-    return pa.concat_tables(parts) if parts else taken.empty_table()
+    tables = [pa.table({name: decoded(part.column(name)) for name in columns}) for part in parts]
+    return pa.concat_tables(tables) if tables else taken.empty_table()
 
 
 def _span(source: FileSource | FrameSource, options: Options) -> Range | None:
