@@ -68,6 +68,11 @@ def test_the_state_of_bindings_grows_with_the_window_and_not_with_the_stream() -
     assert needed(short, n=60) == needed(short, n=600) < needed(ADJACENT, n=60)
 
 
+def test_trees_below_one_another_count_with_all_their_levels() -> None:
+    one, two = "PATTERN A+ WHERE A.x < NEXT(A).x", "PATTERN A+ WHERE A.x < NEXT(A).x AND A.g <= NEXT(A).g"
+    assert needed(f"RETURN COUNT(*) {two}") > 4 * needed(f"RETURN COUNT(*) {one}")
+
+
 def test_exact_numbers_of_bindings_count_too() -> None:
     query = "RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x"
     wide = needed(query, n=600)

@@ -259,6 +259,10 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
+    if args.engine == "local" and sys.stderr.isatty():
+        from trendfold.kernel.jit import tell_of_compiling
+
+        tell_of_compiling(lambda: say("compiling loops for this machine: it takes a minute the first time"))
     with progress_on(args.engine, "queries") as tell:
         return workload.run(
             _files(args),

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from trendfold.kernel import growing
 from trendfold.kernel.bits import first_between, first_word, leave, next_before, take
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.nested import MOST_SPANS, find_spans
 from trendfold.kernel.ordered import fold_counts, fold_ordered
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.scan import total_where
@@ -48,6 +50,7 @@ def fold_windows(
     kept,
     nodes,
     holder,
+    growth,
     out,
 ):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
@@ -55,6 +58,8 @@ def fold_windows(
     latest     int32[G, m]  see guards.latest_starts
     nodes      see kernel.tree; all trees are empty
     holder     int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
+    growth     where trees grow: a pool of empty ones (see kernel.growing), its scratch, and room for the rows
+               of a window; None otherwise, so that nothing of it is compiled
     """
     length = np.zeros(lists.value.shape[0], np.int32)
     state = (
@@ -90,6 +95,7 @@ def fold_windows(
             length,
             nodes,
             holder,
+            growth,
         )
         for s in frame.whole:
             _collect(k, state[0][s], state[1][s], state[2][s], out)
@@ -106,6 +112,8 @@ def fold_windows(
                     )
         if k + 1 < lows.shape[0]:
             _empty_trees(events.symbol, low, high, steps, index, nodes)
+            if growth is not None:
+                growing.clear(growth[0])
 
 
 @kernel
@@ -175,6 +183,7 @@ def _fold(
     length,
     nodes,
     holder,
+    growth,
 ):
     """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
     symbol, moment = events.symbol, events.moment
@@ -183,6 +192,7 @@ def _fold(
     sum_m, sum_e, best = np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     work = scratch()
+    spans = np.empty((MOST_SPANS, 3), np.int32)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
@@ -234,9 +244,15 @@ def _fold(
                         )
                         continue
                     if guard >= 0:
-                        _drop(way[c], since, index, kept, entered, dropped, nodes, work)
+                        _drop(way[c], since, index, kept, entered, dropped, nodes, growth, work)
+                    if growth is not None and index.grown.is_grown[way[c]]:
+                        is_found[c] |= _ask_grown(way[c], e, index.grown, growth, sum_m, sum_e, best)
+                        continue
                     if semantics == NEXT:
-                        is_found[c] |= _look(way[c], e, index, nodes, sum_m, sum_e, best)
+                        is_found[c] |= _look(way[c], e, index, nodes, spans, sum_m, sum_e, best)
+                        continue
+                    if index.nested.is_nested[way[c]]:
+                        _ask_nested(way[c], e, index, nodes, spans, work, sum_m, sum_e, best)
                         continue
                     _ask(
                         way[c],
@@ -263,7 +279,7 @@ def _fold(
                     _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
-            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, work)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, spans, growth, work)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
@@ -275,7 +291,7 @@ def _fold(
                     _merge(s, mantissa, exponent, extreme, fresh[0][s], fresh[1][s], fresh[2][s])
                     _clear(s, fresh)
                 for b in range(kept_start[t], kept_start[t + 1]):
-                    _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder)
+                    _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder, growth)
         before = i
         i = j
 
@@ -308,27 +324,59 @@ def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m
     tree = tree_start[a]
     for p in range(0, span.shape[2], 2):
         count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
-        if count == 0:
-            continue
+        _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
+
+
+@kernel
+def _ask_nested(a, e, index, nodes, spans, work, sum_m, sum_e, best):
+    """`_ask`, where the access has trees below one another."""
+    m, x, extreme, size, _ = nodes
+    start, levels = index.start, index.levels
+    blocks, tops, sums = work
+    for s in range(find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)):
+        tree = spans[s, 0]
+        count = visit(start, first_level(tree), levels[tree], spans[s, 1], spans[s, 2], blocks)
+        _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
+
+
+@kernel
+def _ask_grown(a, e, grown, growth, sum_m, sum_e, best):
+    """`_ask`, where the tree of the access grows."""
+    pool, (blocks, tops, sums, _), _ = growth
+    cut, is_behind = grown.cut, grown.is_behind
+    found = False
+    for p in range(0, cut.shape[2], 2):
+        low, high = cut[a, e, p], cut[a, e, p + 1]
+        count = growing.visit(pool, a, low, is_behind[a, e, p], high, is_behind[a, e, p + 1], blocks)
+        found |= _add_blocks(pool.m, pool.e, pool.x, pool.size, blocks, count, tops, sums, sum_m, sum_e, best)
+    return found
+
+
+@kernel
+def _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best):
+    """Add the mass of blocks of siblings; whether there is any."""
+    found = False
+    if count > 0:
         for w in range(sum_m.shape[0]):
             part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count, tops, sums)
             if w == 0 and part_m == 0.0:
                 break
+            found = True
             sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], part_m, part_x)
         for k in range(best.shape[0]):
             best[k] = min(best[k], least(extreme, np.uint64(k) * size, blocks, count))
+    return found
 
 
 @kernel
-def _look(a, e, index, nodes, sum_m, sum_e, best):
+def _look(a, e, index, nodes, spans, sum_m, sum_e, best):
     """`_ask` under *next*, binding by binding: each will leave. Returns whether there is any."""
     m, x, extreme, size, words = nodes
-    tree = index.tree_start[a]
-    start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
     found = False
-    for p in range(0, index.span.shape[2], 2):
-        low, high = index.span[a, e, p], index.span[a, e, p + 1]
-        leaf = first_between(words, start, at, levels, low, high)
+    for s in range(_spans(index, a, e, spans)):
+        tree, high = spans[s, 0], spans[s, 2]
+        start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
+        leaf = first_between(words, start, at, levels, spans[s, 1], high)
         while leaf != 0:
             found = True
             node = index.start[first_level(tree)] + leaf
@@ -342,7 +390,7 @@ def _look(a, e, index, nodes, sum_m, sum_e, best):
 
 
 @kernel
-def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
+def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth):
     """Put the moment's bindings of a list into its trees."""
     m, x, extreme, size, words = nodes
     start = index.start
@@ -350,6 +398,9 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
         row = kept.row[here, b]
         for o in range(index.of_start[here], index.of_start[here + 1]):
             tree = index.of[o]
+            if growth is not None and index.grown.is_grown[index.grown.access[tree]]:
+                _grow(index.grown.access[tree], row, index.grown, kept, here, b, growth)
+                continue
             leaf, at, levels = index.leaf[tree, row], first_level(tree), index.levels[tree]
             if leaf <= 0:
                 continue
@@ -369,14 +420,43 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder):
 
 
 @kernel
-def _drop(a, since, index, kept, entered, dropped, nodes, work):
+def _grow(a, row, grown, kept, here, b, growth):
+    """Put binding `b` of a list into the tree of an access that grows."""
+    pool, work, _ = growth
+    value = grown.value[a, row]
+    if value != value:
+        return
+    count = growing.place(pool, a, value, row if grown.is_apart[a] else np.int32(0), work)
+    path = work[3][0]
+    for w in range(kept.mantissa.shape[2]):
+        part_m, part_x = kept.mantissa[here, b, w], kept.exponent[here, b, w]
+        growing.put_number(pool, path, count, np.uint64(w) * pool.size, part_m, part_x)
+    for k in range(kept.extreme.shape[2]):
+        growing.put_extreme(pool, path, count, np.uint64(k) * pool.size, kept.extreme[here, b, k])
+
+
+@kernel
+def _drop(a, since, index, kept, entered, dropped, nodes, growth, work):
     """Take the bindings made before `since` out of an access: a NOT has come between."""
     here = index.here[a]
     while dropped[a] < entered[here] and kept.moment[here, dropped[a]] < since:
         row = kept.row[here, dropped[a]]
         for tree in range(index.tree_start[a], index.tree_start[a + 1]):
-            _remove(tree, index.leaf[tree, row], index, nodes, work)
+            _remove_row(tree, row, index, nodes, growth, work)
         dropped[a] += 1
+
+
+@kernel
+def _remove_row(tree, row, index, nodes, growth, work):
+    """Take the binding that a row made out of one tree, if it is there."""
+    if growth is not None:
+        a = index.grown.access[tree]
+        if index.grown.is_grown[a]:
+            value = index.grown.value[a, row]
+            if value == value:
+                growing.remove(growth[0], a, value, row, growth[1])
+            return
+    _remove(tree, index.leaf[tree, row], index, nodes, work)
 
 
 @kernel
@@ -391,22 +471,19 @@ def _remove(tree, leaf, index, nodes, work):
 
 
 @kernel
-def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, work):
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, spans, growth, work):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
-    words, start, levels, span = nodes[4], index.bit_start, index.bit_levels, index.span
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
                 if not is_found[c]:
                     continue
                 a = index.way[c]
-                tree = index.tree_start[a]
-                for p in range(0, span.shape[2], 2):
-                    low, high = span[a, e, p], span[a, e, p + 1]
-                    leaf = first_between(words, start, first_word(tree), levels[tree], low, high)
-                    while leaf != 0:
-                        _leave(tree, index.here[a], leaf, index, nodes, holder, work)
-                        leaf = next_before(words, start, first_word(tree), levels[tree], leaf, high)
+                if growth is not None and index.grown.is_grown[a]:
+                    _spend_grown(index, a, e, nodes, growth, work)
+                    continue
+                for s in range(_spans(index, a, e, spans)):
+                    _spend_span(index, a, spans[s], nodes, holder, growth, work)
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -414,15 +491,56 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
 
 
 @kernel
-def _leave(tree, here, leaf, index, nodes, holder, work):
+def _spans(index, a, e, spans):
+    """The stretches of leaves that event `e` asks for through access `a`, each with its tree."""
+    if index.nested.is_nested[a]:
+        return find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)
+    pairs = index.span.shape[2] // 2
+    for p in range(pairs):
+        spans[p, 0] = index.tree_start[a]
+        spans[p, 1], spans[p, 2] = index.span[a, e, 2 * p], index.span[a, e, 2 * p + 1]
+    return pairs
+
+
+@kernel
+def _spend_span(index, a, span, nodes, holder, growth, work):
+    """Take the bindings of one stretch of leaves out of all trees of their list."""
+    tree, low, high = span[0], span[1], span[2]
+    start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
+    leaf = first_between(nodes[4], start, at, levels, low, high)
+    while leaf != 0:
+        _leave(tree, index.here[a], leaf, index, nodes, holder, growth, work)
+        leaf = next_before(nodes[4], start, at, levels, leaf, high)
+
+
+@kernel
+def _spend_grown(index, a, e, nodes, growth, work):
+    """Take the bindings that event `e` found in a tree that grows out of all trees of their list."""
+    pool, (blocks, _, _, path), rows = growth
+    cut, is_behind = index.grown.cut, index.grown.is_behind
+    for p in range(0, cut.shape[2], 2):
+        low, high = cut[a, e, p], cut[a, e, p + 1]
+        low_behind, high_behind = is_behind[a, e, p], is_behind[a, e, p + 1]
+        many = growing.occupied(pool, a, low, low_behind, high, high_behind, blocks, path, rows)
+        for o in range(many):
+            _leave_row(index.here[a], rows[o], index, nodes, growth, work)
+
+
+@kernel
+def _leave(tree, here, leaf, index, nodes, holder, growth, work):
     """Take what is at a leaf of one tree out of all trees of its list."""
     low, high = index.of_start[here], index.of_start[here + 1]
     if high == low + 1:
         _remove(tree, leaf, index, nodes, work)
         return
-    row = holder[tree, leaf]
-    for o in range(low, high):
-        _remove(index.of[o], index.leaf[index.of[o], row], index, nodes, work)
+    _leave_row(here, holder[tree, leaf], index, nodes, growth, work)
+
+
+@kernel
+def _leave_row(here, row, index, nodes, growth, work):
+    """Take the binding that a row made out of all trees of its list."""
+    for o in range(index.of_start[here], index.of_start[here + 1]):
+        _remove_row(index.of[o], row, index, nodes, growth, work)
 
 
 @kernel

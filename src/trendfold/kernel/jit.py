@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,3 +24,21 @@ def inlined(function: F) -> F:
 def reassociated(function: F) -> F:
     """Compile with sums in any order, so that a loop over columns becomes vector instructions."""
     return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"reassoc"})(function))
+
+
+def tell_of_compiling(tell: Callable[[], None]) -> None:
+    """Call `tell` once, when a loop is not on disk yet: compiling takes a while, the first time."""
+    event.register("numba:compile", _Once(tell))
+
+
+class _Once(event.Listener):
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell: Callable[[], None] | None = tell
+
+    def on_start(self, event: Any) -> None:
+        if self.tell is not None:
+            tell, self.tell = self.tell, None
+            tell()
+
+    def on_end(self, event: Any) -> None:
+        pass

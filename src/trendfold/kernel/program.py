@@ -177,6 +177,41 @@ class Pairs(NamedTuple):
     depth: int
 
 
+class Nested(NamedTuple):
+    """Where bindings are found by two values: trees below one another (see kernel.nested).
+
+    is_nested  bool[A]     per access: whether it is asked so; half of its spans are by the first value
+    home       int32[n]    per row: its segment
+    begin      int64[S]    per segment: where its counts begin
+    many       int32[A,S]  bindings of an access in a segment
+    zeros      int32[T,.]  per tree and leaf: how many leaves before it are in a left half
+    """
+
+    is_nested: NDArray[np.bool_]
+    home: Ints
+    begin: NDArray[np.int64]
+    many: Ints
+    zeros: Ints
+
+
+class Grown(NamedTuple):
+    """Where bindings are found in a tree that grows, without ranks (see kernel.growing).
+
+    is_grown   bool[A]        per access
+    is_apart   bool[A]        whether each binding is an entry, or equal values share one
+    access     int32[T]       per tree: its access
+    value      float64[A,n]   per row that is asked: its value; NaN if it never fits
+    cut        float64[A,n,2P], is_behind  bool[A,n,2P]  per row that asks: what lies between is asked for
+    """
+
+    is_grown: NDArray[np.bool_]
+    is_apart: NDArray[np.bool_]
+    access: Ints
+    value: NDArray[np.float64]
+    cut: NDArray[np.float64]
+    is_behind: NDArray[np.bool_]
+
+
 class Index(NamedTuple):
     """Where bindings are found by their values: sum trees over ranks (see kernel.tree).
 
@@ -191,6 +226,7 @@ class Index(NamedTuple):
     levels      uint64[T]
     of, of_start               per list: the trees its bindings are in
     nodes, leaves              how many nodes all trees have, and how many leaves the largest
+    nested, grown              what nested trees, and trees that grow, need beside that
     bit_start, bit_levels, words   the same for sets of leaves (see kernel.bits): under *next*, else no levels
     """
 
@@ -205,6 +241,8 @@ class Index(NamedTuple):
     of: Ints
     nodes: int
     leaves: int
+    nested: Nested
+    grown: Grown
     bit_start: NDArray[np.uint64]
     bit_levels: NDArray[np.uint64]
     words: int

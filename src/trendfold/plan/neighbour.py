@@ -2,7 +2,7 @@
 
 The sum over earlier bindings with a smaller value is a prefix sum. So a conjunction of comparisons
 `f(E) op g(NEXT(F))` needs no look at every binding: a table by key for `=`, a sum tree over ranks for an
-inequality (both of its sides for `!=`). Whatever else is asked is a scan.
+inequality (both of its sides for `!=`), trees below one another for two. Whatever else is asked is a scan.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Structure(StrEnum):
 
     TABLE = "table"
     TREE = "tree"
+    NESTED = "nested trees"
     LAST = "last moment"
     SCAN = "scan"
 
@@ -43,6 +44,7 @@ class Structure(StrEnum):
 BOUNDS = {
     Structure.TABLE: "O(1)",
     Structure.TREE: "O(log n)",
+    Structure.NESTED: "O(log² n)",
     Structure.LAST: "O(last moment)",
     Structure.SCAN: "O(n)",
 }
@@ -75,6 +77,8 @@ class Access:
     ordered: tuple[Comparison, ...] = ()
     first_if: tuple[Expression, ...] = ()
     second_if: tuple[Expression, ...] = ()
+    is_online: bool = False
+    """Whether its tree grows with the values that come, instead of ranking all of them beforehand."""
 
     @property
     def bound(self) -> str:
@@ -84,7 +88,13 @@ class Access:
     @property
     def is_indexed(self) -> bool:
         """Whether bindings are found by their values, without a look at the others."""
-        return self.structure in (Structure.TABLE, Structure.TREE)
+        return self.structure in (Structure.TABLE, Structure.TREE, Structure.NESTED)
+
+    @property
+    def by_value(self) -> tuple[tuple[Comparison, ...], ...]:
+        """The comparisons by order, those of one value of the earlier event together."""
+        firsts = dict.fromkeys(c.first for c in self.ordered)
+        return tuple(tuple(c for c in self.ordered if c.first == first) for first in firsts)
 
 
 def accesses(machine: Machine) -> tuple[Access, ...]:
@@ -126,19 +136,22 @@ def _with(access: Access, condition: Expression) -> Access | None:
 
 def _shaped(access: Access) -> Access:
     """The structure for conditions that are all comparisons."""
-    orders = dict.fromkeys(c.first for c in access.ordered)
-    unequal = {first: sum(c.op == "!=" and c.first == first for c in access.ordered) for first in orders}
-    if any(count > 1 for count in unequal.values()):
+    orders = access.by_value
+    unequal = [sum(c.op == "!=" for c in comparisons) for comparisons in orders]
+    if any(count > 1 for count in unequal):
         return _left_over(access, "a value must differ from several")
-    if len(orders) > 1:
-        return _left_over(access, "more than one value is compared by order")
+    if len(orders) > 2:
+        return _left_over(access, "more than two values are compared by order")
     key = "by key" if access.equal else ""
+    if len(orders) == 2:
+        why = ", ".join(filter(None, [key, "two values are compared by order"]))
+        return replace(access, structure=Structure.NESTED, why=why)
     if not orders:
         if access.guard is None:
             return replace(access, structure=Structure.TABLE, why=key or "their sum is all that is asked")
         return replace(access, structure=Structure.TREE, why=f"{key or 'in order'}; NOT drops some")
-    both = "both sides of a value" if any(unequal.values()) else "one side of a value"
-    between = "between two values" if len(access.ordered) > 1 and not any(unequal.values()) else both
+    both = "both sides of a value" if any(unequal) else "one side of a value"
+    between = "between two values" if len(access.ordered) > 1 and not any(unequal) else both
     return replace(access, structure=Structure.TREE, why=", ".join(filter(None, [key, between])))
 
 
@@ -157,6 +170,12 @@ def _as_neighbours_allow(access: Access, all_of_them: list[Access]) -> Access:
 
 def _left_over(access: Access, why: str) -> Access:
     return Access(access.place, access.predicates, access.guard, Structure.SCAN, why)
+
+
+def online(access: Access) -> Access:
+    """The same access without ranks, at the same bound, where one inequality or != is all that it asks."""
+    is_able = access.structure is Structure.TREE and not access.equal and len(access.ordered) == 1
+    return replace(access, is_online=is_able)
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:

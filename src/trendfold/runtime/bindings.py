@@ -16,10 +16,13 @@ from trendfold.kernel import bindings
 from trendfold.kernel.lower import SEMANTICS, Asked, list_numbers, lower_asked, lower_guards, lower_steps
 from trendfold.kernel.program import Events, Folded, Frame, Index, Kept, Lists, Pairs, Steps
 from trendfold.plan import OperandPlan
+from trendfold.plan.neighbour import Structure
 from trendfold.query.nodes import Semantics
 from trendfold.runtime.conditions import compile_pairs
+from trendfold.runtime.growing import growth, pool_bytes
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.neighbour import build_index
+from trendfold.runtime.nested import nested_bytes
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.windows import Items
 
@@ -72,11 +75,15 @@ def fold_bindings(
         places,
     )
     capacity = bindings.most_kept(events, items.low, items.high, steps, lists.is_stored)
-    holders = index.leaves if is_next and len(index.here) > 1 else 0
+    trees = len(index.levels)
+    holders = index.leaves if is_next and trees > 1 else 0
     size = len(places) * capacity * bindings.binding_bytes(frame)
-    trees = index.nodes * bindings.node_bytes(frame) + holders * len(index.here) * 4 + index.words * 8
+    size += index.nodes * bindings.node_bytes(frame) + holders * trees * 4 + nested_bytes(index.nested)
+    longest = int((items.high - items.low).max(initial=0))
+    size += pool_bytes(index.grown, longest, frame)
+    size += index.words * 8
     held = "bindings kept one by one" + ", in sum trees" * bool(asked.accesses)
-    limits.check_state(query, size + trees, held)
+    limits.check_state(query, size, held)
     bindings.fold_windows(
         events,
         items.low,
@@ -91,7 +98,8 @@ def fold_bindings(
         index,
         _room(len(places), capacity, frame),
         _nodes(index, frame),
-        empty((len(index.here) if holders else 0, holders), np.int32),
+        empty((trees if holders else 0, holders), np.int32),
+        growth(index.grown, longest, frame),
         out,
     )
 
@@ -121,7 +129,8 @@ def _lists(
             value[here] = predicates[0]
     one_tree_each = len({access.place for access in asked.accesses}) == len(asked.accesses)
     allowed = {Semantics.ANY: True, Semantics.NEXT: one_tree_each, Semantics.CONTIGUOUS: False}
-    is_short = allowed[semantics] and not is_stored.any()
+    is_plain = all(a.structure is not Structure.NESTED and not a.is_online for a in asked.accesses)
+    is_short = allowed[semantics] and not is_stored.any() and is_plain
     return Lists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)
 
 

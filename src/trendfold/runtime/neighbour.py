@@ -19,11 +19,14 @@ from trendfold.kernel import bits as kernel_bits
 from trendfold.kernel import ranks as kernels
 from trendfold.kernel import tree
 from trendfold.kernel.lower import Asked
+from trendfold.kernel.nested import level_count
 from trendfold.kernel.program import Index, Ints
 from trendfold.plan.neighbour import Access, Comparison, Structure
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.conditions import ranks, side_column
 from trendfold.runtime.expressions import is_true
+from trendfold.runtime.growing import cut_values, no_grown
+from trendfold.runtime.nested import nest, no_nested
 from trendfold.runtime.sorting import order_of
 
 Lookup = Callable[[str], Column]
@@ -44,25 +47,42 @@ def build_index(
 
     Under *next* bindings leave one by one, so each has a leaf of its own, and leaves are all there is.
     """
-    accesses = asked.accesses
+    accesses, rows = asked.accesses, len(symbol)
     pairs = max((_pairs(access) for access in accesses), default=1)
-    span = empty((len(accesses), len(symbol), 2 * pairs), np.int32)
-    leaf = empty((len(accesses), len(symbol)), np.int32)
+    firsts = [asked.is_first[number][symbol] for number in range(len(accesses))]
+    deep = [_levels(access, first, segment) for access, first in zip(accesses, firsts, strict=True)]
+    tree_start = _ints(np.cumsum([0, *deep]))
+    span = empty((len(accesses), rows, 2 * pairs), np.int32)
+    leaf = empty((sum(deep), rows), np.int32)
+    nested = no_nested(accesses, segment, len(leaf), rows)
+    grown = no_grown(accesses, tree_start, rows, pairs)
     sizes, bits = [], []
-    for number, access in enumerate(accesses):
-        sides = asked.is_first[number][symbol], asked.is_second[number][symbol]
-        apart = (is_next or access.guard is not None) and access.structure is not Structure.TABLE
-        count = rank(access, segment, lookup, *sides, apart, leaf[number], span[number])
-        sizes.append(tree.level_sizes(count, is_next or access.structure is Structure.TABLE))
-        bits.append(kernel_bits.level_sizes(count) if is_next else [])
+    for number, (access, first) in enumerate(zip(accesses, firsts, strict=True)):
+        second = asked.is_second[number][symbol]
+        trees = slice(tree_start[number], tree_start[number + 1])
+        is_table, is_nested = access.structure is Structure.TABLE, access.structure is Structure.NESTED
+        apart = (is_next or access.guard is not None or is_nested) and not is_table
+        entries, orders = _entries(access, segment, lookup, first, second, apart)
+        if is_nested:
+            count = nest(
+                entries.fill, access, orders, segment, nested, number, trees, leaf[trees], span[number]
+            )
+        elif access.is_online:
+            grown.is_apart[number], leaf[trees], count = apart, 0, 0
+            cut_values(access, orders[0], entries.first, entries.second, grown, number)
+        else:
+            count = entries.fill(access, orders, leaf[trees.start], span[number])
+        sizes += [tree.level_sizes(count, is_next or is_table)] * deep[number]
+        bits += [kernel_bits.level_sizes(count) if is_next else []] * deep[number]
     of = [[i for i, access in enumerate(accesses) if lists[access.place] == k] for k in range(len(lists))]
+    of = [[t for i in one for t in range(tree_start[i], tree_start[i + 1])] for one in of]
     start, nodes = _starts(sizes, tree.MOST_LEVELS)
     bit_start, words = _starts(bits, kernel_bits.MOST_LEVELS)
     return Index(
         way=asked.way,
         here=_ints([lists[access.place] for access in accesses]),
         span=span,
-        tree_start=_ints(range(len(accesses) + 1)),
+        tree_start=tree_start,
         leaf=leaf,
         start=start,
         levels=np.array([len(levels) for levels in sizes], np.uint64),
@@ -70,6 +90,8 @@ def build_index(
         of=_ints([one for trees in of for one in trees]),
         nodes=nodes,
         leaves=max((levels[0] for levels in sizes), default=0),
+        nested=nested,
+        grown=grown,
         bit_start=bit_start,
         bit_levels=np.array([len(levels) for levels in bits], np.uint64),
         words=words,
@@ -77,8 +99,20 @@ def build_index(
 
 
 def _pairs(access: Access) -> int:
-    """How many stretches of leaves an event may ask for: two around a value that it must differ from."""
-    return 1 + any(c.op == "!=" for c in access.ordered)
+    """How many stretches of leaves an event may ask for: two around a value that it must differ from.
+
+    By two values, as many for each of them.
+    """
+    each = 1 + any(c.op == "!=" for c in access.ordered)
+    return 2 * each if access.structure is Structure.NESTED else each
+
+
+def _levels(access: Access, first: Truths, segment: NDArray[np.int64]) -> int:
+    """How many trees an access has: one, or those that are nested."""
+    if access.structure is not Structure.NESTED:
+        return 1
+    asked = np.concatenate([[0], np.cumsum(first)])[segment]
+    return level_count(int(np.diff(asked).max(initial=0)))
 
 
 def _starts(sizes: Sequence[Sequence[int]], most: int) -> tuple[NDArray[np.uint64], int]:
@@ -96,21 +130,16 @@ def _ints(values: Any) -> Ints:
     return np.array(list(values), np.int32)
 
 
-def rank(
+def _entries(
     access: Access,
     segment: NDArray[np.int64],
     lookup: Lookup,
     first: Truths,
     second: Truths,
     is_apart: bool,
-    leaf: Ints,
-    span: Ints,
-) -> int:
-    """Fill in the leaves of rows that are asked and the spans of those that ask.
-
-    Returns how many leaves the largest segment has.
-    """
-    rows = len(leaf)
+) -> tuple[Entries, list[Sides]]:
+    """The rows that are asked and those that ask, and the values they are compared by."""
+    rows = len(first)
     first = first & _holds(access.first_if, lookup, rows)
     second = second & _holds(access.second_if, lookup, rows)
     keys = [_sides(c, lookup, rows) for c in access.equal]
@@ -118,10 +147,7 @@ def rank(
     for a, b in (*keys, *orders):
         known = ~np.isnan(a)
         first, second = first & known, second & (known if b is a else ~np.isnan(b))
-    entries = _Entries(segment, keys, first, second, is_apart)
-    leaf[:] = 0
-    span[:] = tree.EMPTY
-    return entries.fill(access, orders, leaf, span)
+    return Entries(segment, keys, first, second, is_apart), orders
 
 
 def _holds(conditions: Sequence[Expression], lookup: Lookup, rows: int) -> Truths:
@@ -141,7 +167,7 @@ def _sides(compared: Comparison, lookup: Lookup, rows: int) -> Sides:
 
 
 @dataclass
-class _Entries:
+class Entries:
     """The rows that are asked and those that ask, in groups of one segment and one key."""
 
     segment: NDArray[np.int64]
@@ -177,11 +203,16 @@ class _Entries:
         return code, segment
 
     def fill(self, access: Access, orders: Sequence[Sides], leaf: Ints, span: Ints) -> int:
-        """Number the leaves, and turn comparisons into stretches of them."""
+        """Fill in the leaves of rows that are asked and the spans of those that ask.
+
+        All comparisons are of one value of the earlier event. Returns the most leaves of a segment.
+        """
         if self.is_own and len(orders) == 1 and orders[0][0] is orders[0][1] and len(span.T) == 2:
             (value, _), op = orders[0], access.ordered[0].op
             sides = op in ("<", "<="), op in ("<=", ">=")
             return int(kernels.place_own(order_of(value), value, self.is_apart, *sides, leaf, span))
+        leaf[:] = 0
+        span[:] = tree.EMPTY
         asked, asking = self.rows
         local, ends = None, []
         if not orders:
