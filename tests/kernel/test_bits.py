@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trendfold.kernel import bits
-from trendfold.kernel.tree import EMPTY, OPEN, POINT
+from trendfold.kernel.tree import EMPTY, OPEN
 
 
 @pytest.mark.parametrize("leaves", [1, 62, 63, 64, 4_000, 300_000])
@@ -23,10 +23,10 @@ def test_leaves_come_in_order(leaves: int) -> None:
 
     def between(low: int, high: int) -> list[int]:
         found = []
-        leaf = bits.first_between(words, *where, low, high)
+        leaf = bits.next_between(words, *where, low, high)
         while leaf:
             found.append(int(leaf))
-            leaf = bits.next_before(words, *where, leaf, high)
+            leaf = bits.next_between(words, *where, leaf, high)
         return found
 
     for _ in range(300):
@@ -40,5 +40,5 @@ def test_leaves_come_in_order(leaves: int) -> None:
         low, high = sorted((rng.randint(0, leaves + 1), rng.randint(1, leaves + 1)))
         assert between(low, high) == sorted(x for x in held if low < x < high)
         assert between(OPEN, OPEN) == sorted(held)
-        assert between(leaf, POINT) == [leaf] * (leaf in held)
+        assert between(leaf - 1, leaf + 1) == [leaf] * (leaf in held)
         assert between(EMPTY, high) == []

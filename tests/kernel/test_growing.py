@@ -29,7 +29,7 @@ class Grown:
         if growing.is_full(self.pool):
             self.pool = growing.enlarged(self.pool)
         count = growing.place(self.pool, which, *key, self.work)
-        path = self.work[3][0]
+        path = self.work[1][0]
         for w, part in enumerate((mantissa, -mantissa / 2)):
             offset = np.uint64(w) * self.pool.size
             growing.put_number(self.pool, path, count, offset, part, np.int32(exponent))
@@ -43,12 +43,12 @@ class Grown:
         self.exact[which].pop(key, None)
 
     def check(self, which: int, low: Cut, high: Cut) -> None:
-        blocks, tops, sums, path = self.work
+        blocks, path = self.work
         held = [key for key in self.exact[which] if is_behind(key[0], low) and not is_behind(key[0], high)]
         count = growing.visit(self.pool, which, *low, *high, blocks)
         for w in range(2):
             offset = np.uint64(w) * self.pool.size
-            m, e = tree.total(self.pool.m, self.pool.e, offset, blocks, count, tops, sums)
+            m, e = tree.total(self.pool.m, self.pool.e, offset, blocks, count)
             expected = sum((self.exact[which][key][w] for key in held), Fraction(0))
             assert abs(Fraction(m) * RADIX ** int(e) - expected) <= abs(expected) * Fraction(1, 10**12)
         expected_least = min((self.exact[which][key][2] for key in held), default=INF)

@@ -24,7 +24,7 @@ class Trees:
         self.start[: len(sizes)] = np.cumsum([0, *sizes[:-1]])
         self.m, self.e = np.zeros(int(self.size)), np.zeros(int(self.size), np.int32)
         self.x = np.full(int(self.size), np.inf)
-        self.blocks, self.tops, self.sums = tree.scratch()
+        self.blocks = tree.scratch()
         self.exact = [Fraction(0)] * (leaves + 2)
         self.least = [float("inf")] * (leaves + 2)
 
@@ -41,7 +41,7 @@ class Trees:
 
     def remove(self, leaf: int) -> None:
         nodes = self.m, self.e, self.x, self.size
-        tree.remove(*nodes, *self.where, leaf, self.blocks, self.tops, self.sums)
+        tree.remove(*nodes, *self.where, leaf, self.blocks)
         self.exact[leaf], self.least[leaf] = Fraction(0), float("inf")
 
     def between(self, low: int, high: int) -> range:
@@ -49,7 +49,7 @@ class Trees:
 
     def check(self, low: int, high: int) -> None:
         count = tree.visit(*self.where, low, high, self.blocks)
-        m, e = tree.total(self.m, self.e, np.uint64(0), self.blocks, count, self.tops, self.sums)
+        m, e = tree.total(self.m, self.e, np.uint64(0), self.blocks, count)
         expected = sum((self.exact[leaf] for leaf in self.between(low, high)), Fraction(0))
         found = Fraction(m) * RADIX ** int(e)
         assert abs(found - expected) <= abs(expected) * Fraction(1, 10**12)

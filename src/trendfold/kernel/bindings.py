@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel import growing
-from trendfold.kernel.bits import first_between, first_word, leave, next_before, take
+from trendfold.kernel.bits import first_word, leave, next_between, take
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.nested import MOST_SPANS, find_spans
-from trendfold.kernel.ordered import fold_counts, fold_ordered
+from trendfold.kernel.ordered import fold_any, fold_next
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.scan import total_where
 from trendfold.kernel.tree import (
@@ -117,6 +117,17 @@ def fold_windows(
 
 
 @kernel
+def longest_moment(moment):
+    """The most events of one moment."""
+    most, start = 0, 0
+    for i in range(1, moment.shape[0] + 1):
+        if i == moment.shape[0] or moment[i] != moment[start]:
+            most = max(most, i - start)
+            start = i
+    return most
+
+
+@kernel
 def most_kept(events, lows, highs, steps, is_stored):
     """The most bindings any list must hold at once in any window item; what is not stored, in a moment."""
     symbol, moment = events.symbol, events.moment
@@ -191,27 +202,22 @@ def _fold(
     width, extremes = mantissa.shape[1], extreme.shape[1]
     sum_m, sum_e, best = np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
-    work = scratch()
+    blocks = scratch()
     spans = np.empty((MOST_SPANS, 3), np.int32)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
     step_start, scan_start, dst_start, dst = steps.step_start, steps.scan_start, steps.dst_start, steps.dst
     kept_start, kept_at, way = steps.kept_start, steps.kept, index.way
-    most = np.diff(step_start).max()
-    got = np.zeros((most, width)), np.zeros((most, width), np.int32), np.zeros((most, extremes)), is_found
+    is_short = lists.is_short and width == 1 and extremes == 0
     before = low
     i = low
     while i < high:
-        if lists.is_short:
-            if width == 1 and extremes == 0:
-                i = fold_counts(
-                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
-                )
+        if is_short:
+            if semantics == NEXT:
+                i = fold_next(events, i, high, steps, guards.moves, state, index, nodes)
             else:
-                i = fold_ordered(
-                    events, i, high, steps, guards.moves, semantics == NEXT, state, index, nodes, work, got
-                )
+                i = fold_any(events, i, high, steps, guards.moves, state, index, nodes, blocks)
             if i == high:
                 break
         j = i + 1
@@ -244,7 +250,7 @@ def _fold(
                         )
                         continue
                     if guard >= 0:
-                        _drop(way[c], since, index, kept, entered, dropped, nodes, growth, work)
+                        _drop(way[c], since, index, kept, entered, dropped, nodes, growth, blocks)
                     if growth is not None and index.grown.is_grown[way[c]]:
                         is_found[c] |= _ask_grown(way[c], e, index.grown, growth, sum_m, sum_e, best)
                         continue
@@ -252,7 +258,7 @@ def _fold(
                         is_found[c] |= _look(way[c], e, index, nodes, spans, sum_m, sum_e, best)
                         continue
                     if index.nested.is_nested[way[c]]:
-                        _ask_nested(way[c], e, index, nodes, spans, work, sum_m, sum_e, best)
+                        _ask_nested(way[c], e, index, nodes, spans, blocks, sum_m, sum_e, best)
                         continue
                     _ask(
                         way[c],
@@ -265,7 +271,7 @@ def _fold(
                         nodes[1],
                         nodes[2],
                         nodes[3],
-                        work,
+                        blocks,
                         sum_m,
                         sum_e,
                         best,
@@ -279,7 +285,7 @@ def _fold(
                     _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
-            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, spans, growth, work)
+            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, spans, growth, blocks)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
@@ -318,47 +324,45 @@ def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e,
 
 
 @kernel
-def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, work, sum_m, sum_e, best):
+def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, blocks, sum_m, sum_e, best):
     """Add the mass that event `e` continues through access `a`."""
-    blocks, tops, sums = work
     tree = tree_start[a]
     for p in range(0, span.shape[2], 2):
         count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
-        _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
+        _add_blocks(m, x, extreme, size, blocks, count, sum_m, sum_e, best)
 
 
 @kernel
-def _ask_nested(a, e, index, nodes, spans, work, sum_m, sum_e, best):
+def _ask_nested(a, e, index, nodes, spans, blocks, sum_m, sum_e, best):
     """`_ask`, where the access has trees below one another."""
     m, x, extreme, size, _ = nodes
     start, levels = index.start, index.levels
-    blocks, tops, sums = work
     for s in range(find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)):
         tree = spans[s, 0]
         count = visit(start, first_level(tree), levels[tree], spans[s, 1], spans[s, 2], blocks)
-        _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best)
+        _add_blocks(m, x, extreme, size, blocks, count, sum_m, sum_e, best)
 
 
 @kernel
 def _ask_grown(a, e, grown, growth, sum_m, sum_e, best):
     """`_ask`, where the tree of the access grows."""
-    pool, (blocks, tops, sums, _), _ = growth
+    pool, (blocks, _), _ = growth
     cut, is_behind = grown.cut, grown.is_behind
     found = False
     for p in range(0, cut.shape[2], 2):
         low, high = cut[a, e, p], cut[a, e, p + 1]
         count = growing.visit(pool, a, low, is_behind[a, e, p], high, is_behind[a, e, p + 1], blocks)
-        found |= _add_blocks(pool.m, pool.e, pool.x, pool.size, blocks, count, tops, sums, sum_m, sum_e, best)
+        found |= _add_blocks(pool.m, pool.e, pool.x, pool.size, blocks, count, sum_m, sum_e, best)
     return found
 
 
 @kernel
-def _add_blocks(m, x, extreme, size, blocks, count, tops, sums, sum_m, sum_e, best):
+def _add_blocks(m, x, extreme, size, blocks, count, sum_m, sum_e, best):
     """Add the mass of blocks of siblings; whether there is any."""
     found = False
     if count > 0:
         for w in range(sum_m.shape[0]):
-            part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count, tops, sums)
+            part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count)
             if w == 0 and part_m == 0.0:
                 break
             found = True
@@ -376,7 +380,7 @@ def _look(a, e, index, nodes, spans, sum_m, sum_e, best):
     for s in range(_spans(index, a, e, spans)):
         tree, high = spans[s, 0], spans[s, 2]
         start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
-        leaf = first_between(words, start, at, levels, spans[s, 1], high)
+        leaf = next_between(words, start, at, levels, spans[s, 1], high)
         while leaf != 0:
             found = True
             node = index.start[first_level(tree)] + leaf
@@ -385,7 +389,7 @@ def _look(a, e, index, nodes, spans, sum_m, sum_e, best):
                 sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], m[here], x[here])
             for k in range(best.shape[0]):
                 best[k] = min(best[k], extreme[node + np.uint64(k) * size])
-            leaf = next_before(words, start, at, levels, leaf, high)
+            leaf = next_between(words, start, at, levels, leaf, high)
     return found
 
 
@@ -427,7 +431,7 @@ def _grow(a, row, grown, kept, here, b, growth):
     if value != value:
         return
     count = growing.place(pool, a, value, row if grown.is_apart[a] else np.int32(0), work)
-    path = work[3][0]
+    path = work[1][0]
     for w in range(kept.mantissa.shape[2]):
         part_m, part_x = kept.mantissa[here, b, w], kept.exponent[here, b, w]
         growing.put_number(pool, path, count, np.uint64(w) * pool.size, part_m, part_x)
@@ -436,18 +440,18 @@ def _grow(a, row, grown, kept, here, b, growth):
 
 
 @kernel
-def _drop(a, since, index, kept, entered, dropped, nodes, growth, work):
+def _drop(a, since, index, kept, entered, dropped, nodes, growth, blocks):
     """Take the bindings made before `since` out of an access: a NOT has come between."""
     here = index.here[a]
     while dropped[a] < entered[here] and kept.moment[here, dropped[a]] < since:
         row = kept.row[here, dropped[a]]
         for tree in range(index.tree_start[a], index.tree_start[a + 1]):
-            _remove_row(tree, row, index, nodes, growth, work)
+            _remove_row(tree, row, index, nodes, growth, blocks)
         dropped[a] += 1
 
 
 @kernel
-def _remove_row(tree, row, index, nodes, growth, work):
+def _remove_row(tree, row, index, nodes, growth, blocks):
     """Take the binding that a row made out of one tree, if it is there."""
     if growth is not None:
         a = index.grown.access[tree]
@@ -456,22 +460,22 @@ def _remove_row(tree, row, index, nodes, growth, work):
             if value == value:
                 growing.remove(growth[0], a, value, row, growth[1])
             return
-    _remove(tree, index.leaf[tree, row], index, nodes, work)
+    _remove(tree, index.leaf[tree, row], index, nodes, blocks)
 
 
 @kernel
-def _remove(tree, leaf, index, nodes, work):
+def _remove(tree, leaf, index, nodes, blocks):
     if leaf <= 0:
         return
     m, x, extreme, size, words = nodes
     start, at, levels = index.start, first_level(tree), index.levels[tree]
-    remove(m, x, extreme, size, start, at, levels, leaf, work[0], work[1], work[2])
+    remove(m, x, extreme, size, start, at, levels, leaf, blocks)
     if index.bit_levels[tree] > 0:
         leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
 
 
 @kernel
-def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, spans, growth, work):
+def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, spans, growth, blocks):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
@@ -480,10 +484,10 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
                     continue
                 a = index.way[c]
                 if growth is not None and index.grown.is_grown[a]:
-                    _spend_grown(index, a, e, nodes, growth, work)
+                    _spend_grown(index, a, e, nodes, growth, blocks)
                     continue
                 for s in range(_spans(index, a, e, spans)):
-                    _spend_span(index, a, spans[s], nodes, holder, growth, work)
+                    _spend_span(index, a, spans[s], nodes, holder, growth, blocks)
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -503,44 +507,44 @@ def _spans(index, a, e, spans):
 
 
 @kernel
-def _spend_span(index, a, span, nodes, holder, growth, work):
+def _spend_span(index, a, span, nodes, holder, growth, blocks):
     """Take the bindings of one stretch of leaves out of all trees of their list."""
     tree, low, high = span[0], span[1], span[2]
     start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
-    leaf = first_between(nodes[4], start, at, levels, low, high)
+    leaf = next_between(nodes[4], start, at, levels, low, high)
     while leaf != 0:
-        _leave(tree, index.here[a], leaf, index, nodes, holder, growth, work)
-        leaf = next_before(nodes[4], start, at, levels, leaf, high)
+        _leave(tree, index.here[a], leaf, index, nodes, holder, growth, blocks)
+        leaf = next_between(nodes[4], start, at, levels, leaf, high)
 
 
 @kernel
-def _spend_grown(index, a, e, nodes, growth, work):
+def _spend_grown(index, a, e, nodes, growth, blocks):
     """Take the bindings that event `e` found in a tree that grows out of all trees of their list."""
-    pool, (blocks, _, _, path), rows = growth
+    pool, (visited, path), rows = growth
     cut, is_behind = index.grown.cut, index.grown.is_behind
     for p in range(0, cut.shape[2], 2):
         low, high = cut[a, e, p], cut[a, e, p + 1]
         low_behind, high_behind = is_behind[a, e, p], is_behind[a, e, p + 1]
-        many = growing.occupied(pool, a, low, low_behind, high, high_behind, blocks, path, rows)
+        many = growing.occupied(pool, a, low, low_behind, high, high_behind, visited, path, rows)
         for o in range(many):
-            _leave_row(index.here[a], rows[o], index, nodes, growth, work)
+            _leave_row(index.here[a], rows[o], index, nodes, growth, blocks)
 
 
 @kernel
-def _leave(tree, here, leaf, index, nodes, holder, growth, work):
+def _leave(tree, here, leaf, index, nodes, holder, growth, blocks):
     """Take what is at a leaf of one tree out of all trees of its list."""
     low, high = index.of_start[here], index.of_start[here + 1]
     if high == low + 1:
-        _remove(tree, leaf, index, nodes, work)
+        _remove(tree, leaf, index, nodes, blocks)
         return
-    _leave_row(here, holder[tree, leaf], index, nodes, growth, work)
+    _leave_row(here, holder[tree, leaf], index, nodes, growth, blocks)
 
 
 @kernel
-def _leave_row(here, row, index, nodes, growth, work):
+def _leave_row(here, row, index, nodes, growth, blocks):
     """Take the binding that a row made out of all trees of its list."""
     for o in range(index.of_start[here], index.of_start[here + 1]):
-        _remove_row(index.of[o], row, index, nodes, growth, work)
+        _remove_row(index.of[o], row, index, nodes, growth, blocks)
 
 
 @kernel

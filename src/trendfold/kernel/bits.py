@@ -12,7 +12,7 @@ import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.simd import trailing_zeros
-from trendfold.kernel.tree import EMPTY, OPEN, POINT
+from trendfold.kernel.tree import EMPTY, OPEN
 
 MOST_LEVELS = 6
 """Enough for 2^36 leaves."""
@@ -64,23 +64,11 @@ def leave(words, start, at, levels, leaf):
 
 
 @kernel
-def first_between(words, start, at, levels, low, high):
-    """The first leaf of the set strictly between two (or at one, see kernel.tree), or 0."""
+def next_between(words, start, at, levels, low, high):
+    """The first leaf of the set strictly between two (see kernel.tree), or 0."""
     if low == EMPTY:
         return _NONE
-    leaf = np.uint64(low)
-    if high == POINT:
-        word = words[start[at] + (leaf >> _BITS)]
-        return leaf if word >> (leaf & _LAST) & _ONE else _NONE
-    return next_before(words, start, at, levels, leaf, high)
-
-
-@kernel
-def next_before(words, start, at, levels, leaf, high):
-    """The next leaf of the set after one, and before `high`; or 0."""
-    if high == POINT:
-        return _NONE
-    node = np.uint64(leaf)
+    node = np.uint64(low)
     for level in range(levels):
         # Bits above the node's own; a shift by 64 in two steps.
         above = words[start[at + level] + (node >> _BITS)] & ~((_TWO << (node & _LAST)) - _ONE)

@@ -110,13 +110,8 @@ def enlarged(pool: Pool) -> Pool:
 
 @kernel
 def scratch():
-    """What one call needs: the blocks it visits, exponents and sums of a block, and a path down."""
-    return (
-        np.empty((2 * MOST_HEIGHT, 4), np.uint64),
-        np.empty(LANES, np.int32),
-        np.empty(LANES),
-        np.empty((2, MOST_HEIGHT), np.int64),
-    )
+    """What one call needs: room for the blocks it visits, and a path down."""
+    return np.empty((2 * MOST_HEIGHT, 4), np.uint64), np.empty((2, MOST_HEIGHT), np.int64)
 
 
 @kernel
@@ -258,7 +253,7 @@ def place(pool, tree, value, serial, work):
 
     The entry is made if there is none; the pool must not be full.
     """
-    path = work[3][0]
+    path = work[1][0]
     if pool.filled[pool.root[tree]] == LANES:
         _raise_root(pool, tree, work)
     node = pool.root[tree]
@@ -303,7 +298,7 @@ def put_extreme(pool, path, count, offset, part):
 @kernel
 def remove(pool, tree, value, serial, work):
     """Set an entry to zero, if there is one, and add up the slots above it again."""
-    path = work[3][0]
+    path = work[1][0]
     node, height = pool.root[tree], pool.height[tree]
     for depth in range(height + 1):
         path[depth] = node * LANES + max(0, _upto(pool, node, value, serial) - 1)
@@ -408,13 +403,13 @@ def _empty(pool, slot):
 @kernel
 def _add_up(pool, slot, work):
     """Make a slot the sum of the node it stands for."""
-    blocks, tops, sums, _ = work
+    blocks, _ = work
     node = pool.child[slot]
     count = _append(blocks, 0, node, 0, pool.filled[node], 0)
     offset = np.uint64(0)
     while offset < np.uint64(pool.m.shape[0]):
         here = np.uint64(slot) + offset
-        pool.m[here], pool.e[here] = total(pool.m, pool.e, offset, blocks, count, tops, sums)
+        pool.m[here], pool.e[here] = total(pool.m, pool.e, offset, blocks, count)
         offset += pool.size
     offset = np.uint64(0)
     while offset < np.uint64(pool.x.shape[0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.tree import EMPTY, OPEN
 
 FIRST, SECOND = 1, 2
@@ -12,12 +12,12 @@ FIRST, SECOND = 1, 2
 
 
 @kernel
-def number_leaves(order, value, row, side, group, is_apart, count, leaf, below, upto):
+def number_leaves(order, is_new, row, side, group, is_apart, count, leaf, below, upto):
     """Number the values of bindings in order, group by group, and count those below each value asked for.
 
     order       int[k]      entries by value; those without one are left out
-    value       float64[k]  per entry
-    row, side   int[k], int8[k]
+    is_new      bool[k]     whether the value at this place is not the one before
+    row, side   int[k], int8[k]  per entry
     group       int[k]      entries of one group only see each other; empty where all are of group 0
     is_apart    whether each binding has a leaf of its own, or equal values share one
     count       int32[G]    out: leaves per group; zeros at first
@@ -29,8 +29,7 @@ def number_leaves(order, value, row, side, group, is_apart, count, leaf, below, 
     i = 0
     while i < order.shape[0]:
         j = i
-        here = value[order[i]]
-        while j < order.shape[0] and value[order[j]] == here:
+        while j == i or (j < order.shape[0] and not is_new[j]):
             k = order[j]
             if side[k] & SECOND:
                 below[row[k]] = count[group[k] if has_groups else 0]
@@ -51,7 +50,7 @@ def number_leaves(order, value, row, side, group, is_apart, count, leaf, below, 
 
 
 @kernel
-def place_own(order, value, is_apart, below, upto, leaf, span):
+def place_own(order, is_new, is_apart, below, upto, leaf, span):
     """Leaves and spans where every row is asked and asks, by one value, in one group; returns the leaves.
 
     below  whether leaves below a value are asked for, or those above it
@@ -59,22 +58,29 @@ def place_own(order, value, is_apart, below, upto, leaf, span):
     leaf   int32[n], span  int32[n,2]: written
     """
     count = 0
+    for o in range(order.shape[0]):
+        count += is_apart or is_new[o]
+        leaf[order[o]] = count
+    for row in range(leaf.shape[0]):  # in turn: rows by value are all over the place
+        _place_span(span, row, leaf[row] - 1, leaf[row], below, upto)
     i = 0
-    while i < order.shape[0]:
-        here = value[order[i]]
-        j = i
-        while j < order.shape[0] and value[order[j]] == here:
+    while is_apart and i < order.shape[0]:
+        j = i + 1
+        while j < order.shape[0] and not is_new[j]:
             j += 1
-        after = count + (j - i if is_apart else 1)
-        edge = after if upto == below else count  # leaves up to here are on the lower side
-        for o in range(i, j):
-            row = order[o]
-            leaf[row] = count + (o - i if is_apart else 0) + 1
-            if below:
-                span[row, 0] = OPEN if edge > 0 else EMPTY
-                span[row, 1] = edge + 1
-            else:
-                span[row, 0], span[row, 1] = edge, OPEN
-        count = after
+        if j > i + 1:
+            for o in range(i, j):
+                _place_span(span, order[o], i, j, below, upto)
         i = j
     return count
+
+
+@inlined
+def _place_span(span, row, before, after, below, upto):
+    """What a row asks for, if so many leaves are before those of its value, and so many after them."""
+    edge = after if upto == below else before  # leaves up to here are on the lower side
+    if below:
+        span[row, 0] = OPEN if edge > 0 else EMPTY
+        span[row, 1] = edge + 1
+    else:
+        span[row, 0], span[row, 1] = edge, OPEN

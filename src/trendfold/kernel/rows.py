@@ -104,27 +104,36 @@ def pack_floats(values, row_bits, key):
     whole = values.view(np.int64)
     low = (np.uint64(1) << row_bits) - np.uint64(1)
     for i in range(values.shape[0]):
-        # The bits of doubles sort as integers do, but for negative ones, which sort the other way.
-        bits = np.uint64(whole[i]) ^ (np.uint64(whole[i] >> 63) | np.uint64(1 << 63))
+        # The bits of doubles sort as integers do, but for negative ones, which sort the other way; -0 is 0.
+        bits = np.uint64(whole[i]) if values[i] != 0.0 else np.uint64(0)
+        bits ^= np.uint64(np.int64(bits) >> 63) | np.uint64(1 << 63)
         key[i] = (bits & ~low) | np.uint64(i)
 
 
 @kernel
-def settle_order(key, row_bits, values, order):
-    """Rows out of sorted keys; equal keys in the order of their values. False if that would take too long."""
+def settle_order(key, row_bits, values, order, is_new):
+    """Rows out of sorted keys, equal keys in the order of their values; False if that would take too long.
+
+    is_new  out: whether a value is not the one before it. Where keys tell that, no value is read.
+    """
     low = (np.uint64(1) << row_bits) - np.uint64(1)
     moves = 8 * key.shape[0]
+    first = 0
     for i in range(key.shape[0]):
         row = key[i] & low
-        value = values[row]
+        if i == 0 or (key[i] ^ key[i - 1]) & ~low:
+            order[i], is_new[i], first = row, True, i
+            continue
         j = i
-        while j > 0 and values[np.uint64(order[j - 1])] > value:
-            order[j] = order[j - 1]
+        while j > first and values[np.uint64(order[j - 1])] > values[row]:
+            order[j], is_new[j] = order[j - 1], is_new[j - 1]
             j -= 1
             moves -= 1
             if moves < 0:
                 return False
-        order[j] = row
+        order[j], is_new[j] = row, j == first or values[np.uint64(order[j - 1])] != values[row]
+        if j < i:
+            is_new[j + 1] = True
     return True
 
 

@@ -13,53 +13,70 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from trendfold.kernel.wide import SHRINK
+from trendfold.kernel.wide import RADIX_BITS
 
 LANES = 8
 _INT, _DOUBLE, _INDEX = ir.IntType(32), ir.DoubleType(), ir.IntType(64)
 _INTS, _DOUBLES = ir.VectorType(_INT, LANES), ir.VectorType(_DOUBLE, LANES)
 
 
-def _raise_tops(_context, exponent, at, low, high, tops):
-    """tops = max(tops, exponent[at : at + 8]), lane by lane.
-
-    exponent  int32[n], flat; tops  int32[8]; at, low, high  uint64
-    """
-
-    def generate(context, builder, signature, args):
-        here = _load(context, builder, signature.args[0], args[0], args[1], _INTS)
-        here = builder.select(_inside(builder, args[2], args[3]), here, _all(_INTS, 0))
-        place = _place(context, builder, signature.args[4], args[4], ir.Constant(_INDEX, 0), _INTS)
-        before = _aligned(builder.load(place), _INTS)
-        higher = builder.icmp_signed(">", here, before)
-        _aligned(builder.store(builder.select(higher, here, before), place), _INTS)
-        return context.get_dummy_value()
-
-    return types.void(exponent, types.uint64, types.uint64, types.uint64, tops), generate
+# Blocks of eight are given as
+#
+#   offset  uint64        where the numbers begin, in arrays that are flat
+#   blocks  uint64[., 4]  first number, lanes [1, 2); the rest is not read
+#   count   int64         of blocks
+#
+# Eight results are kept in registers, which is why the loops are here: numba would store them at every step.
 
 
-def _add_lanes(_context, mantissa, exponent, at, low, high, top, sums):
-    """sums += mantissa[at : at + 8] brought to the exponent `top`, which none may exceed, lane by lane.
-
-    mantissa  float64[n], flat; exponent  int32[n], flat; top  int32; sums  float64[8]
-    """
+def _top_of_blocks(_context, exponent, offset, blocks, count):
+    """The highest exponent of the blocks; none is below 0."""
 
     def generate(context, builder, signature, args):
-        here = _load(context, builder, signature.args[0], args[0], args[2], _DOUBLES)
-        gap = builder.sub(
-            _spread(builder, args[5]), _load(context, builder, signature.args[1], args[1], args[2], _INTS)
-        )
-        is_near = builder.icmp_signed("==", gap, _all(_INTS, 1))
-        scale = builder.select(is_near, _all(_DOUBLES, SHRINK), _all(_DOUBLES, 0.0))
-        scale = builder.select(builder.icmp_signed("==", gap, _all(_INTS, 0)), _all(_DOUBLES, 1.0), scale)
-        scale = builder.select(_inside(builder, args[3], args[4]), scale, _all(_DOUBLES, 0.0))
-        place = _place(context, builder, signature.args[6], args[6], ir.Constant(_INDEX, 0), _DOUBLES)
-        before = _aligned(builder.load(place), _DOUBLES)
-        _aligned(builder.store(builder.fadd(before, builder.fmul(here, scale)), place), _DOUBLES)
-        return context.get_dummy_value()
+        data = _data(context, builder, signature, args, 0)
+        tops = cgutils.alloca_once_value(builder, _all(_INTS, 0))
 
-    signature = types.void(mantissa, exponent, types.uint64, types.uint64, types.uint64, types.int32, sums)
+        def step(at, inside):
+            here = builder.select(inside, _load(builder, data, at, _INTS), _all(_INTS, 0))
+            builder.store(_higher(builder, here, builder.load(tops)), tops)
+
+        _for_blocks(context, builder, signature, args, 1, step)
+        return _folded(builder, builder.load(tops), lambda a, b: _higher(builder, a, b))
+
+    return types.int32(exponent, types.uint64, blocks, types.int64), generate
+
+
+def _sum_blocks(_context, mantissa, exponent, offset, blocks, count, top):
+    """The sum of the blocks' wide numbers as a mantissa for the exponent `top`, the highest of them."""
+
+    def generate(context, builder, signature, args):
+        m_data, e_data = (_data(context, builder, signature, args, i) for i in (0, 1))
+        sums = cgutils.alloca_once_value(builder, _all(_DOUBLES, 0.0))
+        top = _spread(builder, args[5])
+
+        def step(at, inside):
+            here = builder.select(inside, _load(builder, m_data, at, _DOUBLES), _all(_DOUBLES, 0.0))
+            exponents = builder.select(inside, _load(builder, e_data, at, _INTS), top)
+            scale = _scale(builder, builder.sub(top, exponents))
+            builder.store(builder.fadd(builder.load(sums), builder.fmul(here, scale)), sums)
+
+        _for_blocks(context, builder, signature, args, 2, step)
+        return _folded(builder, builder.load(sums), builder.fadd)
+
+    signature = types.float64(mantissa, exponent, types.uint64, blocks, types.int64, types.int32)
     return signature, generate
+
+
+def _for_blocks(context: Any, builder: Any, signature: Any, args: Any, first: int, step: Any) -> None:
+    """Take the step at every block; `first` tells which argument the offset is, before blocks and count."""
+    offset, count = args[first], args[first + 2]
+    data = _data(context, builder, signature, args, first + 1)
+    with cgutils.for_range(builder, count) as loop:
+        row = builder.shl(loop.index, ir.Constant(_INDEX, 2))
+        at, low, high = (
+            builder.load(builder.gep(data, [builder.add(row, ir.Constant(_INDEX, i))])) for i in range(3)
+        )
+        step(builder.add(offset, at), _inside(builder, low, high))
 
 
 def _trailing_zeros(_context, word):
@@ -75,7 +92,7 @@ def _prefetch(_context, array, at):
     """Bring the cache line of array[at] nearer, for what will be read soon."""
 
     def generate(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        data = _data(context, builder, signature, args, 0)
         byte = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
@@ -97,6 +114,26 @@ def _spread(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, nothing, _all(_INTS, 0))
 
 
+def _folded(builder: Any, vector: Any, pair: Any) -> Any:
+    """One value from eight, neighbours first."""
+    values = [builder.extract_element(vector, ir.Constant(_INT, lane)) for lane in range(LANES)]
+    while len(values) > 1:
+        values = [pair(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
+    return values[0]
+
+
+def _higher(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.icmp_signed(">", a, b), a, b)
+
+
+def _scale(builder: Any, gap: Any) -> Any:
+    """2^(-256 gap) as doubles made of bits; a gap above 3 is taken for 3, which no sum can see."""
+    small = builder.select(builder.icmp_signed("<", gap, _all(_INTS, 3)), gap, _all(_INTS, 3))
+    longs = ir.VectorType(_INDEX, LANES)
+    bits = builder.shl(builder.zext(small, longs), _all(longs, 52 + RADIX_BITS.bit_length() - 1))
+    return builder.bitcast(builder.sub(_all(longs, 1023 << 52), bits), _DOUBLES)
+
+
 def _inside(builder: Any, low: Any, high: Any) -> Any:
     """Which lanes are in [low, high)."""
     lane = ir.Constant(_INTS, list(range(LANES)))
@@ -104,23 +141,19 @@ def _inside(builder: Any, low: Any, high: Any) -> Any:
     return builder.and_(from_low, builder.icmp_signed("<", lane, _spread(builder, builder.trunc(high, _INT))))
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
-    """Where eight values of an array begin."""
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+def _data(context: Any, builder: Any, signature: Any, args: Any, i: int) -> Any:
+    """Where the values of an argument that is an array begin."""
+    return context.make_array(signature.args[i])(context, builder, args[i]).data
 
 
-def _load(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
-    return _aligned(builder.load(_place(context, builder, kind, array, at, vector)), vector)
+def _load(builder: Any, data: Any, at: Any, vector: Any) -> Any:
+    """Eight values of an array, which is aligned as its values are, not as a vector of them."""
+    loaded = builder.load(builder.bitcast(builder.gep(data, [at]), vector.as_pointer()))
+    loaded.align = 4 if vector is _INTS else 8
+    return loaded
 
 
-def _aligned(instruction: Any, vector: Any) -> Any:
-    """An array is aligned as its values are, not as a vector of them."""
-    instruction.align = 4 if vector is _INTS else 8
-    return instruction
-
-
-raise_tops: Any = intrinsic(_raise_tops)
-add_lanes: Any = intrinsic(_add_lanes)
+top_of_blocks: Any = intrinsic(_top_of_blocks)
+sum_blocks: Any = intrinsic(_sum_blocks)
 trailing_zeros: Any = intrinsic(_trailing_zeros)
 prefetch: Any = intrinsic(_prefetch)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.simd import LANES, add_lanes, raise_tops
+from trendfold.kernel.simd import LANES, sum_blocks, top_of_blocks
 from trendfold.kernel.wide import blend, normalise
 
 BITS = 3
@@ -25,8 +25,6 @@ _LANES = np.uint64(LANES)
 
 OPEN = 0
 """No bound on this side: leaf 0 is never used."""
-POINT = -1
-"""Instead of an upper bound: exactly the leaf named as the lower one."""
 EMPTY = -1
 """Instead of a lower bound: no leaf at all."""
 
@@ -55,15 +53,8 @@ def _blocks(nodes: int) -> int:
 
 @kernel
 def scratch():
-    """What one sum needs: the blocks it visits, their exponents, and their sums.
-
-    Hand them on one by one: a tuple that is taken apart counts references, at more than the cost of a sum.
-    """
-    return (
-        np.empty((2 * MOST_LEVELS, 4), np.uint64),
-        np.empty(LANES, np.int32),
-        np.empty(LANES),
-    )
+    """What one sum needs: room for the blocks it visits."""
+    return np.empty((2 * MOST_LEVELS, 4), np.uint64)
 
 
 @kernel
@@ -75,8 +66,6 @@ def visit(start, at, levels, low, high, blocks):
     if low == EMPTY:
         return 0
     a, b = np.uint64(low), np.uint64(high)
-    if high == POINT:
-        return _visit_block(blocks, 0, start[at], a, a & _LANE, (a & _LANE) + _ONE, _NONE)
     count = 0
     if high == OPEN:
         for level in range(levels):
@@ -107,68 +96,12 @@ def _visit_block(blocks, count, start, node, low, high, level):
     return count + 1
 
 
-@kernel
-def total(m, e, offset, blocks, count, tops, sums):
+@inlined
+def total(m, e, offset, blocks, count):
     """The sum over blocks of the number whose nodes begin at `offset`."""
-    for lane in range(LANES):
-        tops[lane] = 0
-        sums[lane] = 0.0
-    for v in range(count):
-        raise_tops(e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], tops)
-    top = np.int32(0)
-    for lane in range(LANES):
-        top = max(top, tops[lane])
-    for v in range(count):
-        add_lanes(m, e, offset + blocks[v, 0], blocks[v, 1], blocks[v, 2], top, sums)
-    return _added(sums, top)
-
-
-@inlined
-def _added(sums, top):
-    """Eight sums of one exponent as a wide number."""
-    whole = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
-    whole, top = normalise(whole, top)
+    top = top_of_blocks(e, offset, blocks, count)
+    whole, top = normalise(sum_blocks(m, e, offset, blocks, count, top), top)
     return whole, top if whole != 0.0 else np.int32(0)
-
-
-@inlined
-def sum_right(m, e, start, at, levels, leaf, tops, sums):
-    """The sum right of a leaf, where counts are all there is: `visit` and `total` in one."""
-    for lane in range(LANES):
-        tops[lane] = 0
-        sums[lane] = 0.0
-    node = leaf
-    for level in range(levels):
-        raise_tops(e, start[at + level] + (node & ~_LANE), (node & _LANE) + _ONE, _LANES, tops)
-        node >>= _BITS
-    top = np.int32(0)
-    for lane in range(LANES):
-        top = max(top, tops[lane])
-    node = leaf
-    for level in range(levels):
-        add_lanes(m, e, start[at + level] + (node & ~_LANE), (node & _LANE) + _ONE, _LANES, top, sums)
-        node >>= _BITS
-    return _added(sums, top)
-
-
-@inlined
-def sum_left(m, e, start, at, levels, leaf, tops, sums):
-    """The sum left of a leaf; see `sum_right`."""
-    for lane in range(LANES):
-        tops[lane] = 0
-        sums[lane] = 0.0
-    node = leaf
-    for level in range(levels):
-        raise_tops(e, start[at + level] + (node & ~_LANE), _NONE, node & _LANE, tops)
-        node >>= _BITS
-    top = np.int32(0)
-    for lane in range(LANES):
-        top = max(top, tops[lane])
-    node = leaf
-    for level in range(levels):
-        add_lanes(m, e, start[at + level] + (node & ~_LANE), _NONE, node & _LANE, top, sums)
-        node >>= _BITS
-    return _added(sums, top)
 
 
 @kernel
@@ -187,16 +120,6 @@ def put_number(m, e, start, at, levels, leaf, offset, part_m, part_e):
     node = np.uint64(leaf)
     for level in range(levels):
         here = start[at + level] + node + offset
-        m[here], e[here] = blend(m[here], e[here], part_m, part_e)
-        node >>= _BITS
-
-
-@inlined
-def put_count(m, e, start, at, levels, leaf, part_m, part_e):
-    """`put_number` where counts are all there is."""
-    node = leaf
-    for level in range(levels):
-        here = start[at + level] + node
         m[here], e[here] = blend(m[here], e[here], part_m, part_e)
         node >>= _BITS
 
@@ -234,7 +157,7 @@ def empty_node(m, e, x, size, node):
 
 
 @kernel
-def remove(m, e, x, size, start, at, levels, leaf, blocks, tops, sums):
+def remove(m, e, x, size, start, at, levels, leaf, blocks):
     """Set a leaf to zero, and add up the nodes above it again."""
     node = np.uint64(leaf)
     empty_node(m, e, x, size, start[at] + node)
@@ -242,15 +165,15 @@ def remove(m, e, x, size, start, at, levels, leaf, blocks, tops, sums):
         _visit_block(blocks, 0, start[at + level - _ONE], node, _NONE, _LANES, _NONE)
         node >>= _BITS
         here = start[at + level] + node
-        _add_up(m, e, x, size, here, blocks, tops, sums)
+        _add_up(m, e, x, size, here, blocks)
 
 
 @inlined
-def _add_up(m, e, x, size, node, blocks, tops, sums):
+def _add_up(m, e, x, size, node, blocks):
     """Make a node the sum of the one block in `blocks`."""
     offset = _NONE
     while offset < np.uint64(m.shape[0]):
-        m[node + offset], e[node + offset] = total(m, e, offset, blocks, 1, tops, sums)
+        m[node + offset], e[node + offset] = total(m, e, offset, blocks, 1)
         offset += size
     offset = _NONE
     while offset < np.uint64(x.shape[0]):

@@ -74,7 +74,7 @@ def fold_bindings(
         is_next,
         places,
     )
-    capacity = bindings.most_kept(events, items.low, items.high, steps, lists.is_stored)
+    capacity = _capacity(events, items, steps, lists)
     trees = len(index.levels)
     holders = index.leaves if is_next and trees > 1 else 0
     size = len(places) * capacity * bindings.binding_bytes(frame)
@@ -132,6 +132,14 @@ def _lists(
     is_plain = all(a.structure is not Structure.NESTED and not a.is_online for a in asked.accesses)
     is_short = allowed[semantics] and not is_stored.any() and is_plain
     return Lists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)
+
+
+def _capacity(events: Events, items: Items, steps: Steps, lists: Lists) -> int:
+    """How many bindings a list has room for: those of a window, or where trees hold them, of a moment."""
+    if lists.is_stored.any():
+        return int(bindings.most_kept(events, items.low, items.high, steps, lists.is_stored))
+    of_one_event = int(np.diff(steps.kept_start[steps.step_start]).max(initial=0))
+    return max(1, of_one_event * int(bindings.longest_moment(events.moment)))
 
 
 def _room(lists: int, capacity: int, frame: Frame) -> Kept:

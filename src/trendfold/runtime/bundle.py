@@ -19,7 +19,7 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.spread import is_linear
 from trendfold.plan.windows import starts_of
 from trendfold.runtime.pieces import LAST, Cut, cut_rows, moments, name_pieces, pack_folded, pane_of
-from trendfold.runtime.rows import Partitioning, Rows, Workspace, partitioning
+from trendfold.runtime.rows import Partitioning, Rows, Workspace, occupied, partitioning
 
 MOST_STATES = 1 << 10
 """Of all queries in a bundle: what an event may touch should stay in the processor's cache."""
@@ -67,9 +67,8 @@ def _by_type(plan: QueryPlan) -> dict[str, Symbol]:
 def cut_shared(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
     """All rows, sorted as `plan` and its like need them, cut into pieces; symbols are codes of types."""
     placed = workspace.placed(partitioning(plan))
-    occupied = np.concatenate([placed.segment[:1], placed.segment[1:][np.diff(placed.segment) > 0]])
     none = np.zeros(0, np.int64)
-    rows = Rows(placed.row, placed.time, (placed.symbol,), (), occupied, none, {})
+    rows = Rows(placed.row, placed.time, (placed.symbol,), (), occupied(placed.segment), none, {})
     return cut_rows(rows, pane_of(plan), origin, gaps)
 
 

@@ -210,7 +210,7 @@ class Entries:
         if self.is_own and len(orders) == 1 and orders[0][0] is orders[0][1] and len(span.T) == 2:
             (value, _), op = orders[0], access.ordered[0].op
             sides = op in ("<", "<="), op in ("<=", ">=")
-            return int(kernels.place_own(order_of(value), value, self.is_apart, *sides, leaf, span))
+            return int(kernels.place_own(*order_of(value), self.is_apart, *sides, leaf, span))
         leaf[:] = 0
         span[:] = tree.EMPTY
         asked, asking = self.rows
@@ -230,8 +230,8 @@ class Entries:
         low = base[group[1]].astype(np.int32)
         top = low + count[group[1]] + np.int32(1)
         if access.structure is Structure.TABLE:
-            span[asking, 0] = np.where(top > low + 1, low + 1, tree.EMPTY)
-            span[asking, 1] = tree.POINT
+            span[asking, 0] = np.where(top > low + 1, low, tree.EMPTY)
+            span[asking, 1] = low + 2
             return size
         stretches = [(low, top)]
         for compared, (below, upto) in zip(access.ordered, ends, strict=False):
@@ -271,10 +271,12 @@ class Entries:
         asked, asking = np.flatnonzero(self.first), np.flatnonzero(self.second)
         row = np.concatenate([asked, asking])
         side = np.repeat(np.array([kernels.FIRST, kernels.SECOND], np.int8), [len(asked), len(asking)])
-        value = np.concatenate([a[asked], b[asking]]) if len(a) else np.zeros(len(row))
         group = self.groups[0] if self._has_groups else np.zeros(0, np.int64)
-        order = order_of(value) if len(a) else np.arange(len(row))
-        kernels.number_leaves(order, value, row, side, group, self.is_apart, count, leaf, below, upto)
+        if len(a):
+            order, is_new = order_of(np.concatenate([a[asked], b[asking]]))
+        else:
+            order, is_new = np.arange(len(row)), np.zeros(len(row), np.bool_)
+        kernels.number_leaves(order, is_new, row, side, group, self.is_apart, count, leaf, below, upto)
         return count, leaf, below, upto
 
 

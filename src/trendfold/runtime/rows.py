@@ -205,7 +205,7 @@ def read_rows(
         placed.time,
         (placed.symbol, *(each.symbol[placed.row].astype(np.int32) for each in read[1:])),
         tuple(each.alphabet for each in read),
-        _occupied(placed.segment),
+        occupied(placed.segment),
         np.zeros(0, np.int64),
         {},
         None if number is None else number[placed.row],
@@ -261,7 +261,7 @@ def _pick(placed: _Placed, symbols: _Symbols, keeps_all: bool) -> _Placed:
     return _Placed(row[:count], times[:count], symbol[:count], segment)
 
 
-def _occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
+def occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
     """Segment starts without the empty segments."""
     return np.concatenate([segment[:1], segment[1:][np.diff(segment) > 0]])
 

@@ -37,22 +37,29 @@ def sort_with_rows(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArra
     return key.view(np.int64), row
 
 
-def order_of(values: NDArray[np.float64]) -> NDArray[Any]:
-    """The rows by value, in no order among equals; no value is NaN.
+def order_of(values: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The rows by value, in no order among equals, and whether each value is new; no value is NaN.
 
     Sorting numbers is several times as fast as sorting rows by their numbers, so a row's number goes into the
     last bits of its value; the few values that those bits told apart are put in order afterwards.
     """
     bits = max(1, len(values) - 1).bit_length()
     if bits > _MOST_ROW_BITS or not len(values):
-        return np.argsort(values)
+        return _argsort(values)
     key = empty(len(values), np.uint64)
     kernels.pack_floats(values, np.uint64(bits), key)
     key.sort()
-    order = empty(len(values), np.int32)
-    if kernels.settle_order(key, np.uint64(bits), values, order):
-        return order
-    return np.argsort(values)
+    order, is_new = empty(len(values), np.int32), empty(len(values), np.bool_)
+    if kernels.settle_order(key, np.uint64(bits), values, order, is_new):
+        return order, is_new
+    return _argsort(values)
+
+
+def _argsort(values: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    order = np.argsort(values)
+    is_new = np.ones(len(values), np.bool_)
+    np.not_equal(values[order[1:]], values[order[:-1]], out=is_new[1:])
+    return order, is_new
 
 
 _MOST_ROW_BITS = 24
