@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.jit import kernel
+from trendfold.kernel.simd import step_rows
 from trendfold.kernel.wide import RADIX, add, lift, normalise
 
 LANES = 4
@@ -23,9 +24,8 @@ def fold_bundle(code, moment, bounds, bundle, mantissa, exponent):
     Entry state · LANES + lane is what mass 1 at the start of that lane becomes.
     """
     row_start, dst, src = bundle.row_start, bundle.dst, bundle.src
-    terms, entries = np.uint32(src.shape[1]), mantissa.shape[1]
+    terms, entries = src.shape[1], mantissa.shape[1]
     flat = src.reshape(-1)
-    one = np.uint32(1)
     m, e = np.zeros(entries + LANES), np.zeros(entries + LANES, np.int32)
     new_m, new_e = np.zeros_like(m), np.zeros_like(e)
     factor = np.ones(flat.shape[0] * LANES)
@@ -47,37 +47,37 @@ def fold_bundle(code, moment, bounds, bundle, mantissa, exponent):
                 is_bridged |= _fold_tied(code, i, j, bundle, m, e, new_m, new_e, factor)
                 i = j
                 continue
-            a = np.uint32(code[i])
+            row, stop = row_start[code[i]], row_start[code[i] + 1]
             i += 1
-            for r in range(np.uint32(row_start[a]), np.uint32(row_start[a + one])):
-                d = dst[r] * np.uint32(LANES)
-                sum0, sum1, sum2, sum3 = m[d], m[d + one], m[d + np.uint32(2)], m[d + np.uint32(3)]
-                t = r * terms
-                if is_bridged:
-                    for _ in range(terms):
-                        s, f = flat[t] * np.uint32(LANES), t * np.uint32(LANES)
-                        sum0 += m[s] * factor[f]
-                        sum1 += m[s + one] * factor[f + one]
-                        sum2 += m[s + np.uint32(2)] * factor[f + np.uint32(2)]
-                        sum3 += m[s + np.uint32(3)] * factor[f + np.uint32(3)]
-                        t += one
-                else:  # all exponents are 0, as in most stretches
-                    for _ in range(terms):
-                        s = flat[t] * np.uint32(LANES)
-                        sum0 += m[s]
-                        sum1 += m[s + one]
-                        sum2 += m[s + np.uint32(2)]
-                        sum3 += m[s + np.uint32(3)]
-                        t += one
-                # Counts are never negative; the sum is NaN where exponents are too far apart.
-                most = sum0 + sum1 + sum2 + sum3
-                if most < RADIX:
-                    m[d], m[d + one], m[d + np.uint32(2)], m[d + np.uint32(3)] = sum0, sum1, sum2, sum3
-                    continue
-                is_bridged = True
-                _add_wide(r, bundle, m, e, m, e)
-                _bridge(bundle, bundle.block[r], e, factor)
+            while row < stop:
+                if not is_bridged:  # all exponents are 0, as in most stretches
+                    row = step_rows(m, dst, flat, terms, row, stop)
+                    if row == stop:
+                        break
+                if not _add_near(row, dst, flat, terms, m, factor):
+                    is_bridged = True
+                    _add_wide(row, bundle, m, e, m, e)
+                    _bridge(bundle, bundle.block[row], e, factor)
+                row += 1
         mantissa[k], exponent[k] = m[:entries], e[:entries]
+
+
+@kernel
+def _add_near(row, dst, src, terms, m, factor):
+    """Add what a row gathers to its target, exponents bridged by factors; False where that does not do."""
+    d = dst[row] * LANES
+    sum0, sum1, sum2, sum3 = m[d], m[d + 1], m[d + 2], m[d + 3]
+    for t in range(row * terms, (row + 1) * terms):
+        s, f = src[t] * LANES, t * LANES
+        sum0 += m[s] * factor[f]
+        sum1 += m[s + 1] * factor[f + 1]
+        sum2 += m[s + 2] * factor[f + 2]
+        sum3 += m[s + 3] * factor[f + 3]
+    # Counts are never negative; the sum is NaN where exponents are too far apart.
+    if not sum0 + sum1 + sum2 + sum3 < RADIX:
+        return False
+    m[d], m[d + 1], m[d + 2], m[d + 3] = sum0, sum1, sum2, sum3
+    return True
 
 
 @kernel

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from trendfold.kernel.wide import RADIX_BITS
+from trendfold.kernel.wide import RADIX, RADIX_BITS
 
 LANES = 8
 _INT, _DOUBLE, _INDEX = ir.IntType(32), ir.DoubleType(), ir.IntType(64)
@@ -72,11 +72,59 @@ def _for_blocks(context: Any, builder: Any, signature: Any, args: Any, first: in
     offset, count = args[first], args[first + 2]
     data = _data(context, builder, signature, args, first + 1)
     with cgutils.for_range(builder, count) as loop:
-        row = builder.shl(loop.index, ir.Constant(_INDEX, 2))
-        at, low, high = (
-            builder.load(builder.gep(data, [builder.add(row, ir.Constant(_INDEX, i))])) for i in range(3)
-        )
+        row = builder.shl(loop.index, _index(2))
+        at, low, high = (builder.load(builder.gep(data, [builder.add(row, _index(i))])) for i in range(3))
         step(builder.add(offset, at), _inside(builder, low, high))
+
+
+def _step_rows(_context, mantissa, dst, src, terms, row, stop):
+    """mantissa[dst] += Σ mantissa[src], four lanes to a state, for rows from `row` on; where it stopped.
+
+    That is before `stop` if a sum leaves the range of mantissas: that row is not done. None is negative.
+    mantissa  float64[4 · states], flat; dst, src  uint32[R], uint32[R · terms], flat; the rest  int64
+    """
+
+    def generate(context, builder, signature, args):
+        quad = ir.VectorType(_DOUBLE, 4)
+        m_data, d_data, s_data = (_data(context, builder, signature, args, i) for i in range(3))
+        terms, stop = args[3], args[5]
+
+        def place(data, at):
+            lane = builder.shl(builder.zext(builder.load(builder.gep(data, [at])), _INDEX), _index(2))
+            return builder.bitcast(builder.gep(m_data, [lane]), quad.as_pointer())
+
+        def load(pointer):
+            loaded = builder.load(pointer)
+            loaded.align = 8
+            return loaded
+
+        row = cgutils.alloca_once_value(builder, args[4])
+        start, body, after = (builder.append_basic_block(name) for name in ("row", "gather", "rows.end"))
+        builder.branch(start)
+        builder.position_at_end(start)
+        here = builder.load(row)
+        builder.cbranch(builder.icmp_signed("<", here, stop), body, after)
+        builder.position_at_end(body)
+        target = place(d_data, here)
+        total = cgutils.alloca_once_value(builder, load(target))
+        first = builder.mul(here, terms)
+        with cgutils.for_range(builder, terms) as loop:
+            source = load(place(s_data, builder.add(first, loop.index)))
+            builder.store(builder.fadd(builder.load(total), source), total)
+        whole = builder.load(total)
+        is_large = builder.fcmp_ordered(">=", whole, ir.Constant(quad, [RADIX] * 4))
+        any_large = builder.icmp_unsigned("!=", builder.bitcast(is_large, ir.IntType(4)), ir.IntType(4)(0))
+        keep = builder.append_basic_block("row.fits")
+        builder.cbranch(any_large, after, keep)
+        builder.position_at_end(keep)
+        builder.store(whole, target).align = 8
+        builder.store(builder.add(here, _index(1)), row)
+        builder.branch(start)
+        builder.position_at_end(after)
+        return builder.load(row)
+
+    signature = types.int64(mantissa, dst, src, types.int64, types.int64, types.int64)
+    return signature, generate
 
 
 def _trailing_zeros(_context, word):
@@ -101,6 +149,10 @@ def _prefetch(_context, array, at):
         return context.get_dummy_value()
 
     return types.void(array, types.uint64), generate
+
+
+def _index(value: int) -> ir.Constant:
+    return ir.Constant(_INDEX, value)
 
 
 def _all(kind: Any, value: float) -> ir.Constant:
@@ -155,5 +207,6 @@ def _load(builder: Any, data: Any, at: Any, vector: Any) -> Any:
 
 top_of_blocks: Any = intrinsic(_top_of_blocks)
 sum_blocks: Any = intrinsic(_sum_blocks)
+step_rows: Any = intrinsic(_step_rows)
 trailing_zeros: Any = intrinsic(_trailing_zeros)
 prefetch: Any = intrinsic(_prefetch)

@@ -123,6 +123,10 @@ def _job(
         return job
     if overlapping_share(ranges, [sum(s.rows for s in part) for part in parts]) > MOST_OVERLAP:
         return _disordered(job, source)
+    if all(
+        way is Way.STRETCHES for way in job.ways
+    ):  # what is exchanged is small: a task for each core will do
+        job = replace(job, buckets=cores)
     return replace(job, shared=overlaps(ranges))
 
 
