@@ -12,8 +12,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile once, keep on disk. `error_model="numpy"`: a division by zero is inf, not a branch."""
-    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+    """Compile once, keep on disk. `error_model="numpy"`: a division by zero is inf, not a branch.
+
+    Only kernels call those whose names begin with `_`, so they need no door to Python; one takes long to make.
+    """
+    return cast(
+        F,
+        numba.njit(
+            cache=True,
+            error_model="numpy",
+            nogil=True,
+            no_cpython_wrapper=function.__name__.startswith("_"),
+            no_cfunc_wrapper=True,
+        )(function),
+    )
 
 
 def inlined(function: F) -> F:
