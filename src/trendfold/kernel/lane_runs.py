@@ -57,7 +57,9 @@ def _add_up_wide(_context, to, to_e, to_at, m, e, places, count, offset, at, run
             before, before_e = _load(builder, into, here, _DOUBLES), _load(builder, into_e, here, _INTS)
             top = _variable(builder, before_e)
             with _each_place(builder, listed, args[6], args[7], lane) as place:
-                builder.store(_higher(builder, builder.load(top), _load(builder, source_e, place, _INTS)), top)
+                builder.store(
+                    _higher(builder, builder.load(top), _load(builder, source_e, place, _INTS)), top
+                )
             highest = builder.load(top)
             whole = _variable(builder, _brought(builder, before, before_e, highest))
             with _each_place(builder, listed, args[6], args[7], lane) as place:

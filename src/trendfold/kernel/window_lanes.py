@@ -37,8 +37,8 @@ from trendfold.kernel.wide import add, normalise, times
 FLAT, BELOW, ABOVE, BETWEEN = 0, 1, 2, 3
 """What is asked of a tree: single leaves, all leaves below a value, all above one, or any stretch of them."""
 
-MOST_TOUCHED = 160
-"""Nodes of a tree that one event may gather from: four paths of a tree of 2^32 leaves, and some."""
+MOST_ASKED, MOST_ENTERED = 64, 33
+"""Nodes that make up a stretch of a tree of 2^32 leaves, and those that a leaf of it is part of, at most."""
 
 _ONE, _TWO, _NO_BITS = np.uint64(1), np.uint64(2), np.uint64(0)
 _WORD, _LAST = np.uint64(6), np.uint64(63)
@@ -203,8 +203,7 @@ def _fold(
         while j < highs[end - 1] and moment[j] == moment[i]:
             j += 1
         while begun < end and lows[begun] <= i:
-            if frame.start >= 0:
-                m[np.uint64(frame.start) * lanes + np.uint64(begun - begin)] = 1.0
+            m[np.uint64(frame.start) * lanes + np.uint64(begun - begin)] = 1.0
             begun += 1
         while ended < begun and highs[ended] <= i:
             _collect(ended, np.uint64(ended - begin), is_wide, frame, m, e, x, lanes, size, out)
@@ -321,7 +320,9 @@ def _fold(
                                     words, bit_start, first_word(tree), bit_levels[tree], found, high
                                 )
         if moved:
-            _move_classes(guards, symbol, i, j, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs)
+            _move_classes(
+                guards, symbol, i, j, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs
+            )
         slot = 0
         for r in range(i, j):
             for t in range(step_start[symbol[r]], step_start[symbol[r] + 1]):
@@ -458,7 +459,9 @@ def _widen(m, e, count):
 
 
 @kernel
-def _move_classes(guards, symbol, start, stop, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs):
+def _move_classes(
+    guards, symbol, start, stop, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs
+):
     """`guards.move_classes`, for all lanes."""
     for g in range(guards.class_start.shape[0] - 1):
         low, broken = guards.class_start[g], guards.class_start[g + 1] - 1
