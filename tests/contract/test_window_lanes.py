@@ -140,7 +140,7 @@ def test_trees_of_several_levels_give_what_the_scan_gives(query: str, semantics:
 
 @pytest.mark.parametrize("semantics", ["any", "next"])
 def test_lanes_whose_numbers_are_of_very_different_size_are_all_right(semantics: str) -> None:
-    """Falling prices: a long window counts past 2^1000 while one that has just begun counts its first events."""
+    """Prices fall: a window counts past 2^1000 while another, just begun, counts its first events."""
     n = 6_000
     rng = np.random.default_rng(3)
     fall = np.arange(n) % 2_500
@@ -162,7 +162,7 @@ def test_lanes_whose_numbers_are_of_very_different_size_are_all_right(semantics:
         alone = query.run(events)["q1"].to_pylist()
     assert len(shared) == len(alone) > 60
     bits = [row["log2_count"] for row in shared]
-    assert max(bits) > (1_500 if semantics == "any" else 5)
+    assert max(bits) > (1_200 if semantics == "any" else 5)
     for one, other in zip(shared, alone, strict=True):
         assert one == pytest.approx(other, rel=1e-9)
 

@@ -1,8 +1,8 @@
 """Numbers of many windows side by side: what a fold does to all of them at once, as vector instructions.
 
-A *vector* is one number per window, its lanes contiguous. Everything here works on a *run* of a vector: `runs`
-times eight lanes from lane `at` on. A vector is named by where it begins in a flat array of them; a list of
-vectors is an array of such places. As in `kernel.simd`, the loops are LLVM's own, with sums in registers.
+A *vector* is one number per window, its lanes side by side. All here works on the lanes of windows that are
+open: `runs` times eight of them, from lane `at` on. A vector is named by where it begins in a flat array, and
+a list of vectors is an array of such places. As in `kernel.simd`, code is LLVM's own; sums stay in registers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _add_up(_context, to, to_at, m, places, count, offset, at, runs):
 
 
 def _add_up_wide(_context, to, to_e, to_at, m, e, places, count, offset, at, runs):
-    """`add_up` of wide numbers, where zero has the exponent 0: brought to the highest exponent, then added."""
+    """`add_up` of wide numbers, where zero has the exponent 0: all are brought to the highest exponent."""
 
     def generate(context, builder, signature, args):
         into, into_e, source, source_e, listed = (

@@ -5,10 +5,9 @@ much mass a binding has differs, because trends begin with their window. So a *b
 one pass, each a lane: whatever holds a number holds one per window. A lane is fed once its window has begun,
 and read when it ends. The search is done once for all lanes, and the arithmetic on eight of them at a time.
 
-States and the nodes of trees are vectors of lanes in one array, so that an event is two lists of places: those
-that it gathers from and those that it leaves its mass at. Trees over the values of a batch are Fenwick trees
-where events ask for one side only, and otherwise nodes of two, halving up to the root: with lanes, what
-counts is how many nodes an event touches.
+States and the nodes of trees are vectors of lanes in one array, so that an event is two lists of places:
+where it gathers, and where it leaves its mass. With lanes, what counts is how many nodes an event touches, so
+trees are Fenwick trees where one side of a value is asked for, and otherwise have two children to a node.
 """
 
 from __future__ import annotations

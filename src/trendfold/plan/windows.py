@@ -65,9 +65,9 @@ class Sharing(StrEnum):
 def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...]) -> Sharing | None:
     """What the windows of an operand may share; None where they do not overlap.
 
-    Without bindings kept one by one, a stretch of rows is a matrix. With them, windows can be lanes where each
-    binding is one leaf of a tree or table: not if a NOT judged by time drops bindings, which it does window by
-    window, nor where they are asked one by one, or are in nested trees of as many nodes per binding as levels.
+    Without bindings kept one by one, a stretch of rows is a matrix. With them, windows can be lanes where a
+    binding is one leaf of a tree or table that stays there, or leaves alone under *next*: not if a NOT judged
+    by time drops bindings, nor if they are asked one by one, or are in nested trees.
     """
     if window is None or (window.slide is not None and window.slide >= window.length):
         return None

@@ -40,7 +40,7 @@ class Batches:
 
     def bytes(self, frame: Frame) -> int:
         """What the vectors of the largest batch take."""
-        return (self.nodes + self.slots) * self.lanes * node_bytes(frame)
+        return (self.nodes + self.slots) * self.lanes * int(node_bytes(frame))
 
 
 def cut_batches(
