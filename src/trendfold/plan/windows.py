@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import log2
 
 from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine
@@ -122,30 +123,25 @@ def stacks_pay(overlap: Overlap, shape: MatrixShape) -> bool:
     return stacks < alone
 
 
-def alone_ns(window_rows: int, entry: int) -> float:
+def alone_ns(window_rows: int, entry: int, is_next: bool) -> float:
     """What windows cost one by one where neighbours are compared: their rows, each in every window."""
-    return window_rows * _NEIGHBOUR_NS * entry
+    return window_rows * (120 + 80 * entry if is_next else 100 * entry)
 
 
 def lanes_ns(passed: int, window_rows: int, lanes: int, entry: int, size: int, is_next: bool) -> float:
     """What they cost as lanes: rows passed once per batch of windows, and the lanes of every row.
 
-    size  bytes of the largest batch: past the cache of a core every lane costs more
+    Under *next* a row looks at a few bindings one by one; otherwise it touches a path of nodes, and the
+    larger a batch is, the more of them are in no near cache. All lanes are emptied at first, open or not.
+
+    size  bytes of the largest batch
     """
-    lane = _LANE_NS if size <= _NEAR_BYTES else _FAR_LANE_NS
-    row = (_NEXT_PASS_NS if is_next else _PASS_NS) + lanes * entry * _CLEAR_NS
-    return passed * row + window_rows * entry * lane
+    far = log2(1 + size / _NEAR_BYTES)
+    row = 450 + 35 * far * entry if is_next else 130 + 10 * far**2 * entry
+    return passed * (row + lanes * entry) + window_rows * entry * 2
 
 
-_NEIGHBOUR_NS = 150
-"""A row in one window, per number: searched for and added up."""
-_PASS_NS, _NEXT_PASS_NS = 180, 450
-"""A row in a batch of windows, besides its lanes; under *next* it looks at bindings one by one."""
-_LANE_NS, _FAR_LANE_NS = 5, 8
-"""A lane of such a row, per number."""
-_CLEAR_NS = 0.8
-"""A lane of an empty node, per number."""
-_NEAR_BYTES = 4 << 20
+_NEAR_BYTES = 1 << 19
 
 _NEVER = 1 << 62
 _WINDOW_NS = 650

@@ -35,12 +35,17 @@ class Batches:
     """States and nodes of the largest batch, at most."""
     slots: int
     """The most steps that the events of one moment take."""
+    touched: int
+    """The most vectors that a step gathers from or leaves its mass at."""
+    holders: int
+    """Leaves whose row must be known, per tree."""
     asks: NDArray[np.int8]
     """What is asked of each tree."""
 
     def bytes(self, frame: Frame) -> int:
-        """What the vectors of the largest batch take."""
-        return (self.nodes + self.slots) * self.lanes * int(node_bytes(frame))
+        """What the largest batch takes."""
+        vectors = (self.nodes + self.slots) * self.lanes * int(node_bytes(frame))
+        return vectors + 8 * self.touched + 4 * self.holders * len(self.asks)
 
 
 def cut_batches(
@@ -61,16 +66,20 @@ def cut_batches(
     nodes_before = np.cumsum(per_row)
     steps_taken = np.diff(steps.step_start)[events.symbol]
     slots = int(np.bincount(events.moment, steps_taken).max(initial=1))
+    holders = index.leaves if is_next else 0
+    looked_at = holders or kernels.MOST_ASKED * index.span.shape[2] // 2
+    scans = int(np.diff(steps.scan_start).max(initial=0))
+    touched = frame.states + max(scans * looked_at, len(asks) * kernels.MOST_ENTERED)
     window_rows = int((items.high - items.low).sum())
     entry = frame.width + frame.extremes
-    best, least = None, alone_ns(window_rows, entry)
+    best, least = None, alone_ns(window_rows, entry, is_next)
     for lanes in LANES:
         first = empty(len(items.low) + 1, np.int64)
         count = kernels.cut_batches(items.segment, items.low, items.high, lanes, first)
         low, high = items.low[first[:count]], items.high[first[1 : count + 1] - 1]
         passed = int((high - low).sum())
         nodes = frame.states + int((nodes_before[high] - nodes_before[low]).max(initial=0))
-        batches = Batches(first[: count + 1], lanes, passed, nodes, slots, asks)
+        batches = Batches(first[: count + 1], lanes, passed, nodes, slots, touched, holders, asks)
         size = batches.bytes(frame)
         cost = lanes_ns(passed, window_rows, lanes, entry, size, is_next)
         if size <= min(most_bytes, _LARGEST_BATCH) and cost < least:
@@ -111,17 +120,15 @@ def fold_batches(
         is_next,
         index,
         batches.asks,
-        _room(batches, index, frame, is_next, int(np.diff(steps.scan_start).max(initial=0))),
+        _room(batches, index, frame),
         out,
     )
 
 
-def _room(batches: Batches, index: Index, frame: Frame, is_next: bool, scans: int) -> Room:
+def _room(batches: Batches, index: Index, frame: Frame) -> Room:
     """Memory for one batch after another."""
     trees, words = len(batches.asks), index.leaves // 64 + 1
     nodes, slots = batches.nodes * batches.lanes, batches.slots * batches.lanes
-    looked_at = index.leaves if is_next else kernels.MOST_ASKED * (index.span.shape[2] // 2)
-    touched = frame.states + max(scans * looked_at, trees * kernels.MOST_ENTERED)
     return Room(
         node_m=empty(nodes * frame.width, np.float64),
         node_e=empty(nodes * frame.width, np.int32),
@@ -133,6 +140,6 @@ def _room(batches: Batches, index: Index, frame: Frame, is_next: bool, scans: in
         marks=empty((trees, words), np.uint64),
         before=empty((trees, words), np.uint32),
         words=np.zeros(index.words, np.uint64),
-        holder=empty((trees, index.leaves if is_next else 0), np.int32),
-        touched=empty(touched, np.uint64),
+        holder=empty((trees, batches.holders), np.int32),
+        touched=empty(batches.touched, np.uint64),
     )
