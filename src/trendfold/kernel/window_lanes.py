@@ -68,7 +68,6 @@ def fold_batches(events, first, lows, highs, steps, guards, frame, is_next, inde
     asks   int8[T]     what is asked of each tree
     room   Room        memory; its words are zeros
     """
-    numbers = room.node_m, room.node_e, room.node_x
     base, leaves, top = np.zeros((3, asks.shape[0]), np.uint64)
     for b in range(first.shape[0] - 1):
         begin, end = first[b], first[b + 1]
@@ -76,8 +75,8 @@ def fold_batches(events, first, lows, highs, steps, guards, frame, is_next, inde
         lanes = np.uint64((end - begin + RUN - 1) // RUN * RUN)
         nodes = _number_leaves(index.leaf, low, high, asks, np.uint64(frame.states), room, base, leaves, top)
         size = nodes * lanes
-        numbers[0][: frame.width * size] = 0.0
-        numbers[2][: frame.extremes * size] = np.inf
+        room.node_m[: frame.width * size] = 0.0
+        room.node_x[: frame.extremes * size] = np.inf
         _fold(
             events,
             begin,
@@ -99,7 +98,18 @@ def fold_batches(events, first, lows, highs, steps, guards, frame, is_next, inde
             out,
         )
         if is_next:
-            room.words[:] = 0
+            _empty_sets(index, top, room.words)
+
+
+@kernel
+def _empty_sets(index, top, words):
+    """Take all leaves out of the sets of all trees; none is after the last of the batch."""
+    for t in range(top.shape[0]):
+        last = top[t] >> _WORD
+        for level in range(index.bit_levels[t]):
+            start = index.bit_start[first_word(t) + level]
+            words[start : start + last + _ONE] = 0
+            last >>= _WORD
 
 
 @kernel
@@ -175,20 +185,9 @@ def _fold(
         steps.weight,
         steps.xweight,
     )
-    is_start, way, tree_start, span, leaf = (
-        steps.is_start,
-        index.way,
-        index.tree_start,
-        index.span,
-        index.leaf,
-    )
-    of_start, of, here_of, bit_start, bit_levels = (
-        index.of_start,
-        index.of,
-        index.here,
-        index.bit_start,
-        index.bit_levels,
-    )
+    is_start, span, leaf = steps.is_start, index.span, index.leaf
+    tree_of, list_of = index.way, index.here  # an access has one tree
+    of_start, of, bit_start, bit_levels = index.of_start, index.of, index.bit_start, index.bit_levels
     m, e, x = room.node_m, room.node_e, room.node_x
     got_m, got_e, got_x, has_mass = room.got_m, room.got_e, room.got_x, room.has_mass
     marks, before, words, holder, touched = room.marks, room.before, room.words, room.holder, room.touched
@@ -222,10 +221,9 @@ def _fold(
                         touched[count] = np.uint64(src[o]) * lanes
                         count += _ONE
                     for c in range(scan_start[t], scan_start[t + 1]):
-                        a = way[c]
-                        tree = tree_start[a]
+                        tree = tree_of[c]
                         for p in range(0, pairs, 2):
-                            low, high = span[a, r, p], span[a, r, p + 1]
+                            low, high = span[tree, r, p], span[tree, r, p + 1]
                             if low == EMPTY:
                                 continue
                             if is_next:
@@ -299,16 +297,15 @@ def _fold(
                         if not is_start[src[o]]:
                             _empty_node(m, e, x, np.uint64(src[o]) * lanes, size, width, extremes, at, runs)
                     for c in range(scan_start[t], scan_start[t + 1]):
-                        a = way[c]
-                        tree = tree_start[a]
+                        tree = tree_of[c]
                         for p in range(0, pairs, 2):
-                            low, high = span[a, r, p], span[a, r, p + 1]
+                            low, high = span[tree, r, p], span[tree, r, p + 1]
                             found = first_between(
                                 words, bit_start, first_word(tree), bit_levels[tree], low, high
                             )
                             while found != 0:
                                 row = holder[tree, found]
-                                for o in range(of_start[here_of[a]], of_start[here_of[a] + 1]):
+                                for o in range(of_start[list_of[tree]], of_start[list_of[tree] + 1]):
                                     other, gone = of[o], np.uint64(leaf[of[o], row])
                                     if gone == 0:
                                         continue
