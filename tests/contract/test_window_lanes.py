@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import trendfold as tf
 import workloads
 from contract.engine import check, check_seed, difference, many
+from trendfold.kernel import window_lanes as kernels
 from trendfold.plan import plan
 from trendfold.plan.windows import Sharing
 from trendfold.runtime import window_lanes
@@ -190,3 +191,12 @@ def test_a_batch_past_the_limit_of_state_is_smaller() -> None:
     query = tf.parse("RETURN COUNT(*) PATTERN A+ WHERE A.v > NEXT(A).v WITHIN 100 s SLIDE 4 s")
     wanted = query.run(events)["q1"].to_pylist()
     assert query.run(events, limits={"state": 30_000})["q1"].to_pylist() == wanted
+
+
+def test_windows_of_a_batch_are_of_one_segment_and_overlap() -> None:
+    segment = np.array([0, 0, 0, 0, 0, 1, 1], np.int32)
+    low = np.array([0, 2, 4, 20, 22, 30, 31], np.int64)
+    high = np.array([6, 8, 10, 26, 28, 36, 36], np.int64)
+    first = np.zeros(8, np.int64)
+    count = kernels.cut_batches(segment, low, high, 2, first)
+    assert first[: count + 1].tolist() == [0, 2, 3, 5, 7]
