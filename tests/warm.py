@@ -18,7 +18,7 @@ HALVES = (
         ("RETURN B.g, COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY B.g", {}),
     ],
     [
-        ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v WITHIN 9 s SLIDE 3 s", {}),
+        ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v WITHIN 9 s SLIDE 1 s", {}),
         ("RETURN SUM(B.v), MIN(B.x) PATTERN B+ SEMANTICS next WHERE B.v < NEXT(B).v", {}),
         ("RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE A.v < B.v", {}),
         ("RETURN COUNT(*), SUM(B.v) PATTERN SEQ(A, B+)", {"arithmetic": "exact"}),

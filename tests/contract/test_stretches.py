@@ -16,6 +16,7 @@ import trendfold as tf
 import workloads
 from contract import engine
 from trendfold.plan import plan
+from trendfold.plan.windows import Sharing
 from trendfold.runtime import stretches
 from trendfold.runtime.windows import Items
 
@@ -164,13 +165,14 @@ def test_matrices_that_no_window_needs_any_more_make_room(
 
 
 def test_cogra_folds_every_window_on_its_own_and_auto_shares() -> None:
-    (query,) = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 30 s SLIDE 1 s")
-    assert plan(query).shares_windows
-    assert not plan(query, "cogra").shares_windows
-    (per_event,) = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 30 s")
-    assert plan(per_event).shares_windows
-    (apart,) = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 30 s SLIDE 30 s")
-    assert not plan(apart).shares_windows
+    def shared(window: str, strategy: str = "auto") -> Sharing | None:
+        planned = plan(tf.parse(f"RETURN COUNT(*) PATTERN SEQ(A, B+) {window}").queries[0], strategy)
+        return planned.sharing(planned.operands[0])
+
+    assert shared("WITHIN 30 s SLIDE 1 s") is Sharing.STACKS
+    assert shared("WITHIN 30 s SLIDE 1 s", "cogra") is Sharing.NOTHING
+    assert shared("WITHIN 30 s") is Sharing.STACKS
+    assert shared("WITHIN 30 s SLIDE 30 s") is None
 
 
 def test_rows_in_no_window_are_in_no_stretch() -> None:

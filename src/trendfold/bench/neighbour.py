@@ -56,8 +56,13 @@ def _scaled(events: int, scale: float) -> int:
 
 def _fold(seed: int, events: int, semantics: str, strategy: str = "auto") -> Callable[[], object]:
     """Ranks and fold; rows are selected and sorted by time beforehand."""
+    workspace = random_walk(seed, events)
+    return prepare(plan(parse(QUERY.format(semantics)).queries[0], strategy), workspace, origin=0).fold
+
+
+def random_walk(seed: int, events: int) -> Workspace:
+    """Prices, one event per second, already in order."""
     walk = np.cumsum(np.random.default_rng(seed).normal(size=events))
     types = pa.DictionaryArray.from_arrays(pa.array(np.zeros(events, np.int32)), pa.array(["S"]))
     table = pa.table({"type": types, "ts": np.arange(events), "price": walk})
-    workspace = Workspace(read_batch(table, Options()))
-    return prepare(plan(parse(QUERY.format(semantics)).queries[0], strategy), workspace, origin=0).fold
+    return Workspace(read_batch(table, Options()))

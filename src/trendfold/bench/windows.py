@@ -1,11 +1,16 @@
-"""What overlap costs: two stacks beside every window on its own, one core, events in memory and sorted."""
+"""What overlap costs: stacks and lanes beside every window on its own; one core, events in memory, sorted."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from trendfold.bench.harness import Case, Promise
 from trendfold.bench.kernel import fold, ready, stream
+from trendfold.bench.neighbour import random_walk
+from trendfold.kernel.program import Folded
+from trendfold.kernel.wide import log2
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.windows import Items
 
@@ -16,10 +21,13 @@ NEVER_WORSE = 0.85
 PATTERN = "PATTERN SEQ(A, B+, C)"
 FIVE = "COUNT(*), SUM(B.x), MIN(B.x), MAX(B.x), AVG(B.x)"
 ALONE = "{}, alone"
+NEIGHBOURS = {8: 1.5, 32: 3.0, 128: 5.0}
+"""Overlaps where neighbours are compared, and how many times faster than window by window they must be."""
+NEIGHBOUR_WINDOW = 6_400
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """From 1 to 1,000 overlaps with 1,000 events per slide, few events per slide, and a window per event."""
+    """From 1 to 1,000 overlaps, few events per slide, a window per event, and neighbours compared."""
     events = max(1, int(EVENTS * scale))
     workspace = stream(seed, events)
     found = []
@@ -27,7 +35,10 @@ def cases(seed: int, scale: float) -> list[Case]:
         found += _beside(workspace, events, "COUNT(*)", overlap, SLIDE)
     found += _beside(workspace, events, FIVE, 30, SLIDE)
     found += _beside(workspace, events, "COUNT(*)", 30, 10)
-    return [*found, *_most_overlaps(workspace, events), *_per_event(workspace, events)]
+    found += [*_most_overlaps(workspace, events), *_per_event(workspace, events)]
+    for overlap, times in NEIGHBOURS.items():
+        found += _neighbours(seed, events, overlap, times)
+    return found
 
 
 def _beside(workspace: Workspace, events: int, returns: str, overlap: int, slide: int) -> list[Case]:
@@ -65,6 +76,31 @@ def _per_event(workspace: Workspace, events: int) -> list[Case]:
         Case(name, fold(workspace, text), events, promises=promises)
         for name, text, promises in zip(names, texts, promised[: len(names)], strict=True)
     ]
+
+
+def _neighbours(seed: int, events: int, overlap: int, times: float) -> list[Case]:
+    """Neighbours are compared: windows one by one, and as lanes; both must give the same counts."""
+    slide = NEIGHBOUR_WINDOW // overlap
+    text = (
+        "RETURN COUNT(*) PATTERN S+ WHERE S.price > NEXT(S).price "
+        f"WITHIN {NEIGHBOUR_WINDOW} s SLIDE {slide} s"
+    )
+    shared = ready(random_walk(seed, max(2 * NEIGHBOUR_WINDOW, events // (4 * overlap))), text, "auto")
+    alone = replace(shared, plan=replace(shared.plan, shares_windows=False))
+    _check_alike(*shared.fold(), *alone.fold())
+    count = len(shared.rows.row)
+    name = f"{overlap:,} overlaps of {slide:,} events, neighbours compared"
+    promise = Promise(times, ALONE.format(name))
+    return [
+        Case(ALONE.format(name), alone.fold, count),
+        Case(name, shared.fold, count, promises=(promise,)),
+    ]
+
+
+def _check_alike(one: Folded, other: Folded) -> None:
+    """Raise unless all counts are the same, as far as doubles go."""
+    if not np.allclose(log2(one.mantissa, one.exponent), log2(other.mantissa, other.exponent), 0, 1e-9):
+        raise AssertionError("windows as lanes and one by one differ")
 
 
 def _text(returns: str, overlap: int, slide: int) -> str:

@@ -113,14 +113,16 @@ def _window_rows(window: Value) -> list[Row]:
 
 
 FOLDED = {
-    "shared": "stretches between edges once, windows as products by two stacks: an event costs the same in "
+    "stacks": "stretches between edges once, windows as products by two stacks: an event costs the same in "
     "any number of windows; each window on its own where that is cheaper",
+    "lanes": "many windows at once, each a lane: neighbours are found once for all of them, and eight lanes "
+    "are added at a time; each window on its own where that is cheaper",
     "each": "every window on its own: an event costs one fold per window that it is in",
 }
 
 
 def _folded_rows(window: Value) -> list[Row]:
-    return [("folded", FOLDED[window["folded"]])] if "folded" in window else []
+    return [("folded", FOLDED[way]) for way in window.get("folded", ())]
 
 
 def _overlap(least: int, most: int) -> str:

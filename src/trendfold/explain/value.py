@@ -169,11 +169,10 @@ def _window(query: Query) -> Value:
 
 
 def _shared(plan: QueryPlan) -> Value:
-    """Whether windows that overlap share their stretches; nothing where they do not overlap."""
-    window = plan.query.window
-    if window is None or (window.slide is not None and window.slide >= window.length):
-        return {}
-    return {"folded": "shared" if plan.shares_windows else "each"}
+    """What windows that overlap share, in any operand; nothing where they do not overlap."""
+    ways = dict.fromkeys(plan.sharing(operand) for operand in plan.operands)
+    found = [str(way) for way in ways if way is not None]
+    return {"folded": found} if found else {}
 
 
 # ---------------------------------------------------------------- the value: one operand

@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def kernel(function: F) -> F:
     """Compile once, keep on disk. `error_model="numpy"`: a division by zero is inf, not a branch.
 
-    Only kernels call those whose names begin with `_`, so they need no door to Python; one takes long to make.
+    Only kernels call those whose names begin with `_`: they get no door to Python, which takes long to make.
     """
     return cast(
         F,

@@ -12,7 +12,7 @@ from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
 from trendfold.plan.neighbour import Access, accesses
-from trendfold.plan.windows import may_share
+from trendfold.plan.windows import Sharing, sharing
 from trendfold.query.nodes import Both, GroupKey, Matches, Query
 
 
@@ -41,6 +41,11 @@ class QueryPlan:
     shares_windows: bool = False
     """Whether windows that overlap may share what they have in common, where that is cheaper."""
 
+    def sharing(self, operand: OperandPlan) -> Sharing | None:
+        """What the windows of an operand may share; None where they do not overlap."""
+        found = sharing(self.query.window, operand.machine, operand.accesses)
+        return found if found is None or self.shares_windows else Sharing.NOTHING
+
     @property
     def plain_keys(self) -> tuple[GroupKey, ...]:
         """GROUP BY attributes that partition every event."""
@@ -65,9 +70,7 @@ def plan_auto(query: Query) -> QueryPlan:
     automata = _automata(query)
     if any(split(query, automaton).cross for automaton in automata):
         return _plan(query, "construct", automata)
-    coarse = _plan(query, "cogra", automata)
-    machines = tuple(operand.machine for operand in coarse.operands)
-    coarse = replace(coarse, shares_windows=may_share(query.window, machines))
+    coarse = replace(_plan(query, "cogra", automata), shares_windows=True)
     found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
     if not any(access.is_indexed for operand in found for access in operand.accesses):
         return coarse

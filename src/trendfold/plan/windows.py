@@ -1,6 +1,6 @@
-"""Windows that overlap: each on its own, or products of the stretches between their edges.
+"""Windows that overlap: each on its own, products of the stretches between their edges, or lanes of one fold.
 
-Both ways give the same rows. Which one is cheaper depends on how far windows overlap and how many rows lie
+All ways give the same rows. Which one is cheaper depends on how far windows overlap and how many rows lie
 between two edges, so it is decided when these are known, by costs in nanoseconds that were measured on the
 kernels. Only their ratios matter; `trendfold bench windows` shows whether they still hold.
 """
@@ -8,10 +8,13 @@ kernels. Only their ratios matter; `trendfold bench windows` shows whether they 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+from math import log2
 
-from trendfold.automaton.glushkov import END
+from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine
 from trendfold.plan.carried import Carried
+from trendfold.plan.neighbour import Access, Structure
 from trendfold.query.nodes import Semantics, Window
 
 
@@ -52,10 +55,28 @@ class Overlap:
     short_rows: int
 
 
-def may_share(window: Window | None, machines: tuple[Machine, ...]) -> bool:
-    """Whether windows overlap at all, and any stretch of rows is a matrix for some operand."""
-    overlaps = window is not None and (window.slide is None or window.slide < window.length)
-    return overlaps and any(not machine.by_event for machine in machines)
+class Sharing(StrEnum):
+    """What windows that overlap may share."""
+
+    STACKS = "stacks"  # stretches between edges, multiplied by two stacks
+    LANES = "lanes"  # one fold of many windows
+    NOTHING = "each"
+
+
+def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...]) -> Sharing | None:
+    """What the windows of an operand may share; None where they do not overlap.
+
+    Without bindings kept one by one, a stretch of rows is a matrix. With them, windows can be lanes where a
+    binding is one leaf of a tree or table that stays there, or leaves alone under *next*: not if a NOT judged
+    by time drops bindings, nor if they are asked one by one, or are in nested trees.
+    """
+    if window is None or (window.slide is not None and window.slide >= window.length):
+        return None
+    if not machine.by_event:
+        return Sharing.STACKS
+    found = all(a.structure in (Structure.TABLE, Structure.TREE) and not a.is_online for a in accesses)
+    is_judged = any(a.guard is not None for a in accesses) or machine.by_event & {START, END}
+    return Sharing.LANES if accesses and found and not is_judged else Sharing.NOTHING
 
 
 def shape_of(machine: Machine, carried: Carried) -> MatrixShape:
@@ -101,6 +122,26 @@ def stacks_pay(overlap: Overlap, shape: MatrixShape) -> bool:
     )
     return stacks < alone
 
+
+def alone_ns(window_rows: int, entry: int, is_next: bool) -> float:
+    """What windows cost one by one where neighbours are compared: their rows, each in every window."""
+    return window_rows * (120 + 80 * entry if is_next else 100 * entry)
+
+
+def lanes_ns(passed: int, window_rows: int, lanes: int, entry: int, size: int, is_next: bool) -> float:
+    """What they cost as lanes: rows passed once per batch of windows, and the lanes of every row.
+
+    Under *next* a row looks at a few bindings one by one; otherwise it touches a path of nodes, and the
+    larger a batch is, the more of them are in no near cache. All lanes are emptied at first, open or not.
+
+    size  bytes of the largest batch
+    """
+    far = log2(1 + size / _NEAR_BYTES)
+    row = 450 + 35 * far * entry if is_next else 130 + 10 * far**2 * entry
+    return passed * (row + lanes * entry) + window_rows * entry * 2
+
+
+_NEAR_BYTES = 1 << 19
 
 _NEVER = 1 << 62
 _WINDOW_NS = 650

@@ -24,6 +24,7 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.neighbour import build_index
 from trendfold.runtime.nested import nested_bytes
 from trendfold.runtime.rows import Rows
+from trendfold.runtime.window_lanes import cut_batches, fold_batches
 from trendfold.runtime.windows import Items
 
 
@@ -57,6 +58,7 @@ def fold_bindings(
     end_guard: int,
     frame: Frame,
     limits: Limits,
+    shares_windows: bool,
     out: Folded,
 ) -> None:
     """The whole trends of one operand, the `number`-th, in every window item; they go to `out`."""
@@ -74,6 +76,12 @@ def fold_bindings(
         is_next,
         places,
     )
+    guards = lower_guards(machine, alphabet)
+    if shares_windows:
+        batches = cut_batches(items, events, steps, asked.accesses, index, frame, is_next, limits.state)
+        if batches is not None:
+            fold_batches(batches, items, events, steps, guards, frame, is_next, index, out)
+            return
     capacity = _capacity(events, items, steps, lists)
     trees = len(index.levels)
     holders = index.leaves if is_next and trees > 1 else 0
@@ -89,7 +97,7 @@ def fold_bindings(
         items.low,
         items.high,
         steps,
-        lower_guards(machine, alphabet),
+        guards,
         frame,
         pairs,
         latest,

@@ -27,6 +27,7 @@ from trendfold.kernel.lower import (
 from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure
+from trendfold.plan.windows import Sharing
 from trendfold.runtime.bindings import asked_one_by_one, fold_bindings, pairs_of
 from trendfold.runtime.conditions import is_exact
 from trendfold.runtime.limits import Limits
@@ -66,7 +67,7 @@ def fold_items(
     guards = lower_guards(machine, alphabet)
     out = no_trends(len(items.low), frame.width, frame.extremes)
     if not machine.by_event:
-        shared = share(operand, items) if plan.shares_windows else None
+        shared = share(operand, items) if plan.sharing(operand) is Sharing.STACKS else None
         if shared is not None:
             return fold_shared(operand, events, alphabet, shared)
         program, grid = lower_rows(machine, alphabet, carried)
@@ -98,6 +99,7 @@ def fold_items(
         end_guard(operand),
         frame,
         limits,
+        plan.sharing(operand) is Sharing.LANES,
         out,
     )
     return out
