@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numba
@@ -10,32 +11,26 @@ from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_compile: Any = partial(numba.njit, cache=True, error_model="numpy", nogil=True)
+
 
 def kernel(function: F) -> F:
     """Compile once, keep on disk. `error_model="numpy"`: a division by zero is inf, not a branch.
 
     Only kernels call those whose names begin with `_`: they get no door to Python, which takes long to make.
     """
-    return cast(
-        F,
-        numba.njit(
-            cache=True,
-            error_model="numpy",
-            nogil=True,
-            no_cpython_wrapper=function.__name__.startswith("_"),
-            no_cfunc_wrapper=True,
-        )(function),
-    )
+    is_inner = function.__name__.startswith("_")
+    return cast(F, _compile(no_cpython_wrapper=is_inner, no_cfunc_wrapper=True)(function))
 
 
 def inlined(function: F) -> F:
     """Compile into every caller: for the few lines inside the hottest loops."""
-    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, inline="always")(function))
+    return cast(F, _compile(inline="always")(function))
 
 
 def reassociated(function: F) -> F:
     """Compile with sums in any order, so that a loop over columns becomes vector instructions."""
-    return cast(F, numba.njit(cache=True, error_model="numpy", nogil=True, fastmath={"reassoc"})(function))
+    return cast(F, _compile(fastmath={"reassoc"})(function))
 
 
 def tell_of_compiling(tell: Callable[[], None]) -> None:
