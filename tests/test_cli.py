@@ -368,6 +368,7 @@ def test_bench_fails_when_a_promise_is_not_kept(
     ("args", "message"),
     [
         (["kernl"], "unknown bench 'kernl'; did you mean 'kernel'?"),
+        (["kernel", "--plot", "out.svg"], "bench 'kernel' draws nothing; leave out --plot"),
         (["kernel", "--scale", "0"], "--scale is 0.0; it must be above 0"),
         (["kernel", "--repeats", "0", "--scale", "0.0001"], "option 'repeats' is 0"),
     ],

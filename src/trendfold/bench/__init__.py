@@ -1,6 +1,7 @@
 """Side-by-side measurements. A bench is a module with `cases(seed, scale) -> list[Case]`, named here.
 
-It may also have `notes(report) -> tuple[str, ...]`: what follows from the figures of several lines.
+It may also have `notes(report) -> tuple[str, ...]`: what follows from the figures of several lines; and
+`plot(report) -> str`: an SVG of them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
@@ -21,6 +23,18 @@ BENCHES: dict[str, str] = {
 """Names and the modules behind them, imported when they are run."""
 
 
+def draws(name: str) -> bool:
+    """Whether a bench has a plot."""
+    return hasattr(_module(name), "plot")
+
+
+def _module(name: str) -> Any:
+    if name not in BENCHES:
+        hint = nearest(name, BENCHES) or f"choose one of {', '.join(BENCHES)}"
+        raise InputError(f"unknown bench {name!r}; {hint}")
+    return import_module(BENCHES[name])
+
+
 def run(
     name: str,
     *,
@@ -30,10 +44,11 @@ def run(
     progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Measure one bench; `scale` multiplies its numbers of events."""
-    if name not in BENCHES:
-        hint = nearest(name, BENCHES) or f"choose one of {', '.join(BENCHES)}"
-        raise InputError(f"unknown bench {name!r}; {hint}")
-    bench = import_module(BENCHES[name])
+    bench = _module(name)
     cases: list[Case] = bench.cases(seed, scale)
     report = measure(cases, repeats, name=name, settings={"seed": seed, "scale": scale}, progress=progress)
-    return replace(report, notes=bench.notes(report)) if hasattr(bench, "notes") else report
+    return replace(
+        report,
+        notes=bench.notes(report) if hasattr(bench, "notes") else (),
+        plot=bench.plot(report) if hasattr(bench, "plot") else "",
+    )

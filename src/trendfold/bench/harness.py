@@ -97,6 +97,8 @@ class Report:
     """Seed, scale and repeats: what it takes to run the same again."""
     notes: tuple[str, ...] = ()
     """What follows from several lines together."""
+    plot: str = ""
+    """An SVG of the lines, where the bench draws one."""
 
     @property
     def is_kept(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from trendfold.api import parse
+from trendfold.bench.curves import draw
 from trendfold.bench.harness import Case, Promise, Report
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
@@ -20,7 +21,7 @@ SCANNED = {20_000: 15.0, 100_000: 80.0}
 """Events in one window, and how many times faster than the scan they must be."""
 GROWING = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 FAST = 4e6
-_GROWS = "any, growing n"
+_GROWS, _SCAN = "any, growing n", "any, scan"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
@@ -28,7 +29,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     found: list[Case] = []
     for events, times in SCANNED.items():
         n = _scaled(events, scale)
-        scan = f"any, scan, {n:,} events"
+        scan = f"{_SCAN}, {n:,} events"
         found.append(Case(scan, _fold(seed, n, "any", "cogra"), n))
         found.append(Case(f"any, {n:,} events", _fold(seed, n, "any"), n, scan, (Promise(times, scan),)))
     for events in (*SCANNED, GROWING[-1]):
@@ -48,6 +49,21 @@ def notes(report: Report) -> tuple[str, ...]:
     measured = np.polyfit(sizes, [log(line.median_s) for line in lines], 1)[0]
     ideal = np.polyfit(sizes, [log(line.events * log(line.events)) for line in lines], 1)[0]
     return (f"time grows as n^{measured:.2f}; n log n would be n^{ideal:.2f}, n² is n^2",)
+
+
+def plot(report: Report) -> str:
+    """Time against n for every way, and n log n and n² through the first point of what grows like them."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for line in report.measurements:
+        curves.setdefault(line.name.rsplit(", ", 1)[0], []).append((line.events, line.median_s))
+    scan, grown, spent = curves[_SCAN], curves[_GROWS], curves["next"]
+    (n, seconds), (few, scanned) = grown[0], scan[0]
+    most = grown[-1][0]
+    guides = {
+        "n log n": [(x, seconds * x * log(x) / (n * log(n))) for x in (n, most)],
+        "n²": [(x, scanned * (x / few) ** 2) for x in (few, 2 * scan[-1][0])],
+    }
+    return draw({"any, every binding asked": scan, "any": grown, "next": spent}, guides)
 
 
 def _scaled(events: int, scale: float) -> int:

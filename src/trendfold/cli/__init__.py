@@ -177,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--repeats", type=int, default=9, metavar="N")
     bench.add_argument("--seed", type=int, default=0, metavar="S")
     bench.add_argument("--json", metavar="FILE", help="also write every figure to a file")
+    bench.add_argument("--plot", metavar="FILE", help="also draw the figures, as SVG (neighbour)")
 
     demo = command("demo", _demo, "queries over generated rides, and a report with pictures")
     _add_engine(demo)
@@ -383,19 +384,22 @@ def _generate(args: argparse.Namespace) -> int:
 def _bench(args: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from trendfold.bench import run
+    from trendfold.bench import draws, run
     from trendfold.bench.harness import render, to_json
 
     if not 0 < args.scale < math.inf:
         raise InputError(f"--scale is {args.scale}; it must be above 0")
-    if args.json is not None:
-        make_folder(Path(args.json).parent)
+    if args.plot is not None and not draws(args.name):
+        raise InputError(f"bench {args.name!r} draws nothing; leave out --plot")
+    written = {path: kind for path, kind in ((args.json, "json"), (args.plot, "plot")) if path is not None}
+    for path in written:
+        make_folder(Path(path).parent)
     report = run(args.name, seed=args.seed, scale=args.scale, repeats=args.repeats, progress=say)
     console = Console()
     console.print(render(report), width=console.width if console.is_terminal else 200)
-    if args.json is not None:
-        with replacing([Path(args.json)]) as (beside,):
-            beside.write_text(to_json(report), encoding="utf-8")
+    for path, kind in written.items():
+        with replacing([Path(path)]) as (beside,):
+            beside.write_text(to_json(report) if kind == "json" else report.plot, encoding="utf-8")
     return 0 if report.is_kept else 1
 
 
