@@ -23,7 +23,6 @@ from trendfold.errors import TrendfoldError
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.columns import Column, from_arrow, kind_of
 from trendfold.events.schema import Kind
-from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.query.nodes import Expression, GroupKey
@@ -321,11 +320,11 @@ def _fold_query(
         return
     windows = unique_windows(items)
     yield Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
-    totals = _totals(plan, batch, rows, items, folded)
+    totals = total(rows, items, folded)
     if ends_with_segment(plan):
-        yield from _finish_query(job, query, totals)
+        yield from _finished(job, query, totals, rows, batch)
     else:
-        yield from _send_totals(job, query, totals)
+        yield from _send_totals(job, query, _named(plan, totals, rows, batch))
 
 
 def _complete(job: Job, query: int, workspace: Workspace) -> Iterator[Blob]:
@@ -337,11 +336,8 @@ def _complete(job: Job, query: int, workspace: Workspace) -> Iterator[Blob]:
         yield from _results(job, query, table)
 
 
-def _totals(
-    plan: QueryPlan, batch: EventBatch, rows: Rows, items: Items, folded: tuple[Folded, ...]
-) -> pa.Table:
+def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Table:
     """Totals per group and window, with the values that name the group."""
-    totals = total(rows, items, folded)
     columns: dict[str, pa.Array] = {}
     for i, key in enumerate(plan.query.group_by):
         columns[KEY.format(i)] = group_column(key, totals, rows, batch)
@@ -386,20 +382,25 @@ def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
     keyed = as_batch(table.select(names), pa.schema([table.schema.field(n) for n in names]), job.nothing)
     code, _ = Workspace(keyed).partition((), names)
     code = code if len(code) else np.zeros(table.num_rows, np.int64)
-    distinct, group_row, group = np.unique(code, return_index=True, return_inverse=True)
+    _, group_row, group = np.unique(code, return_index=True, return_inverse=True)
     index, owner, where = numbered_pairs(table.column(WINDOW).to_numpy(), group.reshape(-1).astype(np.int64))
     summed = []
     for i, operand in enumerate(plan.operands):
         carried = operand.carried
         part = unpack_folded(table, i, (carried.width,), len(carried.extremes))
         summed.append(add_up(part, where, len(index)))
-    totals = Totals(index, owner, tuple(summed), np.zeros(0, np.int64))
     none = np.zeros(0, np.int64)
+    totals = Totals(index, owner, tuple(summed), none)
     batch, group_rows = _group_batch(job, plan, table.take(pa.array(group_row)))
-    rows = Rows(none, none, (), (), none, none, group_rows)
+    yield from _finished(job, query, totals, Rows(none, none, (), (), none, none, group_rows), batch)
+
+
+def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
+    """The rows of groups of which nothing is left elsewhere."""
+    none = np.zeros(0, np.int64)
     no_items = Items(none.astype(np.int32), none, none, none)
-    exact = Exact(plan, rows, no_items, (), batch, job.limits, (), none, totals.operands)
-    yield Blob(0, Content.GROUPS, query, len(distinct))
+    exact = Exact(job.plans[query], rows, no_items, (), batch, job.limits, (), none, totals.operands)
+    yield Blob(0, Content.GROUPS, query, len(np.unique(totals.group)))
     yield from _results(job, query, build_table(totals, exact, job.origin))
 
 
