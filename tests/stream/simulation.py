@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,16 @@ from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit
-from trendfold.runtime.spark.shards import Epoch, StreamJob, absorb, flush, pack_events, release, stream_job
+from trendfold.runtime.spark.shards import (
+    Epoch,
+    Index,
+    StreamJob,
+    absorb,
+    flush,
+    pack_events,
+    release,
+    stream_job,
+)
 
 
 @dataclass
@@ -72,7 +82,7 @@ class Simulation:
         out: list[Blob] = []
         sent: dict[int, list[Any]] = {}
         cuts = np.linspace(0, table.num_rows, self.tasks + 1).astype(int)
-        for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        for low, high in pairwise(cuts):
             latest, parcels = pack_events(self.stream, table.slice(low, high - low))
             self.latest = max(self.latest, ALWAYS if latest is None else latest)
             for parcel in parcels:
@@ -86,8 +96,6 @@ class Simulation:
         self.told.append(out)
 
     def _timer(self, store: Memory) -> int | None:
-        from trendfold.runtime.spark.shards import Index
-
         due = Index.read(store, ALWAYS).timer
         return None if due is None else -(-due // 1000)
 
@@ -120,7 +128,9 @@ class Simulation:
         return sum(b.rows for blobs in self.told for b in blobs if b.content is Content.LATE)
 
 
-def simulate(workload: Workload, schema: pa.Schema, delay_us: int, shards: int = 3, **options: Any) -> Simulation:
+def simulate(
+    workload: Workload, schema: pa.Schema, delay_us: int, shards: int = 3, **options: Any
+) -> Simulation:
     arithmetic = options.pop("arithmetic", "auto")
     stream = stream_job(
         [Epoch(workload.plan())], (), schema, Options(**options), 0, DEFAULTS, arithmetic, shards, True
@@ -139,7 +149,8 @@ def arrival(times: Sequence[int | None], delay: float, rng: random.Random) -> li
     """An order in which no event comes more than `delay` after a later one; those without a time anywhere."""
     shift = [rng.uniform(0, delay) for _ in times]
     known = [t for t in times if t is not None] or [0]
-    keys = [rng.uniform(min(known), max(known)) if t is None else t + s for t, s in zip(times, shift, strict=True)]
+    anywhere = [rng.uniform(min(known), max(known)) for _ in times]
+    keys = [a if t is None else t + s for t, s, a in zip(times, shift, anywhere, strict=True)]
     return sorted(range(len(times)), key=keys.__getitem__)
 
 

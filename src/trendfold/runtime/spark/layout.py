@@ -52,7 +52,8 @@ def from_bytes(payload: bytes | pa.Buffer) -> pa.Table:
 def _shrunk(data: pa.ChunkedArray) -> tuple[pa.Array | pa.ChunkedArray, dict[bytes, bytes] | None]:
     if pa.types.is_dictionary(data.type):
         return _few_words(data), None
-    is_whole = pa.types.is_int64(data.type) or pa.types.is_int32(data.type) or pa.types.is_timestamp(data.type)
+    is_whole = pa.types.is_integer(data.type) or pa.types.is_timestamp(data.type)
+    is_whole = is_whole and data.type.bit_width >= 32 and not pa.types.is_unsigned_integer(data.type)
     if not is_whole or data.null_count or not len(data):
         return data, None
     whole = data.cast(pa.int64()) if not pa.types.is_int32(data.type) else data
@@ -85,7 +86,7 @@ def _few_words(data: pa.ChunkedArray) -> pa.Array:
         whole = whole.unify_dictionaries()
         whole = whole.chunk(0) if whole.num_chunks == 1 else pa.chunked_array(whole).combine_chunks()
     words = whole.dictionary
-    codes: NDArray[np.int32] = pc.fill_null(whole.indices, 0).to_numpy(zero_copy_only=False)
+    codes: NDArray[Any] = pc.fill_null(whole.indices, 0).to_numpy(zero_copy_only=False)
     mask = None if not whole.null_count else whole.is_null().to_numpy(zero_copy_only=False)
     if len(words) > len(codes) // 4:
         used, codes = np.unique(codes, return_inverse=True)

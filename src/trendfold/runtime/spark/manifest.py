@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
 from trendfold.errors import InputError, TrendfoldError, nearest
-from trendfold.query import expression_text, parse, to_text
+from trendfold.query import expression_text, needed_columns, parse, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import layout
@@ -36,7 +37,12 @@ class Entry:
     @property
     def query(self) -> Query:
         """The query, parsed."""
-        return parse(self.text)[0]
+        return _parsed(self.text)
+
+
+@cache
+def _parsed(text: str) -> Query:
+    return parse(text)[0]
 
 
 @dataclass(frozen=True)
@@ -122,15 +128,15 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
         for name, kept in old.settings.items()
         if new.settings[name] != kept
     ]
-    known: dict[str, list[Query]] = {}
+    known: dict[str, set[str]] = {}
     for entry in old.entries:
-        known.setdefault(entry.query.name, []).append(entry.query)
+        known.setdefault(entry.query.name, set()).add(entry.text)
     added = []
     for entry in new.entries:
         query = entry.query
         if query.name not in known:
             added.append(query)
-        elif query not in known[query.name]:
+        elif entry.text not in known[query.name]:
             problems.append(
                 f"query {query.name!r} is not the one that the checkpoint holds events for; give it "
                 f"another name, and it starts with the next windows"
@@ -141,7 +147,8 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
             problems.append(f"column {name!r} of query {users[0]!r} is gone")
         elif new.columns[name] != kind:
             problems.append(
-                f"column {name!r} of query {users[0]!r} is {new.columns[name]}, and the checkpoint holds {kind}"
+                f"column {name!r} of query {users[0]!r} is {new.columns[name]}, and the checkpoint "
+                f"holds {kind}"
             )
     if problems:
         more = "; or begin with a new checkpoint"
@@ -151,8 +158,6 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
 
 
 def _columns(query: Query) -> frozenset[str]:
-    from trendfold.query import needed_columns
-
     return frozenset(needed_columns((query,), ()))
 
 
@@ -200,9 +205,20 @@ class Tally:
     rejects: int = 0
     late: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Per shard what it keeps."""
     before: Mapping[str, Any] | None = None
 
-    def after(self, batch: int, latest: int, events: int, rejects: int, late: int, rows: Mapping[str, int]) -> Tally:
+    def after(
+        self,
+        batch: int,
+        latest: int,
+        events: int,
+        rejects: int,
+        late: int,
+        rows: Mapping[str, int],
+        state: Mapping[str, Any],
+    ) -> Tally:
         """With one more batch, or the same batch again."""
         base = self
         if batch <= self.batch:
@@ -216,6 +232,7 @@ class Tally:
             base.rejects + rejects,
             base.late + late,
             total,
+            {**base.state, **state},
             kept,
         )
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.blobs import SCHEMA, Blob, Content
-from trendfold.runtime.spark.shards import Parcel, StreamJob, absorb, release
+from trendfold.runtime.spark.shards import Index, Parcel, StreamJob, absorb, release
 
 INDEX, PARTS = "index", "parts"
 """Names of the state's variables; `flushing` reads them from the checkpoint."""
@@ -39,13 +39,13 @@ class Shards(StatefulProcessor):
     def handleInputRows(  # noqa: N802
         self,
         key: Any,
-        rows: Iterator[pd.DataFrame],
+        rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """The parcels of a micro-batch."""
         store = _Store(self)
         before = store.timer_ms()
-        yield from _frames(absorb(self.stream, store, _parcels(rows), _watermark(timerValues)))
+        yield from _frames(key, absorb(self.stream, store, _parcels(rows), _watermark(timerValues)))
         self._set_timer(before, store.timer_ms())
 
     def handleExpiredTimer(  # noqa: N802
@@ -56,7 +56,7 @@ class Shards(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """After the rows of the same micro-batch: the watermark has passed the end of a window."""
         store = _Store(self)
-        yield from _frames(release(self.stream, store, _watermark(timerValues)))
+        yield from _frames(key, release(self.stream, store, _watermark(timerValues)))
         self._set_timer(None, store.timer_ms())  # the one that expired is gone
 
     def close(self) -> None:
@@ -104,8 +104,6 @@ class _Store:
 
     def timer_ms(self) -> int | None:
         """When the shard wants to be called, on Spark's clock of milliseconds: not before its time."""
-        from trendfold.runtime.spark.shards import Index
-
         due = Index.read(self, ALWAYS).timer
         return None if due is None else -(-due // _MS)
 
@@ -125,8 +123,9 @@ def _parcels(frames: Iterable[pd.DataFrame]) -> Iterator[Parcel]:
             yield Parcel(Blob(bucket, Content(content), owner, rows, payload or b""), low, high)
 
 
-def _frames(blobs: Iterable[Blob]) -> Iterator[pd.DataFrame]:
+def _frames(key: Any, blobs: Iterable[Blob]) -> Iterator[pd.DataFrame]:
+    """What a shard tells, under its own number."""
     for blob in blobs:
         payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
-        values = blob.bucket, int(blob.content), blob.owner, blob.rows, payload
+        values = key[0], int(blob.content), blob.owner, blob.rows, payload
         yield pd.DataFrame({name: [value] for name, value in zip(SCHEMA.names, values, strict=True)})

@@ -1,4 +1,4 @@
-"""A stream's work, micro-batch by micro-batch: plain functions over Arrow and a store; nothing here knows Spark.
+"""A stream's work, batch by batch: plain functions over Arrow and a store; nothing here knows Spark.
 
 pack     a part of a micro-batch  ->  parcels: events by shard and stretch of time
 absorb   a shard's parcels        ->  its state; late events come out
@@ -311,7 +311,7 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
         changed = True
     if changed:
         _put_together(stream, store, index)
-        index.timer = _due(stream, index, watermark)
+        index.timer = _due(stream, index)
         index.write(store)
         yield _state(stream, index, watermark)
 
@@ -359,13 +359,20 @@ def _put_together(stream: StreamJob, store: Store, index: Index) -> None:
             index.add(store, parts[0].family, low, high, together.num_rows, payload)
 
 
-def _due(stream: StreamJob, index: Index, watermark: int) -> int | None:
-    """The watermark at which something is to be reported, in microseconds."""
+def _due(stream: StreamJob, index: Index) -> int | None:
+    """The watermark at which something is to be reported, in microseconds.
+
+    Every shard must report a window in the same micro-batch, or its partial sums would not meet. So a time
+    that the watermark has passed already stays as it is: it is due after the rows of this batch.
+    """
     times = []
     for number in stream.asked:
         low = min((part.low for part in index.parts if part.family == number), default=None)
         if low is not None:
-            times += [release.due(low, watermark) for release in stream.of(stream.job.families[number]).values()]
+            times += [
+                release.due(low, index.released)
+                for release in stream.of(stream.job.families[number]).values()
+            ]
     return min(times, default=None)
 
 
@@ -395,7 +402,7 @@ def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
             yield from _report(stream, store, number, own, index.released, watermark)
     index.remove(store, [part for part in index.parts if part.high < _floor(stream, part.family, watermark)])
     index.released = watermark
-    index.timer = _due(stream, index, watermark)
+    index.timer = _due(stream, index)
     index.write(store)
     yield _state(stream, index, watermark)
 
