@@ -568,9 +568,7 @@ def test_wrong_options_of_run(
     assert message in fails(capsys, [*RUN, *options])
 
 
-@pytest.mark.parametrize(
-    "command", [["stream", "q.tql", "--source", "x"], ["console", "--port", "80"], ["console"]]
-)
+@pytest.mark.parametrize("command", [["console", "--port", "80"], ["console"]])
 def test_commands_that_are_not_there_yet(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     assert f"'trendfold {command[0]}' is not there yet" in fails(capsys, command)
 
