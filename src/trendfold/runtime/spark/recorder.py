@@ -33,6 +33,7 @@ class Recorder:
     folder: Place
     """Where the tally is kept."""
     _tally: Tally | None = field(default=None, repr=False)
+    _schemas: dict[int, pa.Schema] = field(default_factory=dict, repr=False)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """All that shards told in one micro-batch."""
@@ -54,7 +55,9 @@ class Recorder:
                 tables[blob.owner].append(blob.table())
         found = {}
         for query, parts in tables.items():
-            schema = tasks.empty_result(job, query).schema
+            if query not in self._schemas:
+                self._schemas[query] = tasks.empty_result(job, query).schema
+            schema = self._schemas[query]
             fitted = [fit(part, schema) for part in parts]
             found[job.plans[query].query.name] = pa.concat_tables([schema.empty_table(), *fitted])
         self.sink.write(spark, batch, found, is_again=is_first)

@@ -310,6 +310,7 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
         index.add(store, blob.owner, low, high, rows, payload)
         changed = True
     if changed:
+        index.remove(store, [part for part in index.parts if part.family not in stream.asked])
         _put_together(stream, store, index)
         index.timer = _due(stream, index)
         index.write(store)
