@@ -164,7 +164,7 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
     assert 0 < progress.state_rows < 20
     if not is_remote(spark):
         assert seen
-        assert seen[-1].watermark is not None
+        assert any(progress.watermark for progress in seen)
     with pytest.raises(InputError, match="query 'two' is not the one"):
         tf.parse(TWO.replace("> 3", "> 4")).start(inbox.stream(), **given)
 

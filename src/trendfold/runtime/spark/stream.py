@@ -111,7 +111,7 @@ class Handle:
         if settings.rejects is not None:
             self._rejects = open_sink(settings.rejects, settings.file_format)
         self._folder: Place = place(settings.checkpoint)
-        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
+        self._fields: dict[str, pa.Field] = {}
         self._changing = threading.RLock()
         self._query: StreamingQuery | None = None
         self._recorder: Recorder | None = None
@@ -176,12 +176,13 @@ class Handle:
     def _schema(self, queries: Sequence[Query], also: Mapping[str, str] | None = None) -> pa.Schema:
         """The columns that queries need, as far as there are such."""
         needed = {*needed_columns(tuple(queries), self._settings.options.columns), *(also or ())}
-        fields = tuple(field.name for field in self._frame.schema.fields if field.name in needed)
-        if fields not in self._schemas:
-            given = self._frame.schema
-            nothing = self._spark.createDataFrame([], type(given)([given[name] for name in fields]))
-            self._schemas[fields] = nothing.toArrow().schema.remove_metadata()
-        return self._schemas[fields]
+        given = self._frame.schema
+        names = [name for name in given.fieldNames() if name in needed]
+        new = [given[name] for name in names if name not in self._fields]
+        if new:  # a small job, so each column is asked for once
+            nothing = self._spark.createDataFrame([], type(given)(new)).toArrow()
+            self._fields |= {field.name: field for field in nothing.schema.remove_metadata()}
+        return pa.schema([self._fields[name] for name in names])
 
     def _plan(self, queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
         options, names = self._settings.options, self._frame.columns
