@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -566,6 +567,44 @@ def test_wrong_options_of_run(
     folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     assert message in fails(capsys, [*RUN, *options])
+
+
+STREAM = ["stream", "q.tql", "--source", "parquet:in", "--checkpoint", "state"]
+
+
+def test_a_stream_tells_what_is_wrong_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 events SLIDE 5 events", encoding="utf-8")
+    assert "are required: --watermark" in fails(capsys, STREAM)
+    told = fails(capsys, [*STREAM, "--watermark", "5 s"])
+    assert told.startswith("q.tql:1:28: query 'q1': windows that count events are for batch")
+    Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 s SLIDE 5 s", encoding="utf-8")
+    assert "--watermark is 'soon'" in fails(capsys, [*STREAM, "--watermark", "soon"])
+
+
+def test_a_live_table_shows_how_a_stream_gets_on() -> None:
+    pytest.importorskip("pyspark")
+    from rich.console import Console
+
+    from trendfold.cli.stream import live_table
+    from trendfold.runtime.spark.watch import Progress
+
+    progress = Progress(7, 1_234_567, 890.4, None, None, 3, 55, 6_000, 2, 1, {"trips": 42})
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(live_table(progress))
+    shown = console.export_text()
+    for text in (
+        "batch 7",
+        "1,234,567",
+        "890",
+        "none yet",
+        "55 events in 6,000 bytes",
+        "rows of trips",
+        "42",
+    ):
+        assert text in shown
 
 
 @pytest.mark.parametrize("command", [["console", "--port", "80"], ["console"]])

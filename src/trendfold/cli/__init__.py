@@ -299,8 +299,12 @@ def _run(args: argparse.Namespace) -> int:
 
 def _stream(args: argparse.Namespace) -> int:
     from trendfold.cli.stream import run_stream
+    from trendfold.query import read_duration
+    from trendfold.runtime.release import require_streamable
 
     workload = api.read(args.queries)
+    require_streamable(workload.queries)  # what can be told now is told before Spark starts
+    read_duration(args.watermark, "--watermark")
     for folder in (args.output, args.rejects):
         if folder is not None and "://" not in folder:
             make_folder(folder)
