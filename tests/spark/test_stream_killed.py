@@ -65,6 +65,11 @@ def wait_until(folder: Path, number: int, told: str, job: subprocess.Popen[bytes
         time.sleep(0.05)
 
 
+def committed(folder: Path) -> int:
+    """How many micro-batches are done."""
+    return len(list((folder / "checkpoint" / "spark" / "commits").glob("[0-9]*")))
+
+
 def compare(folder: Path, table: pa.Table) -> None:
     workload = tf.parse(QUERIES)
     batch = workload.run(table, engine="local")
@@ -79,8 +84,11 @@ def test_a_driver_that_is_killed_again_and_again_gives_the_rows_of_batch(tmp_pat
     for kill in range(KILLS):
         job = start(tmp_path, "local[2]", kill)
         wait_until(tmp_path, kill, "started", job)
+        enough = committed(tmp_path) + rng.randint(0, 4)
+        while committed(tmp_path) < enough and job.poll() is None:
+            time.sleep(0.05)
         try:
-            job.wait(timeout=rng.uniform(1, 25))
+            job.wait(timeout=rng.uniform(0, 3))  # somewhere in the micro-batch that follows
         except subprocess.TimeoutExpired:
             os.killpg(job.pid, signal.SIGKILL)  # Python, Java and the workers at once
             job.wait()

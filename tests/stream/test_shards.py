@@ -150,6 +150,22 @@ def test_state_is_flat_and_groups_that_stop_sending_leave_nothing_behind(window:
     assert len(kept) <= 1
 
 
+@pytest.mark.slow
+def test_an_hour_at_ten_thousand_groups_holds_state_flat() -> None:
+    workload = tf.parse("RETURN g, COUNT(*) PATTERN SEQ(A, B+) GROUP BY g WITHIN 5 min SLIDE 1 min")
+    rng = np.random.default_rng(1)
+    schema = events(("A", 0, 0)).schema
+    stream = simulate(workload, schema, 30_000_000)
+    sizes = []
+    for batch in range(360):  # ten seconds each
+        times = 10_000 + 10 * batch + np.sort(rng.integers(0, 10, 5_000))
+        kinds = pa.array(rng.choice(["A", "B"], 5_000))
+        stream.feed(pa.table([kinds, times, rng.integers(0, 10_000, 5_000)], schema=schema))
+        stream.told = stream.told[-2:]
+        sizes.append(sum(len(part) for store in stream.shards.values() for part in store.parts.values()))
+    assert max(sizes[180:]) <= 1.1 * max(sizes[60:180])
+
+
 def test_many_small_batches_of_one_window_are_put_together() -> None:
     workload = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10000 s SLIDE 10000 s")
     stream = simulate(workload, events(("A", 0, 0)).schema, 0)

@@ -37,10 +37,12 @@ class Recorder:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """All that shards told in one micro-batch."""
-        self.record(frame.sparkSession, batch, list(from_batches(frame.toArrow().to_batches())))
+        told = list(from_batches(frame.toArrow().to_batches()))
+        self._tally = self.write(frame.sparkSession, batch, told)
+        self._tally.write(self.folder)
 
-    def record(self, spark: SparkSession, batch: int, told: list[Blob]) -> None:
-        """Write the rows of finished windows, and count."""
+    def write(self, spark: SparkSession, batch: int, told: list[Blob]) -> Tally:
+        """Write the rows of finished windows; the tally with this batch is not kept yet."""
         failed = [json.loads(bytes(blob.payload)) for blob in told if blob.content is Content.ERROR]
         if failed:
             kind, message = min(failed)
@@ -69,7 +71,7 @@ class Recorder:
                 self.rejects.write(spark, batch, {"rejects": together}, is_again=is_first)
         shards = [blob for blob in told if blob.content is Content.STATE]
         state = {str(b.bucket): {"rows": b.rows, **json.loads(bytes(b.payload))} for b in shards}
-        self._tally = before.after(
+        return before.after(
             batch,
             max((_latest(blob) for blob in told), default=ALWAYS),
             _count(told, Content.SEEN),
@@ -78,7 +80,6 @@ class Recorder:
             {name: table.num_rows for name, table in found.items()},
             state,
         )
-        self._tally.write(self.folder)
 
 
 def _latest(blob: Blob) -> int:

@@ -293,13 +293,17 @@ class Handle:
             raise _own_error(error) from error
 
     def _flush(self) -> None:
-        """Report what is still open, from the state that the last batch left."""
+        """Report what is still open, from the state that the last batch left.
+
+        The tally comes last: a flush that is cut short is done again under the same number.
+        """
         assert self._recorder is not None
         batch = Tally.read(self._folder).batch + 1
         told = _flushed(self._spark, self._recorder.stream, (self._folder / "spark").url)
-        self._recorder.record(self._spark, batch, told)
+        tally = self._recorder.write(self._spark, batch, told)
         self._manifest = replace(self._manifest, is_flushed=True)
         (self._folder / FILE).write(self._manifest.to_json())
+        tally.write(self._folder)
 
     # ------------------------------------------------------------ looking on
 
