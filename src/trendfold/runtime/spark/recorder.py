@@ -61,7 +61,9 @@ class Recorder:
                 self._schemas[query] = tasks.empty_result(job, query).schema
             schema = self._schemas[query]
             fitted = [fit(part, schema) for part in parts]
-            found[job.plans[query].query.name] = pa.concat_tables([schema.empty_table(), *fitted])
+            # In one chunk: Spark ends a table at its first empty one (ADR 7).
+            rows = pa.concat_tables([schema.empty_table(), *fitted]).combine_chunks()
+            found[job.plans[query].query.name] = rows
         self.sink.write(spark, batch, found, is_again=is_first)
         refused = [b for b in told if b.content in (Content.REJECTS, Content.LATE)]
         if self.rejects is not None:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from trendfold.errors import InputError
 from trendfold.runtime.spark.places import Place, place
+from trendfold.runtime.spark.session import with_settings
 from trendfold.runtime.writing import WRITERS, file_name
 
 Foreach = Callable[[DataFrame, int, str], None]
@@ -102,8 +103,8 @@ class TableSink:
             if not spark.catalog.tableExists(own):
                 frame.write.partitionBy("batch").saveAsTable(own)
                 continue
-            writer = frame.write.option("partitionOverwriteMode", "dynamic")
-            writer.insertInto(own, overwrite=True)
+            with with_settings(spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
+                frame.write.insertInto(own, overwrite=True)  # of this batch only
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +40,7 @@ from trendfold.runtime.spark.manifest import (
 from trendfold.runtime.spark.places import Place, place
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import Recorder
-from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism
+from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
 from trendfold.runtime.spark.shards import Epoch, Parcel, StreamJob, pack_events, stream_job
 from trendfold.runtime.spark.sinks import Output, Sink, no_place, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame
@@ -211,7 +210,7 @@ class Handle:
         settings = {**_STATE_STORE, "spark.sql.shuffle.partitions": str(job.buckets)}
         if self._spark.conf.get(ARROW_BATCH, None) is None or not is_remote(self._spark):
             settings[ARROW_BATCH] = UNCHECKED
-        with _conf(self._spark, settings):
+        with with_settings(self._spark, settings):
             writer = (
                 _chain(stream, source, self._delay_ms)
                 .writeStream.foreachBatch(self._recorder)
@@ -349,22 +348,6 @@ def _trigger(given: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
     if given.replace("-", "").lower() == "availablenow":
         return {"availableNow": True}
     return {"processingTime": f"{read_duration(given, 'trigger') // 1_000} milliseconds"}
-
-
-@contextmanager
-def _conf(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings that a stream takes along when it starts; the session has its own back afterwards."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, kept in before.items():
-            if kept is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, kept)
 
 
 # ---------------------------------------------------------------- the chain of operators
