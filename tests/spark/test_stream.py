@@ -19,6 +19,7 @@ from stream.simulation import arrival, cuts, ordered
 from stream.test_shards import random_stream
 from trendfold.errors import InputError, QueryError
 from trendfold.runtime.spark.session import is_remote
+from trendfold.runtime.spark.sinks import open_sink
 from trendfold.runtime.spark.watch import Progress
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -183,3 +184,28 @@ def test_what_cannot_be_streamed_is_told_before_anything_starts(spark: SparkSess
         tf.parse(ONE.replace("BY g", "BY w").replace("RETURN g", "RETURN w")).start(inbox.stream(), **given)
     with pytest.raises(InputError, match="trigger='availableNow'"):
         tf.parse(ONE).start(inbox.stream(), **given, flush=True)
+
+
+def test_a_table_keeps_a_batch_once_and_a_function_gets_the_rows_of_each_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = pa.table({"window_start": pa.array([1, 2], pa.timestamp("us", "UTC")), "count": [1.0, 2.0]})
+    handed: list[tuple[int, int, str]] = []
+    foreach = open_sink(lambda frame, batch, query: handed.append((frame.count(), batch, query)))
+    foreach.write(spark, 4, {"one": rows, "two": rows.slice(0, 0)})
+    assert handed == [(2, 4, "one")]
+    if is_remote(spark):
+        return  # the warehouse is the server's
+    prefix = f"kept_{time.time_ns()}"
+    sink = open_sink(f"table:{prefix}")
+    try:
+        for batch, part in ((0, rows), (1, rows), (1, rows.slice(1))):
+            sink.write(spark, batch, {"one": part})
+        found = spark.table(f"{prefix}_one").orderBy("batch", "count").toArrow()
+        assert found.select(["batch", "count"]).to_pylist() == [
+            {"batch": 0, "count": 1.0},
+            {"batch": 0, "count": 2.0},
+            {"batch": 1, "count": 2.0},
+        ]
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {prefix}_one")
