@@ -24,6 +24,7 @@ import pytest
 from trendfold import api, cli, runtime
 from trendfold.cli import main, plot, show, spark
 from trendfold.errors import InputError, TrendfoldError
+from trendfold.runtime.writing import WRITERS
 
 QUERIES = """\
 QUERY trips
@@ -128,7 +129,7 @@ def test_a_write_that_fails_leaves_nothing_behind(folder: Path, monkeypatch: pyt
 
     Path("out").mkdir()
     Path("out/trips.parquet").write_text("old")
-    monkeypatch.setattr(show, "_write_parquet", full)
+    monkeypatch.setitem(WRITERS, "parquet", full)
     with pytest.raises(TrendfoldError, match=r"cannot write .*: No space left on device"):
         show.write_tables("out", {"trips": pa.table({}), "other": pa.table({})}, "parquet")
     assert [path.name for path in Path("out").iterdir()] == ["trips.parquet"]
