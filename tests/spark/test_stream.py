@@ -59,7 +59,7 @@ def written(output: Path, query: str, like: pa.Table, keys: int) -> pa.Table:
 def test_random_workloads_in_any_order_and_any_cut_give_the_rows_of_batch(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
-    workload, table = random_stream(seed, 16)
+    workload, table = random_stream(seed, 12)
     rng = random.Random(seed)
     delay = rng.choice([5, 30])
     shuffled = table.take(pa.array(arrival(table.column("ts").to_pylist(), delay, rng)))
