@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -23,6 +24,7 @@ import pytest
 from trendfold import api, cli, runtime
 from trendfold.cli import main, plot, show, spark
 from trendfold.errors import InputError, TrendfoldError
+from trendfold.runtime.writing import WRITERS
 
 QUERIES = """\
 QUERY trips
@@ -127,7 +129,7 @@ def test_a_write_that_fails_leaves_nothing_behind(folder: Path, monkeypatch: pyt
 
     Path("out").mkdir()
     Path("out/trips.parquet").write_text("old")
-    monkeypatch.setattr(show, "_write_parquet", full)
+    monkeypatch.setitem(WRITERS, "parquet", full)
     with pytest.raises(TrendfoldError, match=r"cannot write .*: No space left on device"):
         show.write_tables("out", {"trips": pa.table({}), "other": pa.table({})}, "parquet")
     assert [path.name for path in Path("out").iterdir()] == ["trips.parquet"]
@@ -569,9 +571,45 @@ def test_wrong_options_of_run(
     assert message in fails(capsys, [*RUN, *options])
 
 
-@pytest.mark.parametrize(
-    "command", [["stream", "q.tql", "--source", "x"], ["console", "--port", "80"], ["console"]]
-)
+STREAM = ["stream", "q.tql", "--source", "parquet:in", "--checkpoint", "state"]
+
+
+def test_a_stream_tells_what_is_wrong_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 events SLIDE 5 events", encoding="utf-8")
+    assert "are required: --watermark" in fails(capsys, STREAM)
+    told = fails(capsys, [*STREAM, "--watermark", "5 s"])
+    assert told.startswith("q.tql:1:28: query 'q1': windows that count events are for batch")
+    Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 s SLIDE 5 s", encoding="utf-8")
+    assert "--watermark is 'soon'" in fails(capsys, [*STREAM, "--watermark", "soon"])
+
+
+def test_a_live_table_shows_how_a_stream_gets_on() -> None:
+    pytest.importorskip("pyspark")
+    from rich.console import Console
+
+    from trendfold.cli.stream import live_table
+    from trendfold.runtime.spark.watch import Progress
+
+    progress = Progress(7, 1_234_567, 890.4, None, None, 3, 55, 6_000, 2, 1, {"trips": 42})
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(live_table(progress))
+    shown = console.export_text()
+    for text in (
+        "batch 7",
+        "1,234,567",
+        "890",
+        "none yet",
+        "55 events in 6,000 bytes",
+        "rows of trips",
+        "42",
+    ):
+        assert text in shown
+
+
+@pytest.mark.parametrize("command", [["console", "--port", "80"], ["console"]])
 def test_commands_that_are_not_there_yet(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     assert f"'trendfold {command[0]}' is not there yet" in fails(capsys, command)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,8 @@ from trendfold.query.parser import MAX_BYTES
 if TYPE_CHECKING:
     from trendfold.runtime.limits import Limits
     from trendfold.runtime.result import Result
+    from trendfold.runtime.spark.sinks import Output
+    from trendfold.runtime.spark.stream import Handle
 
 
 ARITHMETICS = ("auto", "exact")
@@ -79,9 +82,7 @@ class Workload:
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin
 
-        if arithmetic not in ARITHMETICS:
-            hint = nearest(str(arithmetic), ARITHMETICS) or f"choose {' or '.join(ARITHMETICS)}"
-            raise InputError(f"unknown arithmetic {arithmetic!r}; {hint}")
+        _require_arithmetic(arithmetic)
         options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
         chosen, notices = (engine, ()) if engine is not None else engine_for(data)
         module = runtime(chosen)
@@ -91,6 +92,72 @@ class Workload:
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
         return result.with_warnings(notices)
+
+    def start(
+        self,
+        stream: Any,
+        *,
+        watermark: str,
+        checkpoint: str | os.PathLike[str],
+        output: Output,
+        type_column: str = "type",
+        time_column: str = "ts",
+        order_column: str | None = None,
+        id_column: str | None = None,
+        time_unit: str = "s",
+        origin: int | float | str | datetime | None = None,
+        strategy: str = "auto",
+        arithmetic: str = "auto",
+        on_reject: str = "keep",
+        limits: Mapping[str, int] | Limits | None = None,
+        trigger: str | Mapping[str, Any] | None = None,
+        flush: bool = False,
+        format: str = "parquet",
+        rejects: str | os.PathLike[str] | None = None,
+        shards: int | None = None,
+        name: str | None = None,
+    ) -> Handle:
+        """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
+
+        watermark   how much later than others an event may come, as `10 min`
+        checkpoint  a folder; a stream that starts again on it goes on where it was
+        output      a folder, `table:NAME`, `terminal`, or a function of (rows, batch, query)
+        trigger     a duration, `availableNow`, or Spark's own keywords
+        flush       with `availableNow`: report the windows that are open at the end
+        rejects     a folder for rows that are no events, and for late ones
+        """
+        from trendfold.events.batch import Options
+        from trendfold.runtime import runtime
+        from trendfold.runtime.limits import read_limits
+        from trendfold.runtime.windows import read_origin
+
+        runtime("spark")  # says what to install where pyspark is not
+        from trendfold.runtime.spark import stream as streaming
+
+        _require_arithmetic(arithmetic)
+        options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
+
+        def planned(queries: Sequence[Query], schema: Schema) -> tuple[QueryPlan, ...]:
+            workload = Workload(tuple(queries))
+            workload.check_columns(schema, options.time_column, options.ticks)
+            return workload.plan(strategy)
+
+        settings = streaming.Settings(
+            options,
+            read_origin(origin, time_unit),
+            read_limits(limits),
+            arithmetic,
+            watermark,
+            checkpoint,
+            output,
+            format,
+            rejects,
+            trigger,
+            flush,
+            shards,
+            name,
+        )
+        return streaming.start(self.queries, stream, planned, settings)
 
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
         """Raise one QueryError with every query that asks for what the columns cannot give."""
@@ -102,6 +169,12 @@ class Workload:
             problems += found[:1]
         if problems:
             raise QueryError(problems)
+
+
+def _require_arithmetic(arithmetic: str) -> None:
+    if arithmetic not in ARITHMETICS:
+        hint = nearest(str(arithmetic), ARITHMETICS) or f"choose {' or '.join(ARITHMETICS)}"
+        raise InputError(f"unknown arithmetic {arithmetic!r}; {hint}")
 
 
 def _misfit_durations(query: Query, ticks: int) -> list[Problem]:

@@ -18,6 +18,7 @@ BENCHES: dict[str, str] = {
     "kernel": "trendfold.bench.kernel",
     "neighbour": "trendfold.bench.neighbour",
     "spark": "trendfold.bench.spark",
+    "stream": "trendfold.bench.stream",
     "windows": "trendfold.bench.windows",
 }
 """Names and the modules behind them, imported when they are run."""

@@ -32,6 +32,7 @@ from trendfold.errors import InputError, QueryError, TrendfoldError, Unsupported
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files
+    from trendfold.events.text import CsvOptions
     from trendfold.runtime.result import Result
 
 
@@ -139,6 +140,35 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--rejects", metavar="DIR", help="write the rejected rows, with their reasons")
     run.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
 
+    stream = command("stream", _stream, "answer the queries of a file over a stream, window by window")
+    stream.add_argument("queries", metavar="QUERIES.tql")
+    stream.add_argument(
+        "--source",
+        required=True,
+        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for files as they arrive; rate:N for N rows a second",
+    )
+    stream.add_argument(
+        "--watermark",
+        required=True,
+        metavar="D",
+        help="how much later an event may come, as '10 min'",
+    )
+    stream.add_argument("--checkpoint", required=True, metavar="DIR", help="where to go on from after a stop")
+    stream.add_argument("--output", metavar="DIR", help="a folder per query instead of printing")
+    stream.add_argument("--format", choices=("parquet", "json"), help="of the files, or json to print")
+    stream.add_argument("--rejects", metavar="DIR", help="write rejected and late rows, with their reasons")
+    stream.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
+    stream.add_argument("--trigger", metavar="T", help="a duration, or available-now for what is there")
+    stream.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
+    stream.add_argument("--files-per-batch", type=int, metavar="N", help="files of one micro-batch at most")
+    stream.add_argument("--types", default="", help="with rate: names of the event types, taken in turn")
+    stream.add_argument("--strategy", default="auto")
+    stream.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
+    stream.add_argument("--origin", help="where windows are counted from")
+    stream.add_argument("--master", metavar="URL", help="of Spark, as local[2] or spark://HOST:PORT")
+    stream.set_defaults(engine="spark")
+    _add_columns(stream)
+
     check = command("check", _check, "report every error of a query file, with line, column and caret")
     check.add_argument("queries", metavar="QUERIES.tql")
     _add_input(check, required=False)
@@ -185,7 +215,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=7, metavar="S")
     demo.add_argument("--output", default="trendfold-demo", metavar="DIR")
 
-    for name in ("stream", "console"):
+    for name in ("console",):
         later = command(name, _not_yet, "not there yet")
         later.set_defaults(name=name)
     return parser
@@ -207,6 +237,10 @@ def _add_input(parser: argparse.ArgumentParser, required: bool) -> None:
         metavar="PATH",
         help="a file, a folder or a glob: Parquet, CSV, JSON lines",
     )
+    _add_columns(parser)
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--type-column", default="type", metavar="C", help="default: type")
     parser.add_argument("--time-column", default="ts", metavar="C", help="default: ts")
     parser.add_argument("--order-column", metavar="C", help="breaks ties in time")
@@ -221,10 +255,15 @@ def _add_input(parser: argparse.ArgumentParser, required: bool) -> None:
 
 def _files(args: argparse.Namespace) -> Files:
     from trendfold.events.sources import Files
+
+    return Files(args.input, _csv(args))
+
+
+def _csv(args: argparse.Namespace) -> CsvOptions:
     from trendfold.events.text import CsvOptions
 
     delimiter = "\t" if args.csv_delimiter == r"\t" else args.csv_delimiter
-    return Files(args.input, CsvOptions(args.csv_header == "yes", delimiter, args.schema))
+    return CsvOptions(args.csv_header == "yes", delimiter, args.schema)
 
 
 def _number_or_text(text: str | None) -> int | float | str | None:
@@ -256,6 +295,22 @@ def _run(args: argparse.Namespace) -> int:
         _hand_over(result, args)
         say(str(result.summary))
         _say_rejects(result, args.rejects)
+    return 0
+
+
+def _stream(args: argparse.Namespace) -> int:
+    from trendfold.cli.stream import run_stream
+    from trendfold.query import read_duration
+    from trendfold.runtime.release import require_streamable
+
+    workload = api.read(args.queries)
+    require_streamable(workload.queries)  # what can be told now is told before Spark starts
+    read_duration(args.watermark, "--watermark")
+    for folder in (args.output, args.rejects):
+        if folder is not None and "://" not in folder:
+            make_folder(folder)
+    with session_for("spark", args.master, args.debug):
+        run_stream(workload, args, _csv(args), _number_or_text(args.origin))
     return 0
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 from trendfold.errors import InputError, TrendfoldError
 
@@ -139,32 +137,10 @@ def printable(text: str) -> str:
 def print_json(name: str, table: pa.Table) -> None:
     """One object per row; `query` goes first, and a column of that name gets an underscore."""
     columns = [f"_{column}" if column == "query" else column for column in table.column_names]
-    for line in _json_lines(table.rename_columns(columns), {"query": name}):
+    from trendfold.runtime.writing import json_lines
+
+    for line in json_lines(table.rename_columns(columns), {"query": name}):
         print(line)
-
-
-def _json_lines(table: pa.Table, first: Mapping[str, str]) -> Iterator[str]:
-    for batch in table.to_batches(max_chunksize=10_000):
-        for row in batch.to_pylist():
-            yield json.dumps({**first, **{k: _json_value(v) for k, v in row.items()}}, ensure_ascii=False)
-
-
-def _json_value(value: object) -> object:
-    """JSON has no infinities and no times: both become text, times as ISO 8601."""
-    match value:
-        case float() if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        case float() if math.isnan(value):
-            return None
-        case date():
-            return value.isoformat()
-        case None | bool() | int() | float() | str():
-            return value
-        case list():
-            return [_json_value(item) for item in value]
-        case dict():
-            return {k: _json_value(v) for k, v in value.items()}
-    return str(value)
 
 
 # ---------------------------------------------------------------- writing
@@ -182,13 +158,17 @@ def make_folder(folder: str | Path) -> None:
 
 def write_tables(folder: str, tables: Mapping[str, pa.Table], file_format: str) -> None:
     """One file per table, named after it; what a file name cannot hold is written %XX."""
-    names = {name: quote(name, safe=" ") if name.strip(".") else name.replace(".", "%2E") for name in tables}
-    write_all({Path(folder, f"{names[n]}.{EXTENSIONS[file_format]}"): tables[n] for n in tables}, file_format)
+    from trendfold.runtime.writing import file_name
+
+    ending = EXTENSIONS[file_format]
+    write_all({Path(folder, f"{file_name(n)}.{ending}"): table for n, table in tables.items()}, file_format)
 
 
 def write_all(files: Mapping[Path, pa.Table], file_format: str) -> None:
     """All files or, when one cannot be written, none."""
-    writer = {"parquet": _write_parquet, "csv": _write_csv, "json": _write_json}[file_format]
+    from trendfold.runtime.writing import WRITERS
+
+    writer = WRITERS[file_format]
     with replacing(list(files)) as beside:
         for path, table in zip(beside, files.values(), strict=True):
             with path.open("wb") as file:
@@ -209,20 +189,3 @@ def replacing(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
     finally:
         for new in beside:
             new.unlink(missing_ok=True)
-
-
-def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, file)
-
-
-def _write_csv(table: pa.Table, file: IO[bytes]) -> None:
-    import pyarrow.csv as csv
-
-    csv.write_csv(table, file)
-
-
-def _write_json(table: pa.Table, file: IO[bytes]) -> None:
-    for line in _json_lines(table, {}):
-        file.write(line.encode() + b"\n")

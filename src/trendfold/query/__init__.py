@@ -1,5 +1,6 @@
 """The query language: text -> Query, checked. `parse` is the front door, `to_text` the way back."""
 
+from trendfold.query.builder import read_duration
 from trendfold.query.check import check, check_columns
 from trendfold.query.names import (
     PredicateKind,
@@ -34,6 +35,7 @@ __all__ = [
     "needed_columns",
     "parse",
     "pattern_text",
+    "read_duration",
     "refs",
     "stands_for",
     "to_text",

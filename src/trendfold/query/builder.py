@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import Any, TypeVar, cast
 
 from lark import Lark, Token, Transformer, v_args
 
-from trendfold.errors import NOWHERE, QueryError, Span, nearest, query_error
+from trendfold.errors import NOWHERE, InputError, QueryError, Span, nearest, query_error
 from trendfold.query.check import beside_empty
 from trendfold.query.names import can_be_empty, depth, walk
 from trendfold.query.nodes import (
@@ -73,6 +74,14 @@ _UNITS_US = {
 _EVENTS = ("events", "event")
 _FUNCTIONS = [*(function.value for function in Function), "LOG2", "ABS"]
 _MAX_INT64 = 2**63 - 1
+
+
+def read_duration(text: str, what: str) -> int:
+    """A duration in microseconds from text such as `10 min`; `what` it is for is named in the error."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", str(text))
+    if found is None or found[2].lower() not in _UNITS_US:
+        raise InputError(f"{what} is {text!r}; it is a duration such as '10 s', '5 min' or '1 h'")
+    return int(Fraction(found[1]) * _UNITS_US[found[2].lower()])
 
 
 @cache

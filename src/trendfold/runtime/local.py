@@ -28,7 +28,7 @@ from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.rows import Rows, Workspace, read_rows, shared_partitionings
 from trendfold.runtime.tables import Totals, build_table, total
-from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.windows import Asked, Items, cut
 
 Progress = Callable[[str, int, int], None]
 """Called with the query just finished, how many are done, and how many there are."""
@@ -104,16 +104,21 @@ class Prepared:
 
 
 def prepare(
-    plan: QueryPlan, workspace: Workspace, origin: int, arithmetic: str = "auto", limits: Limits = DEFAULTS
+    plan: QueryPlan,
+    workspace: Workspace,
+    origin: int,
+    arithmetic: str = "auto",
+    limits: Limits = DEFAULTS,
+    asked: Asked | None = None,
 ) -> Prepared:
-    """Select and sort a query's rows, number their moments, and cut them into window items."""
+    """Select and sort a query's rows, number their moments, and cut them into the items of windows."""
     batch = workspace.batch
     in_lanes = arithmetic == "auto" and lanes_apply(plan)
     rows = read_rows(plan, workspace, splits=not in_lanes, limits=limits)
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
-    items = cut(plan, rows, rows.time, origin)
+    items = cut(plan, rows, rows.time, origin, asked)
     if not in_lanes:
         return Prepared(plan, rows, items, events, batch)
     lanes, grouped = read_lanes(plan, workspace, rows)
@@ -130,10 +135,15 @@ class Answer:
 
 
 def run_query(
-    plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits, arithmetic: str = "auto"
+    plan: QueryPlan,
+    workspace: Workspace,
+    origin: int,
+    limits: Limits,
+    arithmetic: str = "auto",
+    asked: Asked | None = None,
 ) -> Answer:
-    """Prepare, fold, add up, and make a table."""
-    ready = prepare(plan, workspace, origin, arithmetic, limits)
+    """Prepare, fold, add up, and make a table; of all windows, or of those asked for."""
+    ready = prepare(plan, workspace, origin, arithmetic, limits, asked)
     groups = int(ready.rows.group.max(initial=-1)) + 1
     limits.check_groups(plan.query.name, groups)
     folded = ready.fold(limits)

@@ -28,8 +28,30 @@ class Items:
     high: NDArray[np.int64]
 
 
-def cut(plan: QueryPlan, rows: Rows, time: NDArray[np.int64], origin: int) -> Items:
-    """All window items that hold any row. `time` is that of the rows, in microseconds."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The windows that are asked for: those that end in (after, until] and begin after `since`."""
+
+    after: int
+    until: int
+    since: int
+
+    def of(self, items: Items, window: Window, origin: int) -> Items:
+        """Only the items of these windows."""
+        start, end = bounds(window, items.index, origin)
+        kept = (end > self.after) & (end <= self.until) & (start > self.since)
+        return Items(items.segment[kept], items.index[kept], items.low[kept], items.high[kept])
+
+
+def cut(
+    plan: QueryPlan, rows: Rows, time: NDArray[np.int64], origin: int, asked: Asked | None = None
+) -> Items:
+    """All window items that hold any row, or those asked for. `time` is that of the rows, in microseconds."""
+    items, window = _cut_all(plan, rows, time, origin), plan.query.window
+    return items if asked is None or window is None else asked.of(items, window, origin)
+
+
+def _cut_all(plan: QueryPlan, rows: Rows, time: NDArray[np.int64], origin: int) -> Items:
     window = plan.query.window
     if window is None:
         low, high = rows.segment[:-1], rows.segment[1:]

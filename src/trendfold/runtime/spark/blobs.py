@@ -56,6 +56,10 @@ class Content(IntEnum):
     """Parts that were taken to be in order are not."""
     BUNDLE = 11
     """Matrices of several queries, the first of which is the owner."""
+    LATE = 12
+    """Events of a stream that came after one of their windows was reported."""
+    STATE = 13
+    """What a shard of a stream keeps."""
 
 
 SCHEMA = pa.schema(

@@ -116,7 +116,7 @@ def _job(
         chunks=np.zeros(0, np.int64),
     )
     if isinstance(source, FrameSource):
-        return replace(job, bits=_translatable(conditions_of(plans), kinds))
+        return replace(job, bits=translatable(conditions_of(plans), kinds))
     parts = tasks_of([split for split in source.splits if split.rows], cores)
     ranges = _ranges(parts)
     if ranges is None:
@@ -224,16 +224,10 @@ class _Run:
         ]
 
     def _scan_frame(self, source: FrameSource) -> DataFrame:
-        """Only the rows and columns that matter leave Spark; conditions leave as bits."""
+        """Rows leave Spark once, as they are needed."""
         assert self.scanned is not None
-        frame = source.frame.observe(self.scanned, F.count(F.lit(1)).alias("events"))
-        frame = frame.filter(keep) if (keep := _kept_rows(self.job, source)) is not None else frame
-        kinds = schema_of(source.schema)
-        read_there = _columns_read(self.job)
-        bits = catalyst.bits(self.job.bits, kinds)
-        chosen = [catalyst.quoted(name) for name in source.schema.names if name in read_there]
-        frame = frame.select(*chosen, *(column.alias(BITS.format(k)) for k, column in enumerate(bits)))
-        job = self.job
+        seen = source.frame.observe(self.scanned, F.count(F.lit(1)).alias("events"))
+        frame, job = narrowed(self.job, replace(source, frame=seen)), self.job
 
         def scan(batches: Batches) -> Batches:
             parts = list(batches)
@@ -343,7 +337,16 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
     return numbers.mapInArrow(scan, blobs.DDL)
 
 
-def _translatable(conditions: Iterable[Expression], kinds: Mapping[str, Kind]) -> tuple[Expression, ...]:
+def narrowed(job: Job, source: FrameSource) -> DataFrame:
+    """Only the rows and columns that matter leave Spark; conditions leave as bits."""
+    frame, read_there = source.frame, _columns_read(job)
+    frame = frame.filter(keep) if (keep := _kept_rows(job, source)) is not None else frame
+    bits = catalyst.bits(job.bits, schema_of(source.schema))
+    chosen = [catalyst.quoted(name) for name in source.schema.names if name in read_there]
+    return frame.select(*chosen, *(column.alias(BITS.format(k)) for k, column in enumerate(bits)))
+
+
+def translatable(conditions: Iterable[Expression], kinds: Mapping[str, Kind]) -> tuple[Expression, ...]:
     """The conditions that Spark can judge by itself."""
     found = []
     for condition in conditions:

@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -98,3 +100,19 @@ def _asked_parallelism(spark: SparkSession) -> int:
     """A client cannot look at the cluster: it asks how many parts Spark makes of some rows."""
     parts = spark.range(1 << 12).select(F.spark_partition_id().alias("part")).distinct().count()
     return max(1, int(parts))
+
+
+@contextmanager
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings for as long as this lasts; the session has its own back afterwards."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, kept in before.items():
+            if kept is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, kept)

@@ -49,7 +49,7 @@ from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
 from trendfold.runtime.spark.families import Family
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
-from trendfold.runtime.windows import Items
+from trendfold.runtime.windows import Asked, Items
 
 WINDOW, KEY = "window index", "key {}"
 """Columns of a table of totals, besides the numbers."""
@@ -135,7 +135,7 @@ def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
         yield from _send(job, number, workspace, ~alone)
         if not alone.any():
             return
-        workspace = _subset(workspace, alone, family.conditions)
+        workspace = subset(workspace, alone, family.conditions)
     together = bundles(job.plans, family.queries, job.shared_partitionings)
     cuts = [_cut(job, queries, workspace, gaps) for queries in together]
     size = sum(
@@ -170,7 +170,8 @@ def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.i
     return ~inside, job.shared[:, 0]
 
 
-def _subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expression, ...]) -> Workspace:
+def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expression, ...]) -> Workspace:
+    """Some of the rows, with what is known of their conditions."""
     batch = workspace.batch
     held = {condition: workspace.holds(condition)[kept] for condition in conditions}
     chosen = replace(
@@ -189,8 +190,8 @@ def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]
     batch, family = workspace.batch, job.families[number]
     keys = {name: batch.column(name) for name in family.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
-    wanted = wanted & _is_needed(batch, family)
-    for bucket, part in split(_packed_rows(workspace, family), known, wanted, job.buckets):
+    wanted = wanted & is_needed(batch, family)
+    for bucket, part in split(packed_rows(workspace, family), known, wanted, job.buckets):
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
@@ -198,7 +199,7 @@ def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]
     """The rows of a family, to the stretch of time they lie in."""
     batch, family = workspace.batch, job.families[number]
     chunk = np.searchsorted(job.chunks, batch.time, side="right").astype(np.uint64)
-    parts = split(_packed_rows(workspace, family), chunk, _is_needed(batch, family), len(job.chunks) + 1)
+    parts = split(packed_rows(workspace, family), chunk, is_needed(batch, family), len(job.chunks) + 1)
     for bucket, part in parts:
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
@@ -211,7 +212,7 @@ def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa
         yield Blob(bucket, content, query, part.num_rows, pack(part))
 
 
-def _is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
+def is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
     """Rows of the family's types."""
     if family.types is None:
         return np.ones(len(batch), np.bool_)
@@ -220,7 +221,7 @@ def _is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
     return found
 
 
-def _packed_rows(workspace: Workspace, family: Family) -> pa.Table:
+def packed_rows(workspace: Workspace, family: Family) -> pa.Table:
     """The columns of a family, words as codes, conditions as bits."""
     batch = workspace.batch
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
@@ -255,7 +256,7 @@ def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
             yield blob
     apart = replace(job, shared=np.zeros((0, 2), np.int64))
     for number, stretch in list(rows):
-        yield from _stretch(apart, number, _gather(job, number, rows.pop((number, stretch))))
+        yield from _stretch(apart, number, gather(job, number, rows.pop((number, stretch))))
 
 
 # ---------------------------------------------------------------- fold
@@ -277,31 +278,41 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
             case _:
                 yield blob
     for number, family in enumerate(job.families):
-        workspace = _gather(job, number, rows.pop(number)) if number in rows else None
+        workspace = gather(job, number, rows.pop(number)) if number in rows else None
         for query in family.queries:
             try:
-                yield from _fold_query(job, family, query, workspace, pieces.pop(query, []))
+                yield from fold_query(job, family, query, workspace, pieces.pop(query, []))
             except OverlapError as error:
                 yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
             except TrendfoldError as error:
-                told = json.dumps([type(error).__name__, str(error)])
-                yield Blob(0, Content.ERROR, query, 0, told.encode())
+                yield failure(query, error)
 
 
-def _gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
+def failure(query: int, error: TrendfoldError) -> Blob:
+    """An error on its way to the driver."""
+    return Blob(0, Content.ERROR, query, 0, json.dumps([type(error).__name__, str(error)]).encode())
+
+
+def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
     """The rows of a family that came from everywhere, with what is known of their conditions."""
     batch = read_batch(concat(tables), job.options)
     known = read_bits(batch, job.families[number].conditions) or {}
     return Workspace(batch, known, shared=job.shared_partitionings)
 
 
-def _fold_query(
-    job: Job, family: Family, query: int, workspace: Workspace | None, pieces: list[pa.Table]
+def fold_query(
+    job: Job,
+    family: Family,
+    query: int,
+    workspace: Workspace | None,
+    pieces: list[pa.Table],
+    asked: Asked | None = None,
 ) -> Iterator[Blob]:
+    """One query over all there is of some segments; of all windows, or of those asked for."""
     plan = job.plans[query]
     if family.mode is Mode.COMPLETE:
         if workspace is not None:
-            yield from _complete(job, query, workspace)
+            yield from _complete(job, query, workspace, asked)
         return
     if pieces:
         if workspace is not None:
@@ -314,7 +325,7 @@ def _fold_query(
         batch = as_batch(together, job.schema, job.nothing)
         rows, items, folded = multiply_pieces(plan, together, batch, job.origin)
     elif workspace is not None:
-        ready = prepare(plan, workspace, job.origin, limits=job.limits)
+        ready = prepare(plan, workspace, job.origin, limits=job.limits, asked=asked)
         batch, rows, items, folded = workspace.batch, ready.rows, ready.items, ready.fold(job.limits)
     else:
         return
@@ -327,8 +338,8 @@ def _fold_query(
         yield from _send_totals(job, query, _named(plan, totals, rows, batch))
 
 
-def _complete(job: Job, query: int, workspace: Workspace) -> Iterator[Blob]:
-    done = run_query(job.plans[query], workspace, job.origin, job.limits, job.arithmetic)
+def _complete(job: Job, query: int, workspace: Workspace, asked: Asked | None) -> Iterator[Blob]:
+    done = run_query(job.plans[query], workspace, job.origin, job.limits, job.arithmetic, asked)
     table, windows = done.table, done.windows
     yield Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
     yield Blob(0, Content.GROUPS, query, done.groups)

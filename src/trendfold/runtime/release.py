@@ -1,0 +1,92 @@
+"""When windows of a stream are reported, and which events they still need (spec 10).
+
+Times are microseconds. A watermark says that no event before it is waited for any longer; None is the
+watermark before the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trendfold.errors import Problem, QueryError
+from trendfold.query.nodes import Query, Window, WindowUnit
+from trendfold.runtime.windows import Asked
+
+ALWAYS = int(np.iinfo(np.int64).min)
+"""Before every time."""
+NEVER = int(np.iinfo(np.int64).max)
+"""After every time: the watermark of a stream that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The windows of one query as the watermark moves on; only those that begin after `since`."""
+
+    window: Window
+    origin: int
+    since: int = ALWAYS
+
+    def cutoff(self, watermark: int) -> int:
+        """An event before this time is late: a window that holds it may have been reported."""
+        return watermark if self.window.slide is None else self._last_end(watermark)
+
+    def floor(self, watermark: int) -> int:
+        """No window that is still open needs an event before this time."""
+        if watermark == ALWAYS:
+            return ALWAYS
+        if self.window.slide is None:
+            return watermark - self.window.length + 1
+        return self._last_end(watermark) + self.window.slide - self.window.length
+
+    def asked(self, before: int, watermark: int) -> Asked:
+        """The windows to report when the watermark moves from `before`.
+
+        A window (t - w, t] is complete only when the watermark is past t itself.
+        """
+        if self.window.slide is None and before > ALWAYS:
+            before -= 1
+        return Asked(before, watermark - (self.window.slide is None), self.since)
+
+    def due(self, low: int, watermark: int) -> int:
+        """The watermark at which the first window of events from `low` on is to be reported."""
+        if self.window.slide is None:
+            return max(low, watermark) + 1
+        first = self._last_end(low) + self.window.slide
+        return first if watermark == ALWAYS else max(first, self._last_end(watermark) + self.window.slide)
+
+    def open_windows(self, low: int, high: int, watermark: int) -> tuple[int, int] | None:
+        """The first and last window, by number, that may hold an event between two times and is open."""
+        if self.window.slide is None or high < low:
+            return None
+        first = self._number(max(low, watermark)) + 1
+        last = (high - self.origin) // self.window.slide
+        return (first, last) if first <= last else None
+
+    def _number(self, time: int) -> int:
+        """The number of the last window that ends at or before a time."""
+        assert self.window.slide is not None
+        return (time - self.origin - self.window.length) // self.window.slide
+
+    def _last_end(self, time: int) -> int:
+        """The last end of a window at or before a time."""
+        assert self.window.slide is not None
+        return self.origin + self._number(time) * self.window.slide + self.window.length
+
+
+def require_streamable(queries: tuple[Query, ...]) -> None:
+    """Raise one QueryError with every query whose windows never close in a stream."""
+    problems = []
+    for query in queries:
+        window = query.window
+        if window is None:
+            message = "a query over a stream needs WITHIN: without it no window ever ends"
+            hint = "add a window, such as WITHIN 10 min SLIDE 1 min"
+            problems.append(Problem(message, query.name, query.text, hint=hint))
+        elif window.unit is WindowUnit.EVENTS:
+            message = "windows that count events are for batch: in a stream no number of an event is final"
+            hint = "use a duration, such as WITHIN 10 min SLIDE 1 min"
+            problems.append(Problem(message, query.name, query.text, window.span, hint))
+    if problems:
+        raise QueryError(problems)

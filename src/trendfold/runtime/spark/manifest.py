@@ -1,0 +1,247 @@
+"""What a checkpoint was made for: kept beside Spark's own files, read when a stream starts again.
+
+Spark's state knows nothing of queries. A workload that does not fit the state would give wrong rows, so
+here is written which queries were added when, how their events are kept, and how far the stream has come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from trendfold.errors import InputError, TrendfoldError, nearest
+from trendfold.query import expression_text, needed_columns, parse, to_text
+from trendfold.query.nodes import Query
+from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.spark import layout
+from trendfold.runtime.spark.families import Family
+from trendfold.runtime.spark.places import Place
+
+FILE, TALLY = "workload.json", "tally.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A query of the stream, and since when it is asked; `epoch` tells which were added together."""
+
+    text: str
+    epoch: int = 0
+    since: int = ALWAYS
+    is_removed: bool = False
+
+    @property
+    def query(self) -> Query:
+        """The query, parsed."""
+        return _parsed(self.text)
+
+
+@cache
+def _parsed(text: str) -> Query:
+    return parse(text)[0]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that a stream has to know to go on from its checkpoint."""
+
+    settings: Mapping[str, Any]
+    """What must not change: the columns that mean something, origin, arithmetic, shards."""
+    columns: Mapping[str, str]
+    """Columns that were read, and their types."""
+    entries: tuple[Entry, ...]
+    families: tuple[str, ...] = ()
+    """How events are kept, family by family."""
+    is_flushed: bool = False
+    version: int = layout.VERSION
+
+    def to_json(self) -> bytes:
+        """As it is written."""
+        return json.dumps(asdict(self), indent=2).encode()
+
+    @staticmethod
+    def from_json(content: bytes) -> Manifest:
+        """As it was written."""
+        value = json.loads(content)
+        if value.get("version") != layout.VERSION:
+            raise TrendfoldError(
+                f"the checkpoint has layout {value.get('version')}, and this release reads "
+                f"{layout.VERSION}; go on with the release that wrote it, or begin with a new checkpoint"
+            )
+        entries = tuple(Entry(**entry) for entry in value.pop("entries"))
+        return Manifest(**value | {"entries": entries, "families": tuple(value["families"])})
+
+    @property
+    def asked(self) -> dict[str, Entry]:
+        """The queries that are not removed, by name."""
+        return {entry.query.name: entry for entry in self.entries if not entry.is_removed}
+
+    def epochs(self) -> list[tuple[tuple[Query, ...], int]]:
+        """Queries that were added together, removed ones too, and since when they are asked."""
+        found: dict[int, tuple[list[Query], int]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.epoch, ([], entry.since))[0].append(entry.query)
+        return [(tuple(queries), since) for queries, since in found.values()]
+
+    def with_queries(self, queries: Sequence[Query], since: int) -> Manifest:
+        """The same with more queries, whose first windows begin after `since`."""
+        for query in queries:
+            if query.name in self.asked:
+                raise InputError(
+                    f"there is a query {query.name!r} already; remove it first, or choose another name"
+                )
+        epoch = max((entry.epoch for entry in self.entries), default=-1) + 1
+        added = tuple(Entry(to_text(query), epoch, since) for query in queries)
+        return replace(self, entries=(*self.entries, *added))
+
+    def without(self, name: str) -> Manifest:
+        """The same without a query."""
+        if name not in self.asked:
+            hint = nearest(name, self.asked) or f"queries are {', '.join(self.asked)}"
+            raise InputError(f"there is no query {name!r}; {hint}")
+        if len(self.asked) == 1:
+            raise InputError(f"{name!r} is the only query left; stop the stream instead")
+        return replace(
+            self,
+            entries=tuple(
+                replace(entry, is_removed=entry.is_removed or entry.query.name == name)
+                for entry in self.entries
+            ),
+        )
+
+
+def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
+    """What a checkpoint goes on with when a stream starts again on it; errors name the query.
+
+    Queries that were added or removed while the stream ran stay so. Those that it never had are added.
+    """
+    if old.is_flushed:
+        raise InputError(
+            "this stream has ended: flush reported its open windows; begin with a new checkpoint"
+        )
+    problems = [
+        f"{name} is {new.settings[name]!r}, and the checkpoint was made with {kept!r}"
+        for name, kept in old.settings.items()
+        if new.settings[name] != kept
+    ]
+    known: dict[str, set[str]] = {}
+    for entry in old.entries:
+        known.setdefault(entry.query.name, set()).add(entry.text)
+    added = []
+    for entry in new.entries:
+        query = entry.query
+        if query.name not in known:
+            added.append(query)
+        elif entry.text not in known[query.name]:
+            problems.append(
+                f"query {query.name!r} is not the one that the checkpoint holds events for; give it "
+                f"another name, and it starts with the next windows"
+            )
+    for name, kind in old.columns.items():
+        users = [n for n, entry in old.asked.items() if name in _columns(entry.query)] or list(old.asked)
+        if name not in new.columns:
+            problems.append(f"column {name!r} of query {users[0]!r} is gone")
+        elif new.columns[name] != kind:
+            problems.append(
+                f"column {name!r} of query {users[0]!r} is {new.columns[name]}, and the checkpoint "
+                f"holds {kind}"
+            )
+    if problems:
+        more = "; or begin with a new checkpoint"
+        raise InputError("\n".join(problems) + more)
+    merged = replace(old, columns={**new.columns, **old.columns})
+    return merged.with_queries(added, latest) if added else merged
+
+
+def _columns(query: Query) -> frozenset[str]:
+    return frozenset(needed_columns((query,), ()))
+
+
+def require_same_families(old: Sequence[str], new: Sequence[str], names: Sequence[Sequence[str]]) -> None:
+    """Raise if events that are kept would be read in another way than they were written."""
+    for before, after, queries in zip(old, new, names, strict=False):
+        if before != after:
+            raise TrendfoldError(
+                f"query {queries[0]!r}: the checkpoint keeps its events in another way than this release; "
+                f"go on with the release that wrote it, or begin with a new checkpoint"
+            )
+
+
+def describe(family: Family, names: Sequence[str]) -> str:
+    """How events of a family are kept, as text that can be compared."""
+    told = {
+        "mode": family.mode == "complete",
+        "key": family.key,
+        "queries": names,
+        "columns": family.columns,
+        "conditions": [expression_text(condition) for condition in family.conditions],
+        "types": None if family.types is None else sorted(family.types),
+    }
+    return json.dumps(told)
+
+
+def column_types(schema: pa.Schema) -> dict[str, str]:
+    """The columns that are read, and their types."""
+    return {f.name: str(f.type) for f in schema}
+
+
+# ---------------------------------------------------------------- how far
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a stream has seen and reported up to a batch, kept batch by batch beside the checkpoint.
+
+    A batch that is run again starts from what there was before it.
+    """
+
+    batch: int = -1
+    latest: int = ALWAYS
+    events: int = 0
+    rejects: int = 0
+    late: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """Per shard what it keeps."""
+    before: Mapping[str, Any] | None = None
+
+    def after(
+        self,
+        batch: int,
+        latest: int,
+        events: int,
+        rejects: int,
+        late: int,
+        rows: Mapping[str, int],
+        state: Mapping[str, Any],
+    ) -> Tally:
+        """With one more batch, or the same batch again."""
+        base = self
+        if batch <= self.batch:
+            base = Tally() if self.before is None else Tally(**self.before)
+        total = {name: base.rows.get(name, 0) + rows.get(name, 0) for name in {**base.rows, **rows}}
+        kept = {k: v for k, v in asdict(base).items() if k != "before"}
+        return Tally(
+            batch,
+            max(base.latest, latest),
+            base.events + events,
+            base.rejects + rejects,
+            base.late + late,
+            total,
+            {**base.state, **state},
+            kept,
+        )
+
+    def write(self, folder: Place) -> None:
+        """Keep it."""
+        (folder / TALLY).write(json.dumps(asdict(self)).encode())
+
+    @staticmethod
+    def read(folder: Place) -> Tally:
+        """What was kept, or the beginning."""
+        content = (folder / TALLY).read()
+        return Tally() if content is None else Tally(**json.loads(content))

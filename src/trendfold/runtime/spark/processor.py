@@ -1,0 +1,131 @@
+"""A shard as Spark's stateful operator sees it: one key, an index, parts, one timer (ADR 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.spark.blobs import SCHEMA, Blob, Content
+from trendfold.runtime.spark.shards import Index, Parcel, StreamJob, absorb, release
+
+INDEX, PARTS = "index", "parts"
+"""Names of the state's variables; `flushing` reads them from the checkpoint."""
+INDEX_DDL, PART_KEY_DDL, PART_DDL = "text string", "number bigint", "payload binary"
+_MS = 1_000
+
+
+class Shards(StatefulProcessor):
+    """Keeps what comes for a shard, and reports windows when the watermark passes their ends."""
+
+    def __init__(self, stream: StreamJob) -> None:
+        self.stream = stream
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called once per task."""
+        self.handle = handle
+        self.texts = handle.getValueState(INDEX, INDEX_DDL)
+        self.parts = handle.getMapState(PARTS, PART_KEY_DDL, PART_DDL)
+
+    # PySpark passes these by name, so they are written as it writes them.
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """The parcels of a micro-batch."""
+        store = _Store(self)
+        before = store.timer_ms()
+        yield from _frames(key, absorb(self.stream, store, _parcels(rows), _watermark(timerValues)))
+        self._set_timer(before, store.timer_ms())
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """After the rows of the same micro-batch: the watermark has passed the end of a window."""
+        store = _Store(self)
+        yield from _frames(key, release(self.stream, store, _watermark(timerValues)))
+        self._set_timer(None, store.timer_ms())  # the one that expired is gone
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _set_timer(self, before: int | None, after: int | None) -> None:
+        if before == after:
+            return
+        if before is not None:
+            self.handle.deleteTimer(before)
+        if after is not None:
+            self.handle.registerTimer(after)
+
+
+class _Store:
+    """The state of the shard at hand; its index is read once."""
+
+    def __init__(self, shards: Shards) -> None:
+        self.texts, self.parts = shards.texts, shards.parts
+        found = self.texts.get()
+        self.text: str | None = None if found is None else found[0]
+
+    def index(self) -> str | None:
+        return self.text
+
+    def set_index(self, text: str) -> None:
+        self.text = text
+        self.texts.update((text,))
+
+    def get(self, number: int) -> bytes:
+        found = self.parts.getValue((number,))
+        assert found is not None
+        return bytes(found[0])
+
+    def put(self, number: int, payload: bytes) -> None:
+        self.parts.updateValue((number,), (payload,))
+
+    def drop(self, number: int) -> None:
+        self.parts.removeKey((number,))
+
+    def clear(self) -> None:
+        if self.text is not None:
+            self.text = None
+            self.texts.clear()
+
+    def timer_ms(self) -> int | None:
+        """When the shard wants to be called, on Spark's clock of milliseconds: not before its time."""
+        due = Index.read(self, ALWAYS).timer
+        return None if due is None else -(-due // _MS)
+
+
+def watermark_of(milliseconds: int) -> int:
+    """Spark's watermark in microseconds; before the first there is 0."""
+    return milliseconds * _MS if milliseconds > 0 else ALWAYS
+
+
+def _watermark(times: TimerValues) -> int:
+    return watermark_of(times.getCurrentWatermarkInMs())
+
+
+def _parcels(frames: Iterable[pd.DataFrame]) -> Iterator[Parcel]:
+    for frame in frames:
+        for bucket, content, owner, rows, payload, low, high in frame.itertuples(index=False, name=None):
+            yield Parcel(Blob(bucket, Content(content), owner, rows, payload or b""), low, high)
+
+
+def _frames(key: Any, blobs: Iterable[Blob]) -> Iterator[pd.DataFrame]:
+    """What a shard tells, under its own number."""
+    for blob in blobs:
+        payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
+        values = key[0], int(blob.content), blob.owner, blob.rows, payload
+        yield pd.DataFrame({name: [value] for name, value in zip(SCHEMA.names, values, strict=True)})

@@ -1,0 +1,93 @@
+"""What comes out of the shards in one micro-batch -> rows per query, written; and a tally of all batches.
+
+Spark runs this on the driver, or on the server of a Connect client, so it holds plain values only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from trendfold import errors
+from trendfold.errors import TrendfoldError
+from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.spark import tasks
+from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
+from trendfold.runtime.spark.manifest import Tally
+from trendfold.runtime.spark.places import Place
+from trendfold.runtime.spark.shards import StreamJob
+from trendfold.runtime.spark.sinks import Sink
+
+
+@dataclass
+class Recorder:
+    """Called with every micro-batch's blobs."""
+
+    stream: StreamJob
+    sink: Sink
+    rejects: Sink | None
+    folder: Place
+    """Where the tally is kept."""
+    _tally: Tally | None = field(default=None, repr=False)
+    _schemas: dict[int, pa.Schema] = field(default_factory=dict, repr=False)
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """All that shards told in one micro-batch."""
+        told = list(from_batches(frame.toArrow().to_batches()))
+        self._tally = self.write(frame.sparkSession, batch, told)
+        self._tally.write(self.folder)
+
+    def write(self, spark: SparkSession, batch: int, told: list[Blob]) -> Tally:
+        """Write the rows of finished windows; the tally with this batch is not kept yet."""
+        failed = [json.loads(bytes(blob.payload)) for blob in told if blob.content is Content.ERROR]
+        if failed:
+            kind, message = min(failed)
+            raise getattr(errors, kind, TrendfoldError)(message)
+        is_first, before = self._tally is None, self._tally or Tally.read(self.folder)
+        job = self.stream.job
+        tables: dict[int, list[pa.Table]] = {
+            query: [] for query, release in enumerate(self.stream.releases) if release is not None
+        }
+        for blob in tasks.finish(job, told):
+            if blob.content is Content.RESULT:
+                tables[blob.owner].append(blob.table())
+        found = {}
+        for query, parts in tables.items():
+            if query not in self._schemas:
+                self._schemas[query] = tasks.empty_result(job, query).schema
+            schema = self._schemas[query]
+            fitted = [fit(part, schema) for part in parts]
+            # In one chunk: Spark ends a table at its first empty one (ADR 7).
+            rows = pa.concat_tables([schema.empty_table(), *fitted]).combine_chunks()
+            found[job.plans[query].query.name] = rows
+        self.sink.write(spark, batch, found, is_again=is_first)
+        refused = [b for b in told if b.content in (Content.REJECTS, Content.LATE)]
+        if self.rejects is not None:
+            kept = [blob.table() for blob in refused if len(blob.payload)]
+            if kept:
+                together = pa.concat_tables(kept, promote_options="permissive")
+                self.rejects.write(spark, batch, {"rejects": together}, is_again=is_first)
+        shards = [blob for blob in told if blob.content is Content.STATE]
+        state = {str(b.bucket): {"rows": b.rows, **json.loads(bytes(b.payload))} for b in shards}
+        return before.after(
+            batch,
+            max((_latest(blob) for blob in told), default=ALWAYS),
+            _count(told, Content.SEEN),
+            _count(refused, Content.REJECTS),
+            _count(refused, Content.LATE),
+            {name: table.num_rows for name, table in found.items()},
+            state,
+        )
+
+
+def _latest(blob: Blob) -> int:
+    found = json.loads(bytes(blob.payload))["latest"] if blob.content is Content.SEEN else None
+    return ALWAYS if found is None else int(found)
+
+
+def _count(told: Iterable[Blob], content: Content) -> int:
+    return sum(blob.rows for blob in told if blob.content is content)

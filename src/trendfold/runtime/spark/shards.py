@@ -1,0 +1,452 @@
+"""A stream's work, batch by batch: plain functions over Arrow and a store; nothing here knows Spark.
+
+pack     a part of a micro-batch  ->  parcels: events by shard and stretch of time
+absorb   a shard's parcels        ->  its state; late events come out
+release  a shard, as the watermark moves on  ->  the rows of windows that ended; what none needs is dropped
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trendfold.errors import RejectError, TrendfoldError
+from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.columns import decoded
+from trendfold.events.sources import untaken
+from trendfold.plan import QueryPlan
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.pieces import concat
+from trendfold.runtime.release import ALWAYS, NEVER, Release
+from trendfold.runtime.rows import Workspace
+from trendfold.runtime.spark import layout, tasks
+from trendfold.runtime.spark.blobs import Blob, Content, hashes, is_bits, pack, read_bits, split
+from trendfold.runtime.spark.families import Family, families
+from trendfold.runtime.spark.tasks import Job, Way
+
+HOME = "is home"
+"""A column of events that are also sent elsewhere: whether this is where they are told of if late."""
+MOST_STRETCHES = 32
+"""Into which one part of a micro-batch is cut at most, however long a time it covers."""
+MANY_PARTS = 8
+"""Parts of about one size that are put together into one."""
+
+
+@dataclass(frozen=True)
+class StreamJob:
+    """A job, and per query when its windows are reported; None for one that was removed."""
+
+    job: Job
+    releases: tuple[Release | None, ...]
+    keeps_rejects: bool = False
+
+    def of(self, family: Family) -> dict[int, Release]:
+        """The queries of a family that are asked."""
+        found = {query: self.releases[query] for query in family.queries}
+        return {query: release for query, release in found.items() if release is not None}
+
+    @cached_property
+    def asked(self) -> tuple[int, ...]:
+        """The families that have a query left."""
+        return tuple(n for n, family in enumerate(self.job.families) if self.of(family))
+
+    def cutoff(self, watermark: int) -> int:
+        """An event before this time is late for the whole workload: a window with it may be reported."""
+        if watermark == ALWAYS:
+            return ALWAYS
+        return max((r.cutoff(watermark) for r in self.releases if r is not None), default=ALWAYS)
+
+    def pane(self, family: Family) -> int:
+        """The stretch of time that events of a family are kept by: the shortest step of a window."""
+        return min(r.window.slide or r.window.length for r in self.of(family).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Queries that were added together, and the time after which their first windows begin."""
+
+    plans: tuple[QueryPlan, ...]
+    since: int = ALWAYS
+
+
+def stream_job(
+    epochs: Sequence[Epoch],
+    removed: Collection[int],
+    schema: pa.Schema,
+    options: Options,
+    origin: int,
+    limits: Limits,
+    arithmetic: str,
+    shards: int,
+    keeps_rejects: bool = False,
+) -> StreamJob:
+    """The job of a stream. Queries of different epochs never share a family, so that what is kept for those
+    that were there before keeps its layout whatever is added or removed.
+    """
+    kinds = schema_of(schema)
+    plans: list[QueryPlan] = []
+    own: list[Family] = []
+    releases: list[Release | None] = []
+    for epoch in epochs:
+        for family in families(epoch.plans, kinds, options, arithmetic):
+            own.append(replace(family, queries=tuple(len(plans) + query for query in family.queries)))
+        for plan in epoch.plans:
+            assert plan.query.window is not None
+            is_removed = len(plans) in removed
+            releases.append(None if is_removed else Release(plan.query.window, origin, epoch.since))
+            plans.append(plan)
+    job = Job(
+        plans=tuple(plans),
+        families=tuple(own),
+        ways=(Way.PARTITION,) * len(own),
+        options=options,
+        schema=schema,
+        origin=origin,
+        limits=limits,
+        arithmetic=arithmetic,
+        buckets=shards,
+        finishers=1,
+        shared=np.zeros((0, 2), np.int64),
+        chunks=np.zeros(0, np.int64),
+    )
+    return StreamJob(job, tuple(releases), keeps_rejects)
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A blob on its way to its shard; for events, their first and last times."""
+
+    blob: Blob
+    low: int = 0
+    high: int = 0
+
+
+# ---------------------------------------------------------------- pack
+
+
+def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Parcel]]:
+    """The latest time in a part of a micro-batch, and what shards need of it."""
+    job = stream.job
+    batch = read_batch(table, replace(job.options, on_reject="keep"))
+    latest = int(batch.time.max()) if len(batch) else None
+    told = json.dumps({"types": batch.type_names, "latest": latest}).encode()
+    parcels = [Parcel(Blob(0, Content.SEEN, 0, table.num_rows, told))]
+    if batch.rejects.num_rows:
+        parcels.append(Parcel(_refused(stream, Content.REJECTS, batch.rejects)))
+    if not len(batch):
+        return latest, parcels
+    workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
+    elsewhere = np.zeros(len(batch), np.bool_)
+    for number in stream.asked:
+        needed = tasks.is_needed(batch, job.families[number])
+        parcels += _send(stream, number, workspace, needed, ~elsewhere)
+        elsewhere |= needed
+    return latest, parcels
+
+
+def _refused(stream: StreamJob, content: Content, rejects: pa.Table) -> Blob:
+    """Rows that are told of, and kept where a place for them is given."""
+    if stream.job.options.on_reject == "fail":
+        why = rejects.column(rejects.num_columns - 1)[0]
+        raise RejectError(f"a row is rejected: {why}; pass on_reject='keep' to keep rejects apart")
+    if not stream.keeps_rejects:
+        return Blob(0, content, 0, rejects.num_rows)
+    kept = rejects.drop_columns([n for n in rejects.column_names if is_bits(n) or n == HOME])
+    return Blob(0, content, 0, rejects.num_rows, pack(kept))
+
+
+def _send(
+    stream: StreamJob, number: int, workspace: Workspace, needed: NDArray[np.bool_], home: NDArray[np.bool_]
+) -> Iterator[Parcel]:
+    """The needed events of a family, by shard and stretch of time."""
+    if not needed.any():
+        return
+    job, batch = stream.job, workspace.batch
+    family, shards = job.families[number], job.buckets
+    keys = {name: batch.column(name) for name in family.key}
+    known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
+    packed = tasks.packed_rows(workspace, family)
+    if not home[needed].all():
+        packed = packed.append_column(HOME, pa.array(home))
+    pane, stretches = _stretches(batch.time, stream.pane(family), job.origin)
+    place = pane * np.uint64(shards) + known % np.uint64(shards)
+    packed = packed.append_column(_TIME, pa.array(batch.time))
+    for which, part in split(packed, place, needed, stretches * shards):
+        time = part.column(_TIME).to_numpy()
+        low, high = int(time.min()), int(time.max())
+        payload = layout.to_bytes(part.drop_columns([_TIME]))
+        yield Parcel(Blob(which % shards, Content.ROWS, number, part.num_rows, payload), low, high)
+
+
+_TIME = "time in microseconds"
+
+
+def _stretches(time: NDArray[np.int64], pane: int, origin: int) -> tuple[NDArray[np.uint64], int]:
+    """Per event the stretch of time it lies in, and how many there are: panes, or runs of them."""
+    low, high = int(time.min()), int(time.max())
+    first = (low - origin) // pane
+    count = (high - origin) // pane - first + 1
+    run = -(-count // MOST_STRETCHES)
+    found = ((time - (origin + first * pane)) // (pane * run)).astype(np.uint64)
+    return found, -(-count // run)
+
+
+# ---------------------------------------------------------------- the state of a shard
+
+
+class Store(Protocol):
+    """Where a shard keeps its state: an index, and parts by number."""
+
+    def index(self) -> str | None:
+        """The index, or None where the shard has no state."""
+
+    def set_index(self, text: str) -> None:
+        """Keep the index."""
+
+    def get(self, number: int) -> bytes:
+        """A part."""
+
+    def put(self, number: int, payload: bytes) -> None:
+        """Keep a part."""
+
+    def drop(self, number: int) -> None:
+        """Forget a part."""
+
+    def clear(self) -> None:
+        """Forget the shard."""
+
+
+@dataclass(slots=True)
+class Part:
+    """Events of one family in one value of the state."""
+
+    number: int
+    family: int
+    low: int
+    high: int
+    rows: int
+    bytes: int
+
+
+@dataclass
+class Index:
+    """What a shard holds. `released` is the watermark up to which its windows were reported."""
+
+    released: int = ALWAYS
+    next: int = 0
+    timer: int | None = None
+    parts: list[Part] = field(default_factory=list)
+
+    @staticmethod
+    def read(store: Store, watermark: int) -> Index:
+        """The index of a shard; one without state begins where the watermark is."""
+        text = store.index()
+        if text is None:
+            return Index(watermark)
+        value = json.loads(text)
+        if value["layout"] != layout.VERSION:
+            raise TrendfoldError(
+                f"the state of this stream has layout {value['layout']}, and this release reads "
+                f"{layout.VERSION}; go on with the release that wrote it, or begin with a new checkpoint"
+            )
+        parts = [Part(*part) for part in value["parts"]]
+        return Index(value["released"], value["next"], value["timer"], parts)
+
+    def write(self, store: Store) -> None:
+        """Keep the index, or nothing at all where there are no events."""
+        if not self.parts:
+            self.timer = None
+            store.clear()
+            return
+        parts = [[p.number, p.family, p.low, p.high, p.rows, p.bytes] for p in self.parts]
+        value = {"layout": layout.VERSION, "released": self.released, "next": self.next}
+        store.set_index(json.dumps({**value, "timer": self.timer, "parts": parts}))
+
+    def add(self, store: Store, family: int, low: int, high: int, rows: int, payload: bytes) -> Part:
+        """Keep one more part."""
+        part = Part(self.next, family, low, high, rows, len(payload))
+        store.put(part.number, payload)
+        self.parts.append(part)
+        self.next += 1
+        return part
+
+    def remove(self, store: Store, parts: Sequence[Part]) -> None:
+        """Forget parts."""
+        gone = {part.number for part in parts}
+        for number in gone:
+            store.drop(number)
+        self.parts = [part for part in self.parts if part.number not in gone]
+
+
+# ---------------------------------------------------------------- absorb
+
+
+def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark: int) -> Iterator[Blob]:
+    """Keep the events that came, but for those that came too late."""
+    index, cutoff = Index.read(store, watermark), stream.cutoff(watermark)
+    changed = False
+    for parcel in parcels:
+        blob = parcel.blob
+        if blob.content is not Content.ROWS:
+            yield blob
+            continue
+        if blob.owner not in stream.asked:
+            continue
+        low, high, rows, payload = parcel.low, parcel.high, blob.rows, bytes(blob.payload)
+        if low < cutoff:
+            kept, late = _without_late(stream, blob, cutoff)
+            if late is not None:
+                yield late
+            if kept is None:
+                continue
+            low, high, rows, payload = kept
+        index.add(store, blob.owner, low, high, rows, payload)
+        changed = True
+    if changed:
+        index.remove(store, [part for part in index.parts if part.family not in stream.asked])
+        _put_together(stream, store, index)
+        index.timer = _due(stream, index)
+        index.write(store)
+        yield _state(stream, index, watermark)
+
+
+def _without_late(
+    stream: StreamJob, blob: Blob, cutoff: int
+) -> tuple[tuple[int, int, int, bytes] | None, Blob | None]:
+    """What is kept of a parcel, and the events that are told of as late."""
+    table = layout.from_bytes(blob.payload)
+    time = read_batch(table, stream.job.options).time
+    kept = time >= cutoff
+    at_home = ~kept
+    if HOME in table.column_names:
+        at_home &= table.column(HOME).to_numpy()
+    late = None
+    if at_home.any():
+        rows = table.filter(pa.array(at_home))
+        rows = pa.table({name: decoded(rows.column(name)) for name in rows.column_names})
+        reason = pa.array(["late"] * rows.num_rows, pa.string())
+        rejects = rows.append_column(untaken("reason", rows.column_names), reason)
+        late = _refused(stream, Content.LATE, rejects)
+    if not kept.any():
+        return None, late
+    rest, time = table.filter(pa.array(kept)), time[kept]
+    return (int(time.min()), int(time.max()), rest.num_rows, layout.to_bytes(rest)), late
+
+
+def _put_together(stream: StreamJob, store: Store, index: Index) -> None:
+    """Many small parts of one pane become one, so that their number grows with the logarithm of batches."""
+    panes = {number: stream.pane(stream.job.families[number]) for number in stream.asked}
+    while True:
+        alike: dict[tuple[int, int, int], list[Part]] = {}
+        for part in index.parts:
+            if part.family in panes:
+                pane = (part.low - stream.job.origin) // panes[part.family]
+                alike.setdefault((part.family, pane, part.bytes.bit_length() // 3), []).append(part)
+        many = [parts for parts in alike.values() if len(parts) >= MANY_PARTS]
+        if not many:
+            return
+        for parts in many:
+            together = concat([layout.from_bytes(store.get(part.number)) for part in parts])
+            index.remove(store, parts)
+            low, high = min(p.low for p in parts), max(p.high for p in parts)
+            payload = layout.to_bytes(together)
+            index.add(store, parts[0].family, low, high, together.num_rows, payload)
+
+
+def _due(stream: StreamJob, index: Index) -> int | None:
+    """The watermark at which something is to be reported, in microseconds.
+
+    Every shard must report a window in the same micro-batch, or its partial sums would not meet. So a time
+    that the watermark has passed already stays as it is: it is due after the rows of this batch.
+    """
+    times = []
+    for number in stream.asked:
+        low = min((part.low for part in index.parts if part.family == number), default=None)
+        if low is not None:
+            times += [
+                release.due(low, index.released)
+                for release in stream.of(stream.job.families[number]).values()
+            ]
+    return min(times, default=None)
+
+
+def _state(stream: StreamJob, index: Index, watermark: int) -> Blob:
+    """What a shard keeps, for whoever looks on."""
+    windows: dict[int, tuple[int, int]] = {}
+    for number in stream.asked:
+        own = [part for part in index.parts if part.family == number]
+        for query, release in stream.of(stream.job.families[number]).items() if own else ():
+            span = min(p.low for p in own), max(p.high for p in own)
+            found = release.open_windows(*span, max(watermark, index.released))
+            if found is not None:
+                windows[query] = found
+    told = {"bytes": sum(p.bytes for p in index.parts), "parts": len(index.parts), "windows": windows}
+    return Blob(0, Content.STATE, 0, sum(p.rows for p in index.parts), json.dumps(told).encode())
+
+
+# ---------------------------------------------------------------- release
+
+
+def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
+    """The rows of all windows that ended since the last time; events that none needs are dropped."""
+    index = Index.read(store, watermark)
+    for number in stream.asked:
+        own = [part for part in index.parts if part.family == number]
+        if own:
+            yield from _report(stream, store, number, own, index.released, watermark)
+    index.remove(store, [part for part in index.parts if part.high < _floor(stream, part.family, watermark)])
+    index.released = watermark
+    index.timer = _due(stream, index)
+    index.write(store)
+    yield _state(stream, index, watermark)
+
+
+def _floor(stream: StreamJob, family: int, watermark: int) -> int:
+    """Events of a family before this time are needed no longer."""
+    if family not in stream.asked or watermark == NEVER:
+        return NEVER
+    return min(r.floor(watermark) for r in stream.of(stream.job.families[family]).values())
+
+
+def _report(
+    stream: StreamJob, store: Store, number: int, own: Sequence[Part], before: int, watermark: int
+) -> Iterator[Blob]:
+    job, family = stream.job, stream.job.families[number]
+    queries = {
+        query: release.asked(before, watermark)
+        for query, release in stream.of(family).items()
+        if release.due(min(part.low for part in own), before) <= watermark
+    }
+    if not queries:
+        return
+    low = min(stream.of(family)[query].floor(before) for query in queries)
+    tables = [layout.from_bytes(store.get(p.number)) for p in own if p.high >= low and p.low < watermark]
+    if not tables:
+        return
+    workspace = _between(tasks.gather(job, number, tables), family, low, watermark)
+    for query, asked in queries.items():
+        try:
+            yield from tasks.fold_query(job, family, query, workspace, [], asked)
+        except TrendfoldError as error:
+            yield tasks.failure(query, error)
+
+
+def _between(workspace: Workspace, family: Family, low: int, high: int) -> Workspace:
+    """Only the events in [low, high), where that leaves many out."""
+    time = workspace.batch.time
+    kept = (time >= low) & (time < high)
+    if kept.sum() > 0.9 * len(kept):
+        return workspace
+    return tasks.subset(workspace, kept, family.conditions)
+
+
+def flush(stream: StreamJob, store: Store) -> Iterator[Blob]:
+    """The rows of all windows that are still open, as if the watermark were past every time."""
+    return release(stream, store, NEVER)

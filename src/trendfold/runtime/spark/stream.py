@@ -1,0 +1,441 @@
+"""A workload over a stream: one stateful query of Spark's, restarted when the workload changes."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from trendfold import errors
+from trendfold.errors import InputError, TrendfoldError, nearest
+from trendfold.events.batch import Options, schema_of
+from trendfold.events.schema import Schema
+from trendfold.plan import QueryPlan
+from trendfold.query import needed_columns, parse, read_duration, to_text
+from trendfold.query.nodes import Query
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.release import require_streamable
+from trendfold.runtime.spark import blobs, processor, shards
+from trendfold.runtime.spark.blobs import Blob
+from trendfold.runtime.spark.buckets import partition_labels
+from trendfold.runtime.spark.engine import narrowed, translatable
+from trendfold.runtime.spark.manifest import (
+    FILE,
+    Entry,
+    Manifest,
+    Tally,
+    carried_on,
+    column_types,
+    describe,
+    require_same_families,
+)
+from trendfold.runtime.spark.places import Place, place
+from trendfold.runtime.spark.processor import Shards
+from trendfold.runtime.spark.recorder import Recorder
+from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
+from trendfold.runtime.spark.shards import Epoch, Parcel, StreamJob, pack_events, stream_job
+from trendfold.runtime.spark.sinks import Output, Sink, no_place, open_sink
+from trendfold.runtime.spark.source import FrameSource, is_frame
+from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
+
+Batches = Iterator[pa.RecordBatch]
+Planner = Callable[[Sequence[Query], Schema], tuple[QueryPlan, ...]]
+"""Checks queries against the columns there are, and plans them."""
+
+PARCEL = pa.schema(
+    [pa.field("clock", pa.timestamp("us", "UTC")), *blobs.SCHEMA, ("low", pa.int64()), ("high", pa.int64())]
+)
+PARCEL_DDL = f"clock timestamp, {blobs.DDL}, low bigint, high bigint"
+
+_STATE_STORE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A commit writes what changed, and not all files of the store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a stream is read, kept and written."""
+
+    options: Options
+    origin: int
+    limits: Limits
+    arithmetic: str
+    watermark: str
+    checkpoint: str | os.PathLike[str]
+    output: Output
+    file_format: str = "parquet"
+    rejects: str | os.PathLike[str] | None = None
+    trigger: str | Mapping[str, Any] | None = None
+    flush: bool = False
+    shards: int | None = None
+    name: str | None = None
+
+
+def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Settings) -> Handle:
+    """Check everything that can be checked, then start."""
+    if not is_frame(frame) or not frame.isStreaming:
+        raise InputError("start() needs a streaming DataFrame, as spark.readStream gives; run() takes data")
+    if not settings.output:
+        raise no_place(settings.output)
+    return Handle(queries, frame, planner, settings)
+
+
+class Handle:
+    """A running stream."""
+
+    def __init__(
+        self, queries: Sequence[Query], frame: DataFrame, planner: Planner, settings: Settings
+    ) -> None:
+        require_streamable(tuple(queries))
+        self._frame, self._planner, self._settings = frame, planner, settings
+        self._spark: SparkSession = frame.sparkSession
+        self._delay_ms = -(-read_duration(settings.watermark, "watermark") // 1_000)
+        self._trigger = _trigger(settings.trigger)
+        if settings.flush and self._trigger != {"availableNow": True}:
+            raise InputError("flush=True is for a stream that ends: pass trigger='availableNow' with it")
+        self._sink = open_sink(settings.output, settings.file_format)
+        self._rejects: Sink | None = None
+        if settings.rejects is not None:
+            self._rejects = open_sink(settings.rejects, settings.file_format)
+        self._folder: Place = place(settings.checkpoint)
+        self._fields: dict[str, pa.Field] = {}
+        self._changing = threading.RLock()
+        self._query: StreamingQuery | None = None
+        self._recorder: Recorder | None = None
+        self._watchers: list[Watcher] = []
+        self._is_done = False
+        self._manifest = self._first_manifest(queries)
+        self._launch(self._manifest)
+
+    # ------------------------------------------------------------ the workload
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """The names of the queries that are asked."""
+        return tuple(self._manifest.asked)
+
+    def add(self, text: str) -> None:
+        """Add queries: their first windows begin after the latest time seen. Takes a restart of seconds."""
+        with self._changing:
+            queries = parse(text)
+            require_streamable(queries)
+            self._plan(queries)
+            self._manifest.with_queries(queries, 0)  # errors are told while the stream still runs
+            self._halt()
+            self._launch(self._manifest.with_queries(queries, Tally.read(self._folder).latest))
+
+    def remove(self, name: str) -> None:
+        """Remove a query; the others go on as if nothing had happened. Takes a restart of seconds."""
+        with self._changing:
+            changed = self._manifest.without(name)
+            self._halt()
+            self._launch(changed)
+
+    def _first_manifest(self, queries: Sequence[Query]) -> Manifest:
+        options = self._settings.options
+        self._plan(queries)
+        entries = tuple(Entry(to_text(query)) for query in queries)
+        settings = {
+            "type_column": options.type_column,
+            "time_column": options.time_column,
+            "order_column": options.order_column,
+            "time_unit": options.time_unit,
+            "origin": self._settings.origin,
+            "arithmetic": self._settings.arithmetic,
+            "shards": self._settings.shards or parallelism(self._spark),
+        }
+        fresh = Manifest(settings, column_types(self._schema(queries)), entries)
+        content = (self._folder / FILE).read()
+        if content is None:
+            if (self._folder / "spark").exists():
+                raise InputError(
+                    f"{self._folder.url!r} holds a checkpoint but no {FILE}; begin with a new checkpoint"
+                )
+            return fresh
+        kept = Manifest.from_json(content)
+        if self._settings.shards is None:  # Spark keeps the number of partitions of a checkpoint
+            fresh = replace(fresh, settings={**settings, "shards": kept.settings["shards"]})
+        asked = [entry.query for entry in kept.entries]
+        both = self._schema([*queries, *asked], kept.columns)
+        fresh = replace(fresh, columns=column_types(both))
+        return carried_on(kept, fresh, Tally.read(self._folder).latest)
+
+    def _schema(self, queries: Sequence[Query], also: Mapping[str, str] | None = None) -> pa.Schema:
+        """The columns that queries need, as far as there are such."""
+        needed = {*needed_columns(tuple(queries), self._settings.options.columns), *(also or ())}
+        given = self._frame.schema
+        names = [name for name in given.fieldNames() if name in needed]
+        new = [given[name] for name in names if name not in self._fields]
+        if new:  # a small job, so each column is asked for once
+            nothing = self._spark.createDataFrame([], type(given)(new)).toArrow()
+            self._fields |= {field.name: field for field in nothing.schema.remove_metadata()}
+        return pa.schema([self._fields[name] for name in names])
+
+    def _plan(self, queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+        options, names = self._settings.options, self._frame.columns
+        missing = [name for name in options.columns if name not in names]
+        if missing:
+            there = f"columns are {', '.join(names)}"
+            told = (f"there is no column {name!r}; {nearest(name, names) or there}" for name in missing)
+            raise InputError("\n".join(told))
+        return self._planner(queries, schema_of(self._schema(queries)))
+
+    # ------------------------------------------------------------ running
+
+    def _launch(self, manifest: Manifest) -> None:
+        """Write down what is about to run, then run it: a crash in between changes nothing."""
+        stream = self._job(manifest)
+        job = stream.job
+        names = [[job.plans[query].query.name for query in family.queries] for family in job.families]
+        told = tuple(describe(family, own) for family, own in zip(job.families, names, strict=True))
+        require_same_families(manifest.families, told, names)
+        manifest = replace(manifest, families=told)
+        self._folder.make()
+        (self._folder / FILE).write(manifest.to_json())
+        self._manifest = manifest
+        self._recorder = Recorder(stream, self._sink, self._rejects, self._folder)
+        source = FrameSource(self._frame, job.schema)
+        settings = {**_STATE_STORE, "spark.sql.shuffle.partitions": str(job.buckets)}
+        if self._spark.conf.get(ARROW_BATCH, None) is None or not is_remote(self._spark):
+            settings[ARROW_BATCH] = UNCHECKED
+        with with_settings(self._spark, settings):
+            writer = (
+                _chain(stream, source, self._delay_ms)
+                .writeStream.foreachBatch(self._recorder)
+                .option("checkpointLocation", (self._folder / "spark").url)
+            )
+            if self._settings.name is not None:
+                writer = writer.queryName(self._settings.name)
+            if self._trigger is not None:
+                writer = writer.trigger(**self._trigger)
+            self._query = writer.start()
+
+    def _job(self, manifest: Manifest) -> StreamJob:
+        epochs = [Epoch(self._plan(queries), since) for queries, since in manifest.epochs()]
+        removed = {n for n, entry in enumerate(_by_epoch(manifest)) if entry.is_removed}
+        settings = self._settings
+        stream = stream_job(
+            epochs,
+            removed,
+            self._schema([entry.query for entry in manifest.entries]),
+            settings.options,
+            settings.origin,
+            settings.limits,
+            settings.arithmetic,
+            manifest.settings["shards"],
+            settings.rejects is not None,
+        )
+        conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.families[n].conditions)
+        bits = translatable(conditions, schema_of(stream.job.schema))
+        return replace(stream, job=replace(stream.job, bits=bits))
+
+    def _halt(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+
+    def stop(self) -> None:
+        """Stop; a later start on the same checkpoint goes on from here."""
+        with self._changing:
+            self._halt()
+            self._is_done = True
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the stream runs."""
+        with self._changing:
+            return self._query is not None and bool(self._query.isActive)
+
+    @property
+    def query(self) -> StreamingQuery:
+        """Spark's own handle of the stream as it runs now."""
+        assert self._query is not None
+        return self._query
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the stream ends, and say whether it did; an error of the stream is raised here.
+
+        With `flush`, the windows that are still open are then reported.
+        """
+        while True:
+            running = self.query
+            try:
+                ended = _wait(running, timeout)
+            except Exception as error:
+                raise _own_error(error) from error
+            if not ended:
+                return False
+            with self._changing:
+                if running is not self._query:
+                    continue  # it was restarted with another workload
+                if self._settings.flush and not self._is_done:
+                    self._flush()
+                self._is_done = True
+                return True
+
+    def process_all_available(self) -> None:
+        """Wait until all that has arrived by now is processed; for tests and notebooks."""
+        try:
+            self.query.processAllAvailable()
+        except Exception as error:
+            raise _own_error(error) from error
+
+    def _flush(self) -> None:
+        """Report what is still open, from the state that the last batch left.
+
+        The tally comes last: a flush that is cut short is done again under the same number.
+        """
+        assert self._recorder is not None
+        batch = Tally.read(self._folder).batch + 1
+        told = _flushed(self._spark, self._recorder.stream, (self._folder / "spark").url)
+        tally = self._recorder.write(self._spark, batch, told)
+        self._manifest = replace(self._manifest, is_flushed=True)
+        (self._folder / FILE).write(self._manifest.to_json())
+        tally.write(self._folder)
+
+    # ------------------------------------------------------------ looking on
+
+    @property
+    def progress(self) -> Progress:
+        """How the stream gets on."""
+        return progress_of(self.query, Tally.read(self._folder), self.queries)
+
+    def listen(self, watcher: Watcher) -> Listener:
+        """Call a function with the progress after every micro-batch; `listener.remove()` ends that."""
+        listener = Listener(self._spark, lambda: self.query.id, lambda: self.progress, watcher)
+        self._spark.streams.addListener(listener)
+        return listener
+
+
+def _by_epoch(manifest: Manifest) -> list[Entry]:
+    """Entries in the order in which their plans are numbered."""
+    return sorted(manifest.entries, key=lambda entry: entry.epoch)
+
+
+def _wait(query: StreamingQuery, timeout: float | None) -> bool:
+    """Whether the query ended; Spark takes any number of seconds, whatever its hint says."""
+    seconds: Any = timeout
+    return query.awaitTermination(seconds) is not False
+
+
+def _own_error(error: Exception) -> Exception:
+    """An error that was raised on purpose inside Spark, as it was raised."""
+    found = re.search(r"trendfold\.errors\.(\w+): (.*)", str(error))
+    kind = getattr(errors, found[1], None) if found is not None else None
+    if found is None or kind is None or kind is errors.QueryError:
+        return error
+    made: TrendfoldError = kind(found[2])
+    return made
+
+
+def _trigger(given: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What Spark takes: a duration, `availableNow`, or its own keywords."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return dict(given)
+    if given.replace("-", "").lower() == "availablenow":
+        return {"availableNow": True}
+    return {"processingTime": f"{read_duration(given, 'trigger') // 1_000} milliseconds"}
+
+
+# ---------------------------------------------------------------- the chain of operators
+
+
+def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
+    """Rows to parcels, parcels to shards.
+
+    The watermark moves with the latest time of each part. Its column is dropped before the state, or Spark
+    would drop late parcels unseen.
+    """
+    labels = partition_labels(stream.job.buckets)
+
+    def pack(batches: Batches) -> Batches:
+        parts = [batch for batch in batches if batch.num_rows]
+        if parts:
+            latest, parcels = pack_events(stream, pa.Table.from_batches(parts))
+            for parcel in parcels:
+                yield _row(parcel, labels, latest)
+
+    parcels = narrowed(stream.job, source).mapInArrow(pack, PARCEL_DDL)
+    timed = parcels.withWatermark("clock", f"{delay_ms} milliseconds").drop("clock")
+    return timed.groupBy("bucket").transformWithStateInPandas(
+        Shards(stream), blobs.DDL, "append", "EventTime"
+    )
+
+
+def _row(parcel: Parcel, labels: Sequence[int], latest: int | None) -> pa.RecordBatch:
+    blob = parcel.blob
+    payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
+    values = [latest, labels[blob.bucket], int(blob.content), blob.owner, blob.rows, payload]
+    columns = [[value] for value in (*values, parcel.low, parcel.high)]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, PARCEL, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=PARCEL)
+
+
+# ---------------------------------------------------------------- flush
+
+
+def _flushed(spark: SparkSession, stream: StreamJob, checkpoint: str) -> list[Blob]:
+    """The open windows of all shards, from the state as Spark reads it back."""
+
+    def read(variable: str) -> DataFrame:
+        reader = spark.read.format("statestore").option("path", checkpoint)
+        return reader.option("stateVarName", variable).load()
+
+    bucket = F.col("key.bucket").alias("bucket")
+    indexes = read(processor.INDEX).select(
+        bucket, F.lit(-1).cast("bigint").alias("number"), F.encode("value.text", "UTF-8").alias("payload")
+    )
+    parts = read(processor.PARTS).select(
+        bucket, F.col("user_map_key.number").alias("number"), F.col("user_map_value.payload").alias("payload")
+    )
+
+    def fold(batches: Batches) -> Batches:
+        kept: dict[int, dict[int, bytes]] = {}
+        for batch in batches:
+            for shard, number, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                kept.setdefault(shard, {})[number] = payload
+        for shard, state in kept.items():
+            told = shards.flush(stream, _Kept(state))
+            yield from blobs.to_batches(replace(blob, bucket=shard) for blob in told)
+
+    together = indexes.unionByName(parts).repartition(stream.job.buckets, "bucket")
+    return list(blobs.from_batches(together.mapInArrow(fold, blobs.DDL).toArrow().to_batches()))
+
+
+@dataclass
+class _Kept:
+    """The state of a shard, read back; what is changed here is not kept."""
+
+    state: dict[int, bytes]
+
+    def index(self) -> str | None:
+        text = self.state.get(-1)
+        return None if text is None else text.decode()
+
+    def set_index(self, text: str) -> None:
+        self.state[-1] = text.encode()
+
+    def get(self, number: int) -> bytes:
+        return self.state[number]
+
+    def put(self, number: int, payload: bytes) -> None:
+        self.state[number] = payload
+
+    def drop(self, number: int) -> None:
+        del self.state[number]
+
+    def clear(self) -> None:
+        self.state.clear()

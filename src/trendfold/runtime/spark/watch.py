@@ -1,0 +1,126 @@
+"""How a stream gets on: one value to look at, and a listener that hands it over after every micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.spark.manifest import Tally
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How a stream gets on; counts are since its checkpoint was made."""
+
+    batch: int
+    events: int
+    events_per_second: float
+    """Of the last micro-batch that had any."""
+    watermark: datetime | None
+    latest: datetime | None
+    """The latest time of an event."""
+    open_windows: int
+    """That may still get events; those that move with every event are not counted."""
+    state_rows: int
+    state_bytes: int
+    late: int
+    rejects: int
+    rows: Mapping[str, int]
+
+    def __str__(self) -> str:
+        rows = ", ".join(f"{name} {count:,}" for name, count in self.rows.items())
+        return (
+            f"batch {self.batch}: {self.events:,} events ({self.events_per_second:,.0f}/s), "
+            f"watermark {self.watermark or 'none'}, {self.open_windows:,} open windows, "
+            f"{self.state_rows:,} events in {self.state_bytes:,} bytes of state, {self.late:,} late, "
+            f"{self.rejects:,} rejects; rows: {rows}"
+        )
+
+
+Watcher = Callable[[Progress], None]
+
+
+def progress_of(query: StreamingQuery, tally: Tally, queries: Sequence[str]) -> Progress:
+    """What Spark knows of its query, and what was counted."""
+    recent: list[Any] = list(query.recentProgress)
+    busy = [p for p in recent if p["numInputRows"]]
+    watermark = next((w for p in reversed(recent) if (w := p["eventTime"].get("watermark"))), None)
+    windows: dict[str, tuple[int, int]] = {}
+    for shard in tally.state.values():
+        for name, (first, last) in shard["windows"].items():
+            known = windows.get(name, (first, last))
+            windows[name] = min(first, known[0]), max(last, known[1])
+    return Progress(
+        batch=tally.batch,
+        events=tally.events,
+        events_per_second=float(busy[-1]["processedRowsPerSecond"]) if busy else 0.0,
+        watermark=_spark_time(watermark),
+        latest=_time(tally.latest),
+        open_windows=sum(last - first + 1 for first, last in windows.values()),
+        state_rows=sum(shard["rows"] for shard in tally.state.values()),
+        state_bytes=sum(shard["bytes"] for shard in tally.state.values()),
+        late=tally.late,
+        rejects=tally.rejects,
+        rows={name: tally.rows.get(name, 0) for name in queries},
+    )
+
+
+def _spark_time(text: str | None) -> datetime | None:
+    """Spark's watermark; it says 1970 before there is one."""
+    if text is None:
+        return None
+    found = datetime.fromisoformat(text)
+    return found if found > datetime(1970, 1, 1, tzinfo=UTC) else None
+
+
+def _time(micros: int) -> datetime | None:
+    if micros == ALWAYS:
+        return None
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
+
+
+class Listener(StreamingQueryListener):
+    """Hands over the progress of one stream after each of its micro-batches, restarts included."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        query_id: Callable[[], str],
+        progress: Callable[[], Progress],
+        watcher: Watcher,
+    ) -> None:
+        self._spark, self._query_id, self._progress, self._watcher = spark, query_id, progress, watcher
+
+    # PySpark calls these by their Java names.
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A micro-batch is done."""
+        if str(event.progress.id) == str(self._query_id()):
+            self._watcher(self._progress())
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing came."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """It has ended."""
+
+    def remove(self) -> None:
+        """Listen no longer."""
+        self._spark.streams.removeListener(self)

@@ -1,0 +1,64 @@
+"""Tables as files: Parquet, CSV, JSON lines; and what a file is named."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from typing import IO, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+
+def file_name(name: str) -> str:
+    """A name that any file system takes: what it cannot hold is written %XX."""
+    return quote(name, safe=" ") if name.strip(".") else name.replace(".", "%2E")
+
+
+def json_lines(table: pa.Table, first: Mapping[str, str]) -> Iterator[str]:
+    """One object per row, each beginning with `first`."""
+    for batch in table.to_batches(max_chunksize=10_000):
+        for row in batch.to_pylist():
+            yield json.dumps({**first, **{k: _json_value(v) for k, v in row.items()}}, ensure_ascii=False)
+
+
+def _json_value(value: object) -> object:
+    """JSON has no infinities and no times: both become text, times as ISO 8601."""
+    match value:
+        case float() if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        case float() if math.isnan(value):
+            return None
+        case date():
+            return value.isoformat()
+        case None | bool() | int() | float() | str():
+            return value
+        case list():
+            return [_json_value(item) for item in value]
+        case dict():
+            return {k: _json_value(v) for k, v in value.items()}
+    return str(value)
+
+
+def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
+    pq.write_table(table, file)
+
+
+def _write_csv(table: pa.Table, file: IO[bytes]) -> None:
+    csv.write_csv(table, file)
+
+
+def _write_json(table: pa.Table, file: IO[bytes]) -> None:
+    for line in json_lines(table, {}):
+        file.write(line.encode() + b"\n")
+
+
+WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], Any]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "json": _write_json,
+}

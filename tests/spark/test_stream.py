@@ -1,0 +1,211 @@
+"""Streams on Spark give the rows of batch, once, whatever the arrival order, the cuts, or the changes."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import trendfold as tf
+from spark.agreement import agree
+from stream.simulation import arrival, cuts, ordered
+from stream.test_shards import random_stream
+from trendfold.errors import InputError, QueryError
+from trendfold.runtime.spark.session import is_remote
+from trendfold.runtime.spark.sinks import open_sink
+from trendfold.runtime.spark.watch import Progress
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def slow(value: int) -> Any:
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
+class Inbox:
+    """A folder that files arrive in: one micro-batch each."""
+
+    def __init__(self, spark: SparkSession, folder: Path, schema: pa.Schema) -> None:
+        self.spark, self.folder, self.schema, self.count = spark, folder, schema, 0
+        folder.mkdir()
+
+    def put(self, table: pa.Table) -> None:
+        beside = self.folder / f".{self.count}"
+        pq.write_table(table, beside)
+        beside.rename(self.folder / f"{self.count:03}.parquet")
+        self.count += 1
+        time.sleep(0.02)  # Spark takes files in the order of their times
+
+    def stream(self) -> DataFrame:
+        schema = self.spark.createDataFrame(self.schema.empty_table()).schema
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.folder))
+
+
+def written(output: Path, query: str, like: pa.Table, keys: int) -> pa.Table:
+    """What a query wrote, in the order of batch."""
+    parts = sorted((output / query).glob("batch=*/*.parquet"))
+    return ordered([pq.read_table(path, partitioning=None) for path in parts], like, keys)
+
+
+@pytest.mark.parametrize("seed", [100, slow(101), slow(102)])
+def test_random_workloads_in_any_order_and_any_cut_give_the_rows_of_batch(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    workload, table = random_stream(seed, 12)
+    rng = random.Random(seed)
+    delay = rng.choice([5, 30])
+    shuffled = table.take(pa.array(arrival(table.column("ts").to_pylist(), delay, rng)))
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    for cut in cuts(table.num_rows, rng)[:4]:
+        inbox.put(shuffled.slice(cut.start, cut.stop - cut.start))
+    inbox.put(shuffled.slice(cut.stop))
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    handle = workload.start(
+        inbox.stream(),
+        watermark=f"{delay} s",
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        trigger="availableNow",
+        flush=True,
+    )
+    assert handle.await_termination()
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
+    batch = workload.run(table, engine="local")
+    for query in workload:
+        wanted = batch[query.name]
+        agree(written(tmp_path / "out", query.name, wanted, len(query.group_by)), wanted)
+    progress = handle.progress
+    assert dict(progress.rows) == dict(batch.summary.rows)
+    assert (progress.late, progress.state_rows, progress.open_windows) == (0, 0, 0)
+    with pytest.raises(InputError, match="has ended"):
+        workload.start(
+            inbox.stream(), watermark="5 s", checkpoint=tmp_path / "checkpoint", output=tmp_path / "out"
+        )
+
+
+ONE = "QUERY one RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 10 s SLIDE 10 s"
+TWO = "QUERY two RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE B.v > 3 WITHIN 10 s SLIDE 10 s"
+
+
+def regular(low: int, high: int) -> pa.Table:
+    """An event a second, in turn an A and a B, at times that a clock could show."""
+    at = range(low, high)
+    return pa.table(
+        {
+            "type": pa.array(["AB"[i % 2] for i in at]),
+            "ts": pa.array([i * 1_000_000 for i in at], pa.timestamp("us", "UTC")),
+            "g": pa.array([i % 3 for i in at], pa.int64()),
+            "v": pa.array([i % 10 for i in at], pa.int64()),
+        }
+    )
+
+
+def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, stamp = regular(1_000, 1_080), pa.timestamp("us", "UTC")
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    inbox.put(table.slice(0, 20))
+    places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
+    given: dict[str, Any] = {**places, "watermark": "5 s", "rejects": tmp_path / "rejects"}
+    handle = tf.parse(ONE).start(inbox.stream(), **given)
+    seen: list[Progress] = []
+    try:
+        listener = handle.listen(seen.append)
+        handle.process_all_available()  # the watermark is 1,014 now
+        late = regular(1_003, 1_004)
+        nothing = late.set_column(0, "type", pa.nulls(1, pa.string()))
+        inbox.put(pa.concat_tables([late, nothing, table.slice(20, 10)]))
+        handle.process_all_available()
+        assert (handle.progress.late, handle.progress.rejects) == (1, 1)
+        handle.add(TWO)  # the latest time is 1,029
+        assert handle.queries == ("one", "two")
+        inbox.put(table.slice(30, 20))
+        handle.process_all_available()
+        with pytest.raises(InputError, match="did you mean 'one'"):
+            handle.remove("on")
+        with pytest.raises(QueryError, match="count events"):
+            handle.add("QUERY three RETURN COUNT(*) PATTERN A+ WITHIN 5 events SLIDE 5 events")
+        handle.remove("one")  # the watermark is 1,044
+        assert handle.is_active
+    finally:
+        handle.stop()
+    again = tf.parse(ONE).start(inbox.stream(), **given)
+    try:
+        assert again.queries == ("two",)
+        inbox.put(table.slice(50))
+        again.process_all_available()
+        progress = again.progress
+        listener.remove()
+    finally:
+        again.stop()
+    one = tf.parse(ONE).run(table)["one"]
+    one = one.filter(pc.less_equal(one.column("window_end"), pa.scalar(1_044_000_000, stamp)))
+    agree(written(tmp_path / "out", "one", one, 1), one)
+    two = tf.parse(TWO).run(table)["two"]
+    bounds = pa.scalar(1_029_000_000, stamp), pa.scalar(1_074_000_000, stamp)
+    two = two.filter(pc.greater(two.column("window_start"), bounds[0]))
+    two = two.filter(pc.less_equal(two.column("window_end"), bounds[1]))
+    assert two.num_rows == 4
+    agree(written(tmp_path / "out", "two", two, 0), two)
+    files = (tmp_path / "rejects").rglob("*.parquet")
+    reasons = [reason for path in files for reason in pq.read_table(path).column("reason").to_pylist()]
+    assert sorted(reasons) == ["late", "null type"]
+    assert (progress.events, progress.late, progress.rejects) == (82, 1, 1)
+    assert progress.rows["two"] == two.num_rows
+    assert progress.open_windows == 1
+    assert 0 < progress.state_rows < 20
+    if not is_remote(spark):
+        assert seen
+        assert any(progress.watermark for progress in seen)
+    with pytest.raises(InputError, match="query 'two' is not the one"):
+        tf.parse(TWO.replace("> 3", "> 4")).start(inbox.stream(), **given)
+
+
+def test_what_cannot_be_streamed_is_told_before_anything_starts(spark: SparkSession, tmp_path: Path) -> None:
+    table = regular(0, 10)
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    given: dict[str, Any] = {"checkpoint": tmp_path / "c", "output": tmp_path / "o", "watermark": "5 s"}
+    with pytest.raises(InputError, match="needs a streaming DataFrame"):
+        tf.parse(ONE).start(spark.createDataFrame(table), **given)
+    with pytest.raises(InputError, match="watermark is 'soon'"):
+        tf.parse(ONE).start(inbox.stream(), **{**given, "watermark": "soon"})
+    with pytest.raises(InputError, match="there is no column 'tz'; did you mean 'ts'"):
+        tf.parse(ONE).start(inbox.stream(), **given, time_column="tz")
+    with pytest.raises(QueryError, match=r"column .*'?w'?"):
+        tf.parse(ONE.replace("BY g", "BY w").replace("RETURN g", "RETURN w")).start(inbox.stream(), **given)
+    with pytest.raises(InputError, match="trigger='availableNow'"):
+        tf.parse(ONE).start(inbox.stream(), **given, flush=True)
+
+
+def test_a_table_keeps_a_batch_once_and_a_function_gets_the_rows_of_each_query(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = pa.table({"window_start": pa.array([1, 2], pa.timestamp("us", "UTC")), "count": [1.0, 2.0]})
+    handed: list[tuple[int, int, str]] = []
+    foreach = open_sink(lambda frame, batch, query: handed.append((frame.count(), batch, query)))
+    foreach.write(spark, 4, {"one": rows, "two": rows.slice(0, 0)})
+    assert handed == [(2, 4, "one")]
+    if is_remote(spark):
+        return  # the warehouse is the server's
+    prefix = f"kept_{time.time_ns()}"
+    sink = open_sink(f"table:{prefix}")
+    try:
+        for batch, part in ((0, rows), (1, rows), (1, rows.slice(1))):
+            sink.write(spark, batch, {"one": part})
+        found = spark.table(f"{prefix}_one").orderBy("batch", "count").toArrow()
+        assert found.select(["batch", "count"]).to_pylist() == [
+            {"batch": 0, "count": 1.0},
+            {"batch": 0, "count": 2.0},
+            {"batch": 1, "count": 2.0},
+        ]
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {prefix}_one")

@@ -1,0 +1,178 @@
+"""What a checkpoint can carry, what is written once, and what is told where it cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import trendfold as tf
+from trendfold.errors import InputError, QueryError, TrendfoldError
+from trendfold.query import to_text
+from trendfold.runtime.release import Release, require_streamable
+from trendfold.runtime.spark import layout
+from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_families
+from trendfold.runtime.spark.places import place
+
+pytest.importorskip("pyspark")
+
+from trendfold.runtime.spark.sinks import open_sink
+
+ONE = "QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s"
+TWO = "QUERY two RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE A.v > 3 WITHIN 10 s SLIDE 10 s"
+
+
+def manifest(*texts: str, **columns: str) -> Manifest:
+    entries = tuple(Entry(to_text(query)) for text in texts for query in tf.parse(text))
+    return Manifest({"shards": 2, "origin": 0}, {"type": "string", **columns}, entries)
+
+
+# ---------------------------------------------------------------- workloads
+
+
+def test_an_unchanged_workload_goes_on() -> None:
+    assert carried_on(manifest(ONE, TWO), manifest(ONE, TWO), 5).asked.keys() == {"one", "two"}
+
+
+def test_a_new_query_is_added_after_the_latest_time() -> None:
+    found = carried_on(manifest(ONE), manifest(ONE, TWO), 5)
+    assert found.asked["two"].since == 5
+    assert found.asked["two"].epoch == 1
+
+
+def test_what_was_added_and_removed_while_it_ran_stays_so() -> None:
+    changed = manifest(ONE).with_queries(tuple(tf.parse(TWO)), 7).without("one")
+    again = Manifest.from_json(changed.to_json())
+    assert list(carried_on(again, manifest(ONE), 9).asked) == ["two"]
+    assert carried_on(again, manifest(ONE), 9).asked["two"].since == 7
+
+
+def test_a_query_that_changed_is_an_error_that_names_it() -> None:
+    other = TWO.replace("> 3", "> 4")
+    with pytest.raises(InputError, match="query 'two' is not the one"):
+        carried_on(manifest(ONE, TWO), manifest(ONE, other), 5)
+
+
+def test_a_column_of_another_type_is_an_error_that_names_the_query() -> None:
+    with pytest.raises(InputError, match="column 'v' of query 'two' is double"):
+        carried_on(manifest(ONE, TWO, v="int64"), manifest(ONE, TWO, v="double"), 5)
+    with pytest.raises(InputError, match="column 'v' of query 'two' is gone"):
+        carried_on(manifest(ONE, TWO, v="int64"), manifest(ONE, TWO), 5)
+
+
+def test_settings_that_the_state_depends_on_cannot_change() -> None:
+    other = replace(manifest(ONE), settings={"shards": 2, "origin": 3})
+    with pytest.raises(InputError, match="origin is 3"):
+        carried_on(manifest(ONE), other, 5)
+
+
+def test_a_flushed_stream_has_ended() -> None:
+    with pytest.raises(InputError, match="has ended"):
+        carried_on(replace(manifest(ONE), is_flushed=True), manifest(ONE), 5)
+
+
+def test_events_kept_in_another_way_are_refused_by_the_name_of_a_query() -> None:
+    with pytest.raises(TrendfoldError, match="query 'two'"):
+        require_same_families(["a", "b"], ["a", "c", "d"], [["one"], ["two"], ["three"]])
+    require_same_families(["a"], ["a", "c"], [["one"], ["two"]])
+
+
+def test_adding_a_name_that_is_there_and_removing_one_that_is_not() -> None:
+    with pytest.raises(InputError, match="'one' already"):
+        manifest(ONE).with_queries(tuple(tf.parse(ONE)), 0)
+    with pytest.raises(InputError, match="did you mean 'one'"):
+        manifest(ONE, TWO).without("ome")
+    with pytest.raises(InputError, match="the only query left"):
+        manifest(ONE).without("one")
+
+
+def test_windows_that_never_end_in_a_stream_are_all_told_of_at_once() -> None:
+    workload = tf.parse("""
+    QUERY counted RETURN COUNT(*) PATTERN A+ WITHIN 10 events SLIDE 5 events;
+    QUERY endless RETURN COUNT(*) PATTERN A+;
+    """)
+    with pytest.raises(QueryError) as told:
+        require_streamable(workload.queries)
+    assert "query 'counted': windows that count events are for batch" in str(told.value)
+    assert "query 'endless': a query over a stream needs WITHIN" in str(told.value)
+
+
+# ---------------------------------------------------------------- counts and files
+
+
+def test_a_batch_that_is_run_again_is_counted_once() -> None:
+    first = Tally().after(0, 10, 5, 1, 0, {"one": 3}, {})
+    second = first.after(1, 12, 5, 0, 2, {"one": 1}, {})
+    assert second.after(1, 12, 5, 0, 2, {"one": 1}, {}) == second
+    assert (second.events, second.late, second.rows["one"], second.latest) == (10, 2, 4, 12)
+
+
+def test_the_tally_survives_on_disk(tmp_path: Path) -> None:
+    kept = Tally().after(0, 10, 5, 1, 0, {"one": 3}, {"4": {"rows": 1}})
+    kept.write(place(tmp_path))
+    assert Tally.read(place(tmp_path)) == kept
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json"])
+def test_a_batch_that_is_written_again_overwrites_itself(tmp_path: Path, file_format: str) -> None:
+    sink, nobody = open_sink(tmp_path, file_format), Any
+    sink.write(nobody, 3, {"a/b": pa.table({"x": [1, 2]})})
+    sink.write(nobody, 3, {"a/b": pa.table({"x": [7]})})
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.parent.name for path in files] == ["batch=3"]
+    if file_format == "parquet":
+        assert pq.read_table(tmp_path / "a%2Fb").column("x").to_pylist() == [7]
+    else:
+        assert files[0].read_text() == '{"x": 7}\n'
+    sink.write(nobody, 3, {"a/b": pa.table({"x": pa.array([], pa.int64())})}, is_again=True)
+    assert not list(tmp_path.rglob("batch=3"))
+
+
+def test_an_output_of_another_format_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="format 'csv'"):
+        open_sink(tmp_path, "csv")
+
+
+def test_events_come_back_from_bytes_as_they_were() -> None:
+    table = pa.table(
+        {
+            "small": pa.array(range(-5, 95), pa.int64()),
+            "far": pa.array([2**63 - 1, -(2**63)] * 50),
+            "null": pa.array([None, 1] * 50, pa.int64()),
+            "time": pa.array(range(100), pa.timestamp("us", "Europe/Berlin")),
+            "day": pa.array(range(100), pa.date32()),
+            "word": pa.array(["x", None, "y", "zz"] * 25).dictionary_encode(),
+            "narrow": pa.array([2**31 - 1, -(2**31)] * 50, pa.int32()),
+            "real": pa.array([0.5] * 100),
+            "text": pa.array(["a"] * 100),
+        }
+    )
+    for part in (table, table.slice(3, 1), table.slice(0, 0)):
+        back = layout.from_bytes(layout.to_bytes(part))
+        assert back.schema == part.schema
+        assert back.to_pylist() == part.to_pylist()
+
+
+# ---------------------------------------------------------------- when windows are reported
+
+
+def test_a_window_is_due_when_the_watermark_reaches_its_end() -> None:
+    (query,) = tf.parse("RETURN COUNT(*) PATTERN A+ WITHIN 10 s SLIDE 4 s")
+    release = Release(query.window, origin=0)
+    assert release.due(12_000_000, 0) == 14_000_000  # of [4, 14)
+    assert release.cutoff(15_000_000) == 14_000_000
+    assert release.floor(15_000_000) == 8_000_000  # [8, 18) is open
+    assert release.floor(13_999_999) == 4_000_000
+
+
+def test_a_window_per_event_is_due_after_its_event() -> None:
+    (query,) = tf.parse("RETURN COUNT(*) PATTERN A+ WITHIN 10 s")
+    release = Release(query.window, origin=0)
+    assert release.due(12_000_000, 0) == 12_000_001
+    asked = release.asked(5, 12)
+    assert (asked.after, asked.until) == (4, 11)
+    assert release.floor(12_000_000) == 2_000_001
