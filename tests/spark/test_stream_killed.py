@@ -40,9 +40,7 @@ def prepare(folder: Path, seed: int) -> pa.Table:
     for i in range(FILES):
         path = folder / "in" / f"{i:03}.parquet"
         pq.write_table(shuffled.slice(edges[i], edges[i + 1] - edges[i]), path)
-        os.utime(
-            path, (1_700_000_000 + i, 1_700_000_000 + i)
-        )  # Spark takes files in the order of their times
+        os.utime(path, (1_700_000_000 + i, 1_700_000_000 + i))  # Spark takes files in this order
     return table
 
 
@@ -81,6 +79,7 @@ def compare(folder: Path, table: pa.Table) -> None:
 
 def test_a_driver_that_is_killed_again_and_again_gives_the_rows_of_batch(tmp_path: Path) -> None:
     table, rng = prepare(tmp_path, 3), random.Random(7)
+    kills = 0
     for kill in range(KILLS):
         job = start(tmp_path, "local[2]", kill)
         wait_until(tmp_path, kill, "started", job)
@@ -92,12 +91,14 @@ def test_a_driver_that_is_killed_again_and_again_gives_the_rows_of_batch(tmp_pat
         except subprocess.TimeoutExpired:
             os.killpg(job.pid, signal.SIGKILL)  # Python, Java and the workers at once
             job.wait()
+            kills += 1
             continue
         break  # it was over before it could be killed
     else:
         job = start(tmp_path, "local[2]", KILLS)
         job.wait()
         assert job.returncode == 0, (tmp_path / f"log-{KILLS}").read_text()[-3000:]
+    assert kills
     assert "done" in "".join(path.read_text() for path in tmp_path.glob("log-*"))
     compare(tmp_path, table)
 
@@ -107,11 +108,14 @@ def test_an_executor_that_is_killed_while_a_stream_runs_changes_nothing(tmp_path
     with cluster(tmp_path) as running:
         job = start(tmp_path, running.url, 0)
         wait_until(tmp_path, 0, "started", job)
+        killed = 0
         try:
             for _ in range(3):
                 time.sleep(8)
                 if running.executors() and job.poll() is None:
                     running.kill_an_executor()
+                    killed += 1
+            assert killed
             assert job.wait(timeout=900) == 0, (tmp_path / "log-0").read_text()[-3000:]
         finally:
             if job.poll() is None:

@@ -28,7 +28,8 @@ from trendfold.bench.harness import Case, Promise
 from trendfold.runtime.spark.session import session
 
 ROWS, FEW, MANY = 1_000_000, 1_000, 100_000
-TYPES = "ABCDEFGHIJ"
+TYPES = "ABC"
+"""All of them asked for: every row must go through the state, as the floors count every row."""
 _CORES = 2
 _ROW_US = 1_000
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
