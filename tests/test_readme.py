@@ -74,7 +74,7 @@ def test_examples_print_what_stands_below_them(tmp_path: Path) -> None:
                 assert program == "trendfold"
                 steps.append((program, args))
                 printed.append(output)
-    assert [kind for kind, _ in steps].count("python") == 3
+    assert [kind for kind, _ in steps].count("python") == 4
     assert [kind for kind, _ in steps].count("trendfold") == 3
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
@@ -108,13 +108,12 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
-def test_the_python_on_the_page_about_spark_is_python() -> None:
-    found = [
-        code for language, code in blocks((ROOT / "docs" / "spark.md").read_text()) if language == "python"
-    ]
-    assert len(found) == 3
+@pytest.mark.parametrize(("page", "count"), [("spark.md", 3), ("streaming.md", 3)])
+def test_the_python_on_the_pages_about_spark_is_python(page: str, count: int) -> None:
+    found = [code for language, code in blocks((ROOT / "docs" / page).read_text()) if language == "python"]
+    assert len(found) == count
     for code in found:
-        compile(code, "spark.md", "exec")
+        compile(code, page, "exec")
 
 
 def test_the_page_about_spark_shows_what_explain_says() -> None:
