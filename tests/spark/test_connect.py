@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.xdist_group("connect")
-@pytest.mark.parametrize("which", ["over_a_frame and 3", pytest.param("test", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("which", ["conditions_of_every_kind", pytest.param("test", marks=pytest.mark.slow)])
 @pytest.mark.skipif(REMOTE in os.environ, reason="this is that process")
 def test_the_same_cases_through_a_connect_server(which: str) -> None:
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", which]

@@ -150,7 +150,12 @@ def _disordered(job: Job, source: FileSource | FrameSource) -> Job:
         Way.TIME if family in heavy and span is not None else Way.PARTITION for family in job.families
     )
     chunks = job.chunks if span is None else chunk_times(*span, CHUNKS_PER_CORE * cores)
-    return replace(job, ways=ways, chunks=chunks)
+    return _joined_by_few(replace(job, ways=ways, chunks=chunks), cores)
+
+
+def _joined_by_few(job: Job, cores: int) -> Job:
+    """Where matrices are exchanged and no rows, one task per core joins them: there is little to do."""
+    return job if Way.PARTITION in job.ways else replace(job, buckets=cores)
 
 
 def _is_heavy(family: Family, source: FileSource | FrameSource, cores: int) -> bool:
