@@ -750,6 +750,7 @@ def test_what_spark_raises_is_told_in_a_line(name: str, text: str, message: str,
     assert "Java process has ended" in str(spark.readable(ConnectionRefusedError(111, "refused")))
 
 
+@pytest.mark.slow
 def test_spark_and_local_print_the_same(folder: Path) -> None:
     Path("events.csv").write_text(EVENTS + "B,6\nB,,d1,1\n")
     local = in_shell(*RUN, "--format", "json", cwd=folder)

@@ -25,7 +25,7 @@ SEEDS = st.integers(0, 2**40)
 
 one_worker = pytest.mark.xdist_group("growing")
 """Kernels with trees that grow are compiled apart: one worker does it."""
-grown = pytest.param("online", marks=one_worker)
+grown = pytest.param("online", marks=[one_worker, pytest.mark.slow])  # no engine uses them yet
 every_way = pytest.mark.parametrize("strategy", ["auto", "cogra", grown])
 
 
@@ -61,6 +61,7 @@ def test_an_outermost_and_combines_as_the_oracle_does(seed: int) -> None:
     check_seed(seed, "auto", neighbours=True, aggregates=True, both=True)
 
 
+@pytest.mark.slow
 @one_worker
 @many(500)
 @given(seed=SEEDS)
