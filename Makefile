@@ -30,7 +30,7 @@ demo: java $(READY) ## run the README's main job on generated data, on Spark
 	$(BIN)/trendfold demo
 
 test: java $(READY) ## run the tests, without the slow ones
-	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: java $(READY) ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

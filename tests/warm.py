@@ -16,12 +16,12 @@ HALVES = (
         ("RETURN COUNT(*), SUM(B.v) PATTERN SEQ(A, B+) SEMANTICS next GROUP BY g", {}),
         ("RETURN COUNT(*) PATTERN SEQ(A, B+, C) SEMANTICS contiguous WITHIN 9 EVENTS SLIDE 3 EVENTS", {}),
         ("RETURN B.g, COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY B.g", {}),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE A.v < B.v", {}),
+        ("RETURN COUNT(*), SUM(B.v) PATTERN SEQ(A, B+)", {"arithmetic": "exact"}),
     ],
     [
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v WITHIN 9 s SLIDE 1 s", {}),
         ("RETURN SUM(B.v), MIN(B.x) PATTERN B+ SEMANTICS next WHERE B.v < NEXT(B).v", {}),
-        ("RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE A.v < B.v", {}),
-        ("RETURN COUNT(*), SUM(B.v) PATTERN SEQ(A, B+)", {"arithmetic": "exact"}),
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v", {"arithmetic": "exact"}),
     ],
 )
