@@ -15,12 +15,19 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.xdist_group("connect")
-@pytest.mark.parametrize("which", ["conditions_of_every_kind", pytest.param("test", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("module", "which"),
+    [
+        ("test_agreement.py", "conditions_of_every_kind"),
+        pytest.param("test_agreement.py", "test", marks=pytest.mark.slow),
+        pytest.param("test_stream.py", "random_workloads and 100", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.skipif(REMOTE in os.environ, reason="this is that process")
-def test_the_same_cases_through_a_connect_server(which: str) -> None:
+def test_the_same_cases_through_a_connect_server(module: str, which: str) -> None:
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", which]
     done = subprocess.run(
-        [*suite, str(HERE / "test_agreement.py")],
+        [*suite, str(HERE / module)],
         cwd=HERE.parents[1],
         env={**os.environ, REMOTE: "local[2]"},
         capture_output=True,

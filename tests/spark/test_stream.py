@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import trendfold as tf
 from spark.agreement import agree
@@ -44,8 +45,7 @@ class Inbox:
         time.sleep(0.02)  # Spark takes files in the order of their times
 
     def stream(self) -> DataFrame:
-        schema = self.spark.createDataFrame(self.schema.empty_table()).schema
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        reader = self.spark.readStream.schema(from_arrow_schema(self.schema)).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.folder))
 
 
