@@ -1,6 +1,6 @@
 """When windows of a stream are reported, and which events they still need (spec 10).
 
-Times are microseconds. A watermark says that no event before it is waited for any longer; None is the
+Times are microseconds. A watermark says that no event before it is waited for any longer; ALWAYS is the
 watermark before the first.
 """
 

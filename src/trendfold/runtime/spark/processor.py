@@ -18,7 +18,7 @@ from trendfold.runtime.spark.blobs import SCHEMA, Blob, Content
 from trendfold.runtime.spark.shards import Index, Parcel, StreamJob, absorb, release
 
 INDEX, PARTS = "index", "parts"
-"""Names of the state's variables; `flushing` reads them from the checkpoint."""
+"""Names of the state's variables; a flush reads them from the checkpoint."""
 INDEX_DDL, PART_KEY_DDL, PART_DDL = "text string", "number bigint", "payload binary"
 _MS = 1_000
 

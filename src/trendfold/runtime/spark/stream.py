@@ -114,7 +114,6 @@ class Handle:
         self._changing = threading.RLock()
         self._query: StreamingQuery | None = None
         self._recorder: Recorder | None = None
-        self._watchers: list[Watcher] = []
         self._is_done = False
         self._manifest = self._first_manifest(queries)
         self._launch(self._manifest)
