@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.simd import LANES
 from trendfold.kernel.tree import least, total
+from trendfold.kernel.vectors import LANES
 from trendfold.kernel.wide import blend
 
 _HALF = LANES // 2

@@ -13,12 +13,21 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from trendfold.kernel.wide import RADIX, RADIX_BITS
-
-LANES = 8
-_INT, _DOUBLE, _INDEX = ir.IntType(32), ir.DoubleType(), ir.IntType(64)
-_INTS, _DOUBLES = ir.VectorType(_INT, LANES), ir.VectorType(_DOUBLE, LANES)
-
+from trendfold.kernel.vectors import (
+    DOUBLE,
+    DOUBLES,
+    INDEX,
+    INT,
+    INTS,
+    LANES,
+    data_of,
+    everywhere,
+    higher,
+    load,
+    scale,
+    spread,
+)
+from trendfold.kernel.wide import RADIX
 
 # Blocks of eight are given as
 #
@@ -33,15 +42,15 @@ def _top_of_blocks(_context, exponent, offset, blocks, count):
     """The highest exponent of the blocks; none is below 0."""
 
     def generate(context, builder, signature, args):
-        data = _data(context, builder, signature, args, 0)
-        tops = cgutils.alloca_once_value(builder, _all(_INTS, 0))
+        data = data_of(context, builder, signature, args, 0)
+        tops = cgutils.alloca_once_value(builder, everywhere(INTS, 0))
 
         def step(at, inside):
-            here = builder.select(inside, _load(builder, data, at, _INTS), _all(_INTS, 0))
-            builder.store(_higher(builder, here, builder.load(tops)), tops)
+            here = builder.select(inside, load(builder, data, at, INTS), everywhere(INTS, 0))
+            builder.store(higher(builder, here, builder.load(tops)), tops)
 
         _for_blocks(context, builder, signature, args, 1, step)
-        return _folded(builder, builder.load(tops), lambda a, b: _higher(builder, a, b))
+        return _folded(builder, builder.load(tops), lambda a, b: higher(builder, a, b))
 
     return types.int32(exponent, types.uint64, blocks, types.int64), generate
 
@@ -50,15 +59,15 @@ def _sum_blocks(_context, mantissa, exponent, offset, blocks, count, top):
     """The sum of the blocks' wide numbers as a mantissa for the exponent `top`, the highest of them."""
 
     def generate(context, builder, signature, args):
-        m_data, e_data = (_data(context, builder, signature, args, i) for i in (0, 1))
-        sums = cgutils.alloca_once_value(builder, _all(_DOUBLES, 0.0))
-        top = _spread(builder, args[5])
+        m_data, e_data = (data_of(context, builder, signature, args, i) for i in (0, 1))
+        sums = cgutils.alloca_once_value(builder, everywhere(DOUBLES, 0.0))
+        top = spread(builder, args[5])
 
         def step(at, inside):
-            here = builder.select(inside, _load(builder, m_data, at, _DOUBLES), _all(_DOUBLES, 0.0))
-            exponents = builder.select(inside, _load(builder, e_data, at, _INTS), top)
-            scale = _scale(builder, builder.sub(top, exponents))
-            builder.store(builder.fadd(builder.load(sums), builder.fmul(here, scale)), sums)
+            here = builder.select(inside, load(builder, m_data, at, DOUBLES), everywhere(DOUBLES, 0.0))
+            exponents = builder.select(inside, load(builder, e_data, at, INTS), top)
+            brought = builder.fmul(here, scale(builder, builder.sub(top, exponents)))
+            builder.store(builder.fadd(builder.load(sums), brought), sums)
 
         _for_blocks(context, builder, signature, args, 2, step)
         return _folded(builder, builder.load(sums), builder.fadd)
@@ -70,7 +79,7 @@ def _sum_blocks(_context, mantissa, exponent, offset, blocks, count, top):
 def _for_blocks(context: Any, builder: Any, signature: Any, args: Any, first: int, step: Any) -> None:
     """Take the step at every block; `first` tells which argument the offset is, before blocks and count."""
     offset, count = args[first], args[first + 2]
-    data = _data(context, builder, signature, args, first + 1)
+    data = data_of(context, builder, signature, args, first + 1)
     with cgutils.for_range(builder, count) as loop:
         row = builder.shl(loop.index, _index(2))
         at, low, high = (builder.load(builder.gep(data, [builder.add(row, _index(i))])) for i in range(3))
@@ -85,15 +94,15 @@ def _step_rows(_context, mantissa, dst, src, terms, row, stop):
     """
 
     def generate(context, builder, signature, args):
-        quad = ir.VectorType(_DOUBLE, 4)
-        m_data, d_data, s_data = (_data(context, builder, signature, args, i) for i in range(3))
+        quad = ir.VectorType(DOUBLE, 4)
+        m_data, d_data, s_data = (data_of(context, builder, signature, args, i) for i in range(3))
         terms, stop = args[3], args[5]
 
         def place(data, at):
-            lane = builder.shl(builder.zext(builder.load(builder.gep(data, [at])), _INDEX), _index(2))
+            lane = builder.shl(builder.zext(builder.load(builder.gep(data, [at])), INDEX), _index(2))
             return builder.bitcast(builder.gep(m_data, [lane]), quad.as_pointer())
 
-        def load(pointer):
+        def load_quad(pointer):
             loaded = builder.load(pointer)
             loaded.align = 8
             return loaded
@@ -106,10 +115,10 @@ def _step_rows(_context, mantissa, dst, src, terms, row, stop):
         builder.cbranch(builder.icmp_signed("<", here, stop), body, after)
         builder.position_at_end(body)
         target = place(d_data, here)
-        total = cgutils.alloca_once_value(builder, load(target))
+        total = cgutils.alloca_once_value(builder, load_quad(target))
         first = builder.mul(here, terms)
         with cgutils.for_range(builder, terms) as loop:
-            source = load(place(s_data, builder.add(first, loop.index)))
+            source = load_quad(place(s_data, builder.add(first, loop.index)))
             builder.store(builder.fadd(builder.load(total), source), total)
         whole = builder.load(total)
         is_large = builder.fcmp_ordered(">=", whole, ir.Constant(quad, [RADIX] * 4))
@@ -140,11 +149,11 @@ def _prefetch(_context, array, at):
     """Bring the cache line of array[at] nearer, for what will be read soon."""
 
     def generate(context, builder, signature, args):
-        data = _data(context, builder, signature, args, 0)
+        data = data_of(context, builder, signature, args, 0)
         byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, _INT, _INT, _INT])
+        kind = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        constants = [ir.Constant(_INT, value) for value in (1, 3, 1)]  # for writing, to keep, data
+        constants = [ir.Constant(INT, value) for value in (1, 3, 1)]  # for writing, to keep, data
         builder.call(function, [builder.bitcast(builder.gep(data, [args[1]]), byte), *constants])
         return context.get_dummy_value()
 
@@ -152,57 +161,22 @@ def _prefetch(_context, array, at):
 
 
 def _index(value: int) -> ir.Constant:
-    return ir.Constant(_INDEX, value)
-
-
-def _all(kind: Any, value: float) -> ir.Constant:
-    return ir.Constant(kind, [value] * LANES)
-
-
-def _spread(builder: Any, value: Any) -> Any:
-    """An int32 in every lane."""
-    nothing = ir.Constant(_INTS, ir.Undefined)
-    first = builder.insert_element(nothing, value, ir.Constant(_INT, 0))
-    return builder.shuffle_vector(first, nothing, _all(_INTS, 0))
+    return ir.Constant(INDEX, value)
 
 
 def _folded(builder: Any, vector: Any, pair: Any) -> Any:
     """One value from eight, neighbours first."""
-    values = [builder.extract_element(vector, ir.Constant(_INT, lane)) for lane in range(LANES)]
+    values = [builder.extract_element(vector, ir.Constant(INT, lane)) for lane in range(LANES)]
     while len(values) > 1:
         values = [pair(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
     return values[0]
 
 
-def _higher(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.icmp_signed(">", a, b), a, b)
-
-
-def _scale(builder: Any, gap: Any) -> Any:
-    """2^(-256 gap) as doubles made of bits; a gap above 3 is taken for 3, which no sum can see."""
-    small = builder.select(builder.icmp_signed("<", gap, _all(_INTS, 3)), gap, _all(_INTS, 3))
-    longs = ir.VectorType(_INDEX, LANES)
-    bits = builder.shl(builder.zext(small, longs), _all(longs, 52 + RADIX_BITS.bit_length() - 1))
-    return builder.bitcast(builder.sub(_all(longs, 1023 << 52), bits), _DOUBLES)
-
-
 def _inside(builder: Any, low: Any, high: Any) -> Any:
     """Which lanes are in [low, high)."""
-    lane = ir.Constant(_INTS, list(range(LANES)))
-    from_low = builder.icmp_signed(">=", lane, _spread(builder, builder.trunc(low, _INT)))
-    return builder.and_(from_low, builder.icmp_signed("<", lane, _spread(builder, builder.trunc(high, _INT))))
-
-
-def _data(context: Any, builder: Any, signature: Any, args: Any, i: int) -> Any:
-    """Where the values of an argument that is an array begin."""
-    return context.make_array(signature.args[i])(context, builder, args[i]).data
-
-
-def _load(builder: Any, data: Any, at: Any, vector: Any) -> Any:
-    """Eight values of an array, which is aligned as its values are, not as a vector of them."""
-    loaded = builder.load(builder.bitcast(builder.gep(data, [at]), vector.as_pointer()))
-    loaded.align = 4 if vector is _INTS else 8
-    return loaded
+    lane = ir.Constant(INTS, list(range(LANES)))
+    from_low = builder.icmp_signed(">=", lane, spread(builder, builder.trunc(low, INT)))
+    return builder.and_(from_low, builder.icmp_signed("<", lane, spread(builder, builder.trunc(high, INT))))
 
 
 top_of_blocks: Any = intrinsic(_top_of_blocks)

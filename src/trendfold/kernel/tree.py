@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.simd import LANES, sum_blocks, top_of_blocks
+from trendfold.kernel.simd import sum_blocks, top_of_blocks
+from trendfold.kernel.vectors import LANES
 from trendfold.kernel.wide import blend, normalise
 
 BITS = 3
