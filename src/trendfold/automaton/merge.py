@@ -1,0 +1,55 @@
+"""Many automata as one template: every type once, every transition labelled with the queries it holds for.
+
+Source: HAMLET (SIGMOD 2021), Section 3.1 and Figure 3(b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trendfold.automaton.glushkov import END, START, Automaton
+
+ENDS = {START: "⊥", END: "⊤"}
+"""How a template writes where trends begin and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Events of `source` may be directly followed by those of `target`, in trends of `queries`."""
+
+    source: str
+    target: str
+    queries: frozenset[int]
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether a type follows itself."""
+        return self.source == self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The merged template of a workload; queries are their numbers in it."""
+
+    types: tuple[str, ...]
+    transitions: tuple[Transition, ...]
+
+    def queries(self, source: str, target: str) -> frozenset[int]:
+        """The queries that a transition holds for: none if there is none."""
+        return next(
+            (t.queries for t in self.transitions if (t.source, t.target) == (source, target)), frozenset()
+        )
+
+
+def merge(automata: Sequence[Automaton]) -> Template:
+    """The template of all queries, in the order in which their types are written."""
+    types = dict.fromkeys(p.type for automaton in automata for p in automaton.positive)
+    found: dict[tuple[str, str], set[int]] = {}
+    for number, automaton in enumerate(automata):
+        name = ENDS | {p.index: p.type for p in automaton.positive}
+        for p, q in automaton.edges:
+            found.setdefault((name[p], name[q]), set()).add(number)
+    order = {name: i for i, name in enumerate([ENDS[START], *types, ENDS[END]])}
+    edges = sorted(found, key=lambda edge: (order[edge[0]], order[edge[1]]))
+    return Template(tuple(types), tuple(Transition(*edge, frozenset(found[edge])) for edge in edges))
