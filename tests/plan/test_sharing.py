@@ -7,6 +7,7 @@ import pytest
 import trendfold as tf
 from trendfold.plan import plan
 from trendfold.plan.sharing import Analysis, Pair, analyse, elements, kleene
+from trendfold.plan.workload import rows_key
 
 RIDES = """
 q1: RETURN T.district, COUNT(*), SUM(T.duration) PATTERN SEQ(Request R, Travel T+, NOT Pickup P)
@@ -20,7 +21,7 @@ q3: RETURN T.district, COUNT(*), SUM(T.duration) PATTERN SEQ(Request R, Travel T
 
 def analysed(*queries: str) -> Analysis:
     texts = [f"QUERY n{i} {text}" for i, text in enumerate(queries)]
-    return analyse([plan(query, "cogra") for query in tf.parse("; ".join(texts))])
+    return analyse([plan(query, "cogra") for query in tf.parse("; ".join(texts))], rows_key)
 
 
 def counted(pattern: str, more: str = "") -> str:
@@ -28,7 +29,7 @@ def counted(pattern: str, more: str = "") -> str:
 
 
 def test_figure_1_of_hamlet_is_one_group() -> None:
-    [group] = analyse([plan(query, "cogra") for query in tf.parse(RIDES)]).groups
+    [group] = analyse([plan(query, "cogra") for query in tf.parse(RIDES)], rows_key).groups
     assert group.members == (0, 1, 2)
     [family] = group.families
     assert (family.type, family.positions) == ("Travel", {0: 1, 1: 1, 2: 1})
@@ -100,6 +101,7 @@ def test_sub_patterns_that_can_be_shared(pattern: str, types: dict[str, int]) ->
         (counted("AND(A+, B)"), "AND combines"),
         (counted("A+", "SEMANTICS next"), "uses up"),
         (counted("A+", "SEMANTICS cont"), "uses up"),
+        (counted("A+", "HAVING COUNT(*) > 1"), "HAVING"),
         (counted("A+", "WITHIN 5 s"), "move with every event"),
         (counted("A+", "WITHIN 5 events SLIDE 2 events"), "counted in events"),
         (counted("A+", "WHERE A.x < NEXT(A).x"), "kept one by one at A"),

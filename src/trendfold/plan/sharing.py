@@ -5,7 +5,7 @@ Source: HAMLET (SIGMOD 2021), Definitions 3.1 and 3.2, and the panes of Section 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import gcd
@@ -59,15 +59,17 @@ class Analysis:
     alone: Mapping[int, str]
 
 
-def analyse(plans: Sequence[QueryPlan]) -> Analysis:
+def analyse(plans: Sequence[QueryPlan], key: Callable[[QueryPlan], Hashable | None]) -> Analysis:
     """Groups of queries connected by what they share; each planned as if it were alone, coarsely.
 
+    `key` is equal for queries whose rows are split into the same streams; None where no other's could be.
     Queries that fit but share with nobody are still folded together: one pass reads the rows of all.
     """
     alone = {i: reason for i, plan in enumerate(plans) if (reason := misfit(plan))}
+    alone |= {i: _OWN_STREAMS for i, plan in enumerate(plans) if i not in alone and key(plan) is None}
     groups: list[Sharable] = []
-    for streams in _by_streams(plans, alone):
-        connected = _connected(streams, [(a, b) for a, b in combinations(streams, 2) if _pair(plans, a, b).types])
+    for own in _by_streams(plans, alone, key):
+        connected = _connected(own, [(a, b) for a, b in combinations(own, 2) if _pair(plans, a, b).types])
         together = [members for members in connected if len(members) > 1]
         left = [members[0] for members in connected if len(members) == 1]
         together += [left] if len(left) > 1 else []
@@ -75,6 +77,9 @@ def analyse(plans: Sequence[QueryPlan]) -> Analysis:
         if len(left) == 1:
             alone[left[0]] = _why_alone(plans, left[0])
     return Analysis(tuple(groups), alone)
+
+
+_OWN_STREAMS = "GROUP BY names a type that also stands elsewhere in the pattern"
 
 
 # ---------------------------------------------------------------- one query
@@ -91,6 +96,8 @@ def misfit(plan: QueryPlan) -> str:
         return "its windows move with every event"
     if window is not None and window.unit is WindowUnit.EVENTS:
         return "its windows are counted in events"
+    if plan.query.having is not None:
+        return "HAVING is judged on true values, query by query"
     machine = plan.operands[0].machine
     if machine.predicates.cross:
         return "a predicate compares events that need not be neighbours"
@@ -184,25 +191,13 @@ def _why_alone(plans: Sequence[QueryPlan], number: int) -> str:
 # ---------------------------------------------------------------- many queries
 
 
-Streams = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[frozenset[str], str], ...]]
-
-
-def streams(plan: QueryPlan) -> Streams:
-    """What splits a query's events into streams: equivalence, plain GROUP BY, and GROUP BY T.g by T's types."""
-    automaton = plan.operands[0].machine.automaton
-    qualified = tuple(
-        (frozenset(automaton.positions[p].type for p in automaton.called(key.alias or "")), key.attribute)
-        for key in plan.qualified_keys
-    )
-    plain = tuple(key.attribute for key in plan.plain_keys)
-    return plan.partition, plain, qualified
-
-
-def _by_streams(plans: Sequence[QueryPlan], alone: Mapping[int, str]) -> list[list[int]]:
-    found: dict[Streams, list[int]] = {}
+def _by_streams(
+    plans: Sequence[QueryPlan], alone: Mapping[int, str], key: Callable[[QueryPlan], Hashable | None]
+) -> list[list[int]]:
+    found: dict[Hashable, list[int]] = {}
     for i, plan in enumerate(plans):
         if i not in alone:
-            found.setdefault(streams(plan), []).append(i)
+            found.setdefault(key(plan), []).append(i)
     return list(found.values())
 
 
