@@ -64,7 +64,7 @@ def lower_frame(machine: Machine, carried: Carried) -> Frame:
 
 def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> tuple[Rows, Grid]:
     """The update of every symbol as sparse rows; nothing may be kept binding by binding."""
-    lowering = _RowLowering(machine, carried)
+    lowering = RowLowering(machine, carried)
     per_symbol = [lowering.rows(machine.steps(symbol)) for symbol in symbols]
     extremes = [lowering.extreme_rows(machine.steps(symbol)) for symbol in symbols]
     rows = [row for group in per_symbol for row in group]
@@ -128,7 +128,7 @@ _LARGEST_GRID = 1_000_000
 """Terms of all symbols together; past it every moment takes the long way."""
 
 
-class _RowLowering:
+class RowLowering:
     """The flattening of (state, number) pairs to entries, for one machine."""
 
     def __init__(self, machine: Machine, carried: Carried) -> None:
@@ -161,9 +161,11 @@ class _RowLowering:
         return state, state * self.carried.width, state * len(self.carried.extremes)
 
     def entry(self, state: State, number: int) -> int:
+        """The place of a state's number."""
         return self.number[state] * self.carried.width + number
 
     def rows(self, steps: tuple[Step, ...]) -> list[_Row]:
+        """What an event does to the numbers of its targets, where they can be other than zero."""
         spent = {state for step in steps for state in self._spent(step)}
         found: dict[int, _Row] = {}
         for step in steps:
@@ -216,9 +218,11 @@ class _RowLowering:
         return [s for s in step.sources if s.place != START]
 
     def spends(self, steps: tuple[Step, ...]) -> list[int]:
+        """The states that an event uses up."""
         return sorted({self.number[s] for step in steps for s in self._spent(step)})
 
     def fades(self, steps: tuple[Step, ...]) -> list[int]:
+        """The states whose mass lasts for one moment only."""
         if self.machine.semantics is not Semantics.CONTIGUOUS:
             return []
         return sorted({self.number[t] for step in steps for t in step.targets if t.place != END})
@@ -242,7 +246,7 @@ def lower_bundle(blocks: Sequence[Block], lanes: int) -> Bundle:
     offsets = list(accumulate((len(block.machine.states) for block in blocks), initial=0))
     by_code: list[list[tuple[int, int, list[int]]]] = [[] for _ in blocks[0].symbol_of]
     for number, (block, offset) in enumerate(zip(blocks, offsets, strict=False)):
-        lowering = _RowLowering(block.machine, Carried())
+        lowering = RowLowering(block.machine, Carried())
         for code, symbol in enumerate(block.symbol_of):
             own = in_reading_order(lowering.rows(block.machine.steps(symbol)))
             assert own is not None
@@ -285,7 +289,7 @@ def can_bundle(machine: Machine, symbols: Iterable[Symbol]) -> bool:
     """Whether a machine can stand in a bundle, for events of these symbols."""
     if machine.semantics is not Semantics.ANY or machine.automaton.guards or machine.by_event:
         return False
-    lowering = _RowLowering(machine, Carried())
+    lowering = RowLowering(machine, Carried())
     return all(in_reading_order(lowering.rows(machine.steps(symbol))) is not None for symbol in symbols)
 
 

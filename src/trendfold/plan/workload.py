@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from trendfold.plan import Group, QueryPlan, plan, plan_auto
+from trendfold.plan.sharable import plan_shared
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
@@ -21,8 +22,20 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     return grouped(plans, "auto", "lanes", lambda each: rows_key(each) if can_be_lanes(each) else None)
 
 
+def plan_hamlet(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """Queries with a common sub-pattern E+ share bursts of E, where that pays."""
+    return plan_shared(queries, "hamlet", rows_key)
+
+
+def plan_hamlet_static(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """The same, and every burst is shared by all who can."""
+    return plan_shared(queries, "hamlet-static", rows_key)
+
+
 WORKLOAD_PLANNERS: dict[str, WorkloadPlanner] = {
     "auto": plan_auto_together,
+    "hamlet": plan_hamlet,
+    "hamlet-static": plan_hamlet_static,
 }
 """Strategies that look at a workload as a whole; all others plan query by query."""
 

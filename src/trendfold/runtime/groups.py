@@ -15,6 +15,7 @@ from trendfold.kernel.program import Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
+from trendfold.runtime.hamlet import fold_hamlet, fold_hamlet_static
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import (
     Rows,
@@ -79,6 +80,8 @@ GroupFolder = Callable[[Group, GroupRows, Limits], tuple[Folded, ...]]
 
 FOLDS: dict[str, GroupFolder] = {
     "lanes": fold_lanes,
+    "hamlet": fold_hamlet,
+    "hamlet-static": fold_hamlet_static,
 }
 
 

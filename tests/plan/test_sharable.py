@@ -6,7 +6,7 @@ import pytest
 
 import trendfold as tf
 from trendfold.plan import plan
-from trendfold.plan.sharing import Analysis, Pair, analyse, elements, kleene
+from trendfold.plan.sharable import Analysis, Pair, analyse, elements, kleene
 from trendfold.plan.workload import rows_key
 
 RIDES = """

@@ -6,15 +6,15 @@ Source: HAMLET (SIGMOD 2021), Definitions 3.1 and 3.2, and the panes of Section 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import gcd
 
 from trendfold.automaton.glushkov import Automaton
 from trendfold.automaton.merge import Template, merge
-from trendfold.plan import QueryPlan
+from trendfold.plan import Group, QueryPlan, plan_auto, plan_cogra, plan_greta
 from trendfold.plan.carried import aggregates
-from trendfold.query.nodes import Aggregate, Function, Semantics, WindowUnit
+from trendfold.query.nodes import Aggregate, Function, Query, Semantics, WindowUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +237,35 @@ def pane_of(plans: Iterable[QueryPlan]) -> int | None:
     """The greatest common divisor of all windows and slides, in microseconds."""
     sizes = [size for plan in plans if (w := plan.query.window) for size in (w.length, w.slide or w.length)]
     return gcd(*sizes) if sizes else None
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan_shared(
+    queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
+) -> tuple[QueryPlan, ...]:
+    """A group for queries that are folded together; GRETA's plan for each of the others."""
+    plans = [_planned(query) for query in queries]
+    analysis = analyse(plans, key)
+    found = list(plans)
+    for sharable in analysis.groups:
+        members = tuple(replace(plans[i], strategy=strategy) for i in sharable.members)
+        group = Group(strategy, strategy, members, sharable)
+        for place, i in enumerate(sharable.members):
+            found[i] = replace(members[place], group=group, number=place)
+    for i in analysis.alone:
+        found[i] = plan_alone(queries[i])
+    return tuple(found)
+
+
+def _planned(query: Query) -> QueryPlan:
+    """The coarsest plan; where events far apart are compared, that of building trends."""
+    plan = plan_auto(query)
+    return plan if plan.strategy == "construct" else plan_cogra(query)
+
+
+def plan_alone(query: Query) -> QueryPlan:
+    """How a query is folded that shares with nobody: as the papers compare with, every binding kept."""
+    plan = plan_auto(query)
+    return plan if plan.strategy == "construct" else plan_greta(query)

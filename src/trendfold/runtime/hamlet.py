@@ -1,0 +1,146 @@
+"""Groups under HAMLET: rows of several queries -> the whole trends of each query's windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.events.buffers import empty
+from trendfold.kernel import hamlet
+from trendfold.kernel.hamlet_program import Graphlet, Layout, Numbers
+from trendfold.kernel.lower_hamlet import Member, Table, Windows, carried_by_all, lower_group
+from trendfold.kernel.program import Events, Folded
+from trendfold.plan import Group
+from trendfold.plan.sharable import Sharable
+from trendfold.runtime.fold import read_events
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.windows import Items
+
+if TYPE_CHECKING:
+    from trendfold.runtime.groups import GroupRows
+
+
+Journal = NDArray[np.float64]
+"""What graphlets held, line by line (see kernel.hamlet)."""
+NO_JOURNAL: Journal = np.zeros((0, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What happened in a fold under HAMLET."""
+
+    bursts: int = 0
+    shared_bursts: int = 0
+    graphlets: int = 0
+    event_snapshots: int = 0
+    splits: int = 0
+    merges: int = 0
+    decisions: int = 0
+    burst_events: int = 0
+    shared_events: int = 0
+
+    @property
+    def snapshots(self) -> int:
+        """At graphlet level one each, and those of events."""
+        return self.graphlets + self.event_snapshots
+
+
+def fold_hamlet(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
+    """Bursts are shared by those for whom the benefit model says so."""
+    return fold_bursts(group, together, limits, hamlet.BY_BENEFIT)[0]
+
+
+def fold_hamlet_static(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
+    """Bursts are shared by all who can."""
+    return fold_bursts(group, together, limits, hamlet.ALWAYS)[0]
+
+
+def fold_bursts(
+    group: Group, together: GroupRows, limits: Limits, choice: int, journal: Journal = NO_JOURNAL
+) -> tuple[tuple[Folded, ...], Tally]:
+    """Per member the whole trends of its windows, and what happened on the way."""
+    details: Sharable = group.details
+    members = [Member(plan.operands[0].machine, plan.operands[0].carried) for plan in group.members]
+    windows = _windows(together.items)
+    at, table = lower_group(members, together.alphabet, details.families, windows, hamlet.TALLIES)
+    limits.check_state(group.members[0].query.name, _state_bytes(at, table), _HELD)
+    count = len(windows.low)
+    out = Folded(
+        np.zeros((count, at.width)),
+        np.zeros((count, at.width), np.int32),
+        np.full((count, at.extremes), np.inf),
+    )
+    work = np.zeros(at.work, np.int64)
+    work[at.first : at.first + at.members] = work[at.upto : at.upto + at.members] = windows.starts[:-1]
+    work[at.before : at.before + at.families] = -1
+    events = _events(group, together, members)
+    hamlet.fold_group(events, table, at, choice, _numbers(at, table), work, _graphlet(at), out, journal)
+    found = []
+    for k, member in enumerate(members):
+        own = slice(windows.starts[k], windows.starts[k + 1])
+        width, extremes = member.carried.width, len(member.carried.extremes)
+        found.append(
+            Folded(out.mantissa[own, :width], out.exponent[own, :width], out.extreme[own, :extremes])
+        )
+    return tuple(found), Tally(*map(int, work[at.tally : at.tally + hamlet.TALLIES]))
+
+
+_HELD = "the windows of queries that are folded together"
+
+
+def _ends(at: Layout, table: Table) -> tuple[int, int]:
+    """How many numbers and extremes all lanes have, with room to step one event."""
+    end = at.lane + 2 * at.lanes
+    return int(table[end]) + at.rows, int(table[end + 1]) + at.xrows
+
+
+def _state_bytes(at: Layout, table: Table) -> int:
+    numbers, extremes = _ends(at, table)
+    shared = at.lanes * hamlet.MOST_SNAPSHOTS * (12 * at.width + 8 * at.extremes) if at.families else 0
+    return 12 * numbers + 8 * extremes + shared
+
+
+def _numbers(at: Layout, table: Table) -> Numbers:
+    numbers, extremes = _ends(at, table)
+    return Numbers(np.zeros(numbers), np.zeros(numbers, np.int32), np.full(extremes, np.inf))
+
+
+def _graphlet(at: Layout) -> Graphlet:
+    lanes = at.lanes if at.families else 0
+    shape = (lanes, at.width, hamlet.MOST_SNAPSHOTS)
+    return Graphlet(
+        empty(shape, np.float64),
+        empty(shape, np.int32),
+        empty((lanes, at.extremes, hamlet.MOST_SNAPSHOTS), np.float64),
+        np.zeros((1 + at.columns, hamlet.MOST_SNAPSHOTS)),
+        np.zeros((at.xcolumns, hamlet.MOST_SNAPSHOTS)),
+        np.zeros(at.columns + at.xcolumns),
+    )
+
+
+def _events(group: Group, together: GroupRows, members: list[Member]) -> Events:
+    """The rows with the columns of all members; column 0 of the values is 1 even if there are no others."""
+    operand = replace(group.members[0].operands[0], carried=carried_by_all(members))
+    events = read_events(operand, 0, together.rows, together.moment, together.batch)
+    if events.values.shape[1]:
+        return events
+    return events._replace(values=np.ones((len(events.symbol), 1)))
+
+
+def _windows(items: tuple[Items, ...]) -> Windows:
+    """All windows one member after the other."""
+    return Windows(
+        np.cumsum([0, *(len(each.low) for each in items)]),
+        np.concatenate([each.low for each in items]),
+        np.concatenate([each.high for each in items]),
+        np.array([_open_at_once(each) for each in items]),
+    )
+
+
+def _open_at_once(items: Items) -> int:
+    """The most windows that hold one row; they end in the order in which they begin."""
+    ended = np.searchsorted(items.high, items.low, side="right")
+    return int((np.arange(1, len(items.low) + 1) - ended).max(initial=1))
