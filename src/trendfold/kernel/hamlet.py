@@ -32,9 +32,9 @@ from trendfold.kernel.hamlet_program import (
     SHARER,
     SHARING,
 )
-from trendfold.kernel.hamlet_steps import lane_of, step_member, wide_sum, wide_times
+from trendfold.kernel.hamlet_steps import lane_of, step_rows, wide_sum, wide_times
 from trendfold.kernel.jit import kernel
-from trendfold.kernel.wide import RADIX, normalise
+from trendfold.kernel.wide import RADIX, SHRINK, normalise
 
 MOST_EVENTS = 200
 """Events of a graphlet; a moment may end past it, but has no more itself."""
@@ -78,16 +78,7 @@ def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
             stop = i + 1
             while stop < edge and moment[stop] == moment[i]:
                 stop += 1
-        alone = f < 0 and stop == i + 1
-        low = t[at.concerned + 2 * symbol[i]] if alone else 0
-        high = t[at.concerned + 2 * symbol[i] + 1] if alone else at.members
-        for c in range(low, high):
-            k = t[at.who + c] if alone else c
-            if f >= 0:
-                own = at.sharer + SHARER * (f * at.members + k)
-                if t[own + 1] == 0 or (count > 0 and t[own] >= 0 and n[at.chosen + t[own]]):
-                    continue
-            step_member(events, i, stop, k, t, at, numbers, n)
+        step_rows(events, i, stop, f, count > 0, t, at, numbers, n)
         while count > 0 and i < stop:
             i = _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journal)
         i = stop
@@ -411,6 +402,7 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
     takes = at.takes + (f * at.symbols + events.symbol[r]) * at.units
     column = at.column + t[at.family + FAMILY * f + 2]
     xcolumn = at.xcolumn + t[at.family + FAMILY * f + 4]
+    value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
     for q in range(count):
         k = n[at.sharing + SHARING * q + 1]
         sharer, own = f * at.members + k, at.member + MEMBER * k
@@ -419,29 +411,32 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
             fed = t[at.fed + sharer * at.width + w]
             sum_m, sum_e = 0.0, np.int32(0)
             if can:
-                sum_m, sum_e = _value(graphlet, q, w, fed, before, 1.0, far)
+                sum_m, sum_e = _value(
+                    graphlet.value_m, graphlet.value_e, graphlet.c, q, w, fed, before, 1.0, far
+                )
                 if fed >= 0:
-                    count_m, count_e = graphlet.value_m[q, 0, s], graphlet.value_e[q, 0, s]
-                    part_m, part_e = wide_times(count_m, count_e, events.values[r, t[column + fed]])
+                    a = events.values[r, t[column + fed]]
+                    part_m, part_e = wide_times(value_m[q, 0, s], value_e[q, 0, s], a)
                     sum_m, sum_e = wide_sum(sum_m, sum_e, part_m, part_e)
-            graphlet.value_m[q, w, s], graphlet.value_e[q, w, s] = sum_m, sum_e
+            value_m[q, w, s], value_e[q, w, s] = sum_m, sum_e
             n[at.sharing + SHARING * q + 2] |= sum_e > 0
         for y in range(t[own + 1]):
             fed = t[at.xfed + sharer * at.extremes + y]
             best = np.inf
             if can:
                 best = _least(graphlet, q, y, fed, before, 1.0)
-                if fed >= 0 and graphlet.value_m[q, 0, s] != 0.0:
+                if fed >= 0 and value_m[q, 0, s] != 0.0:
                     best = min(best, events.extremes[r, t[xcolumn + fed]])
             graphlet.value_x[q, y, s] = best
         if journal.shape[0] > 0:
-            _note(journal, VALUE, r, s, k, graphlet.value_m[q, 0, s])
+            _note(journal, VALUE, r, s, k, value_m[q, 0, s])
 
 
 @kernel
 def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
     """Add the masses of all events of the graphlet to every lane: snapshots are replaced by their values."""
     m, e, x = numbers.m, numbers.e, numbers.x
+    value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
     for q in range(count):
         lane, k = n[at.sharing + SHARING * q], n[at.sharing + SHARING * q + 1]
         far = n[at.sharing + SHARING * q + 2]
@@ -452,7 +447,9 @@ def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
         high = at.state + t[at.sharer + SHARER * sharer + 5]
         for w in range(width):
             fed = t[at.fed + sharer * at.width + w]
-            sum_m, sum_e = _value(graphlet, q, w, fed, snapshots, 0.0, far)
+            sum_m, sum_e = _value(
+                graphlet.value_m, graphlet.value_e, graphlet.c, q, w, fed, snapshots, 0.0, far
+            )
             for o in range(low, high):
                 here = base + t[o] * width + w
                 m[here], e[here] = wide_sum(m[here], e[here], sum_m, sum_e)
@@ -465,9 +462,8 @@ def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
 
 
 @kernel
-def _value(graphlet, q, w, fed, snapshots, own, far):
+def _value(value_m, value_e, c, q, w, fed, snapshots, own, far):
     """Number w of lane q as the coefficients say it; `own` is 1 for the next event, 0 for all until now."""
-    value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
     if not far:
         total = value_m[q, w, 0] * own
         for s in range(snapshots):
@@ -475,16 +471,41 @@ def _value(graphlet, q, w, fed, snapshots, own, far):
         if fed >= 0:
             for s in range(snapshots):
                 total += value_m[q, 0, s] * c[1 + fed, s]
-        return normalise(total, np.int32(0))
-    sum_m, sum_e = wide_times(value_m[q, w, 0], value_e[q, w, 0], c[0, 0] + own)
-    for s in range(1, snapshots):
-        part_m, part_e = wide_times(value_m[q, w, s], value_e[q, w, s], c[0, s])
-        sum_m, sum_e = wide_sum(sum_m, sum_e, part_m, part_e)
-    if fed >= 0:
-        for s in range(snapshots):
-            part_m, part_e = wide_times(value_m[q, 0, s], value_e[q, 0, s], c[1 + fed, s])
-            sum_m, sum_e = wide_sum(sum_m, sum_e, part_m, part_e)
-    return sum_m, sum_e
+        return _ranged(total, np.int32(0))
+    # Coefficients are below 2^600: of values whose exponents are four apart, the smaller cannot be seen.
+    top = np.int32(0)
+    for s in range(snapshots):
+        top = max(top, value_e[q, w, s])
+        if fed >= 0:
+            top = max(top, value_e[q, 0, s])
+    total = 0.0
+    for s in range(snapshots):
+        total += value_m[q, w, s] * _lowered(top - value_e[q, w, s]) * (c[0, s] + own * (s == 0))
+        if fed >= 0:
+            total += value_m[q, 0, s] * _lowered(top - value_e[q, 0, s]) * c[1 + fed, s]
+    return _ranged(total, top)
+
+
+@kernel
+def _lowered(gap):
+    """The factor that brings a mantissa to an exponent that is higher by `gap`."""
+    return (
+        1.0
+        if gap == 0
+        else (SHRINK if gap == 1 else (SHRINK**2 if gap == 2 else (SHRINK**3 if gap == 3 else 0.0)))
+    )
+
+
+@kernel
+def _ranged(m, e):
+    """A wide number whose mantissa is in its range; see kernel.wide."""
+    m, e = normalise(m, e)
+    if m == 0.0:
+        return m, np.int32(0)
+    while e > 0 and abs(m) < 1.0:
+        m *= RADIX
+        e -= np.int32(1)
+    return m, e
 
 
 @kernel

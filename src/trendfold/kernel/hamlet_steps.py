@@ -7,31 +7,74 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.hamlet_program import GUARD, MEMBER, ROW, STEP, VOP, XROW, XTERM
+from trendfold.kernel.hamlet_program import GUARD, MEMBER, ROW, SHARER, STEP, VOP, XROW, XTERM
 from trendfold.kernel.jit import kernel
-from trendfold.kernel.wide import RADIX, add, times
+from trendfold.kernel.wide import RADIX, SHRINK, add, times
 
 
 @kernel
-def step_member(events, i, stop, k, t, at, numbers, n):
-    """The rows [i, stop) for all open windows of member k, one event after the other."""
-    symbol, moment = events.symbol, events.moment
-    for item in range(n[at.first + k], n[at.upto + k]):
-        lane = lane_of(k, item, t, at)
-        base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
-        r = i
-        while r < stop:
-            j = r + 1
-            while j < stop and moment[j] == moment[r]:
+def step_rows(events, i, stop, f, shares, t, at, numbers, n):
+    """The rows [i, stop), one moment or a burst of family f, for all members that do not share them.
+
+    Those that one event does nothing to are not even looked at.
+    """
+    a = events.symbol[i]
+    is_alone = f < 0 and stop == i + 1
+    low = t[at.concerned + 2 * a] if is_alone else 0
+    high = t[at.concerned + 2 * a + 1] if is_alone else at.members
+    for c in range(low, high):
+        k = t[at.who + c] if is_alone else c
+        if f >= 0:
+            own = at.sharer + SHARER * (f * at.members + k)
+            if t[own + 1] == 0 or (shares and t[own] >= 0 and n[at.chosen + t[own]]):
+                continue
+        for item in range(n[at.first + k], n[at.upto + k]):
+            _step_lane(events, i, stop, k, lane_of(k, item, t, at), t, at, numbers, n)
+
+
+@kernel
+def _step_lane(events, i, stop, k, lane, t, at, numbers, n):
+    """The rows [i, stop) for one window of member k.
+
+    An event is folded on mantissas: what it gathers is brought to the exponent of its target. Where a source
+    has a higher one, or the sum leaves the range of mantissas, it is folded in wide arithmetic.
+    """
+    symbol, moment, values, m, e = events.symbol, events.moment, events.values, numbers.m, numbers.e
+    base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
+    rows, ops, vops, fresh = at.row, at.op, at.vop, m.shape[0] - at.rows  # room behind the lanes
+    while i < stop:
+        step = at.step + STEP * (symbol[i] * at.members + k)
+        if t[step + 4] or (i + 1 < stop and moment[i + 1] == moment[i]):
+            j = i + 1
+            while j < stop and moment[j] == moment[i]:
                 j += 1
-            step = at.step + STEP * (symbol[r] * at.members + k)
-            if j > r + 1 or t[step + 4]:
-                n[at.wide + lane] = _step_moment(events, r, j, k, lane, t, at, numbers)
-            elif t[step] < t[step + 1] and (
-                n[at.wide + lane] or not _step_near(events, r, step, base, xbase, t, at, numbers)
-            ):
-                n[at.wide + lane] |= _step_wide(events, r, step, base, xbase, t, at, numbers)
-            r = j
+            n[at.wide + lane] = _step_moment(events, i, j, k, lane, t, at, numbers)
+            i = j
+            continue
+        low, high = t[step], t[step + 1]
+        fits = events.is_small
+        for r in range(low, high):
+            row = rows + ROW * r
+            total, to = m[base + t[row]], e[base + t[row]]
+            for o in range(ops + t[row + 1], ops + t[row + 2]):
+                s = base + t[o]
+                fits &= e[s] <= to
+                total += m[s] * (1.0 if e[s] == to else (SHRINK if e[s] + 1 == to else 0.0))
+            for o in range(t[row + 3], t[row + 4]):
+                s = base + t[vops + VOP * o]
+                fits &= e[s] <= to
+                part = m[s] * values[i, t[vops + VOP * o + 1]]
+                total += part * (1.0 if e[s] == to else (SHRINK if e[s] + 1 == to else 0.0))
+            fits &= abs(total) < RADIX and (to == 0 or abs(total) >= 1.0)
+            m[fresh + r - low] = total
+        if fits:
+            if t[step + 2] < t[step + 3]:
+                _step_extremes(events, i, step, base, xbase, t, at, numbers)
+            for r in range(low, high):
+                m[base + t[rows + ROW * r]] = m[fresh + r - low]
+        else:
+            n[at.wide + lane] |= _step_wide(events, i, step, base, xbase, t, at, numbers)
+        i += 1
 
 
 @kernel
@@ -40,29 +83,6 @@ def lane_of(k, item, t, at):
     own = at.member + MEMBER * k
     low, high = t[own + 7], t[own + 8]
     return low + (item - t[own + 9]) % (high - low)
-
-
-@kernel
-def _step_near(events, i, step, base, xbase, t, at, numbers):
-    """One event where no number has an exponent; False, and nothing done, where that does not do."""
-    m = numbers.m
-    fresh = m.shape[0] - at.rows  # room behind the lanes
-    fits = events.is_small
-    for r in range(t[step], t[step + 1]):
-        row = at.row + ROW * r
-        total = m[base + t[row]]
-        for o in range(t[row + 1], t[row + 2]):
-            total += m[base + t[at.op + o]]
-        for o in range(t[row + 3], t[row + 4]):
-            total += m[base + t[at.vop + VOP * o]] * events.values[i, t[at.vop + VOP * o + 1]]
-        fits &= abs(total) < RADIX
-        m[fresh + r - t[step]] = total
-    if not fits:
-        return False
-    _step_extremes(events, i, step, base, xbase, t, at, numbers)
-    for r in range(t[step], t[step + 1]):
-        m[base + t[at.row + ROW * r]] = m[fresh + r - t[step]]
-    return True
 
 
 @kernel

@@ -50,42 +50,54 @@ class Tally:
 
 def fold_hamlet(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
     """Bursts are shared by those for whom the benefit model says so."""
-    return fold_bursts(group, together, limits, hamlet.BY_BENEFIT)[0]
+    return ready(group, together, limits).fold(hamlet.BY_BENEFIT)[0]
 
 
 def fold_hamlet_static(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
     """Bursts are shared by all who can."""
-    return fold_bursts(group, together, limits, hamlet.ALWAYS)[0]
+    return ready(group, together, limits).fold(hamlet.ALWAYS)[0]
 
 
-def fold_bursts(
-    group: Group, together: GroupRows, limits: Limits, choice: int, journal: Journal = NO_JOURNAL
-) -> tuple[tuple[Folded, ...], Tally]:
-    """Per member the whole trends of its windows, and what happened on the way."""
+def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
+    """All that the kernel reads."""
     details: Sharable = group.details
-    members = [Member(plan.operands[0].machine, plan.operands[0].carried) for plan in group.members]
+    members = tuple(Member(plan.operands[0].machine, plan.operands[0].carried) for plan in group.members)
     windows = _windows(together.items)
     at, table = lower_group(members, together.alphabet, details.families, windows, hamlet.TALLIES)
     limits.check_state(group.members[0].query.name, _state_bytes(at, table), _HELD)
-    count = len(windows.low)
-    out = Folded(
-        np.zeros((count, at.width)),
-        np.zeros((count, at.width), np.int32),
-        np.full((count, at.extremes), np.inf),
-    )
-    work = np.zeros(at.work, np.int64)
-    work[at.first : at.first + at.members] = work[at.upto : at.upto + at.members] = windows.starts[:-1]
-    work[at.before : at.before + at.families] = -1
-    events = _events(group, together, members)
-    hamlet.fold_group(events, table, at, choice, _numbers(at, table), work, _graphlet(at), out, journal)
-    found = []
-    for k, member in enumerate(members):
-        own = slice(windows.starts[k], windows.starts[k + 1])
-        width, extremes = member.carried.width, len(member.carried.extremes)
-        found.append(
-            Folded(out.mantissa[own, :width], out.exponent[own, :width], out.extreme[own, :extremes])
+    return Ready(members, windows, at, table, _events(group, together, members))
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A group whose machines and rows are arrays: only the fold is left."""
+
+    members: tuple[Member, ...]
+    windows: Windows
+    at: Layout
+    table: Table
+    events: Events
+
+    def fold(self, choice: int, journal: Journal = NO_JOURNAL) -> tuple[tuple[Folded, ...], Tally]:
+        """Per member the whole trends of its windows, and what happened on the way."""
+        at, starts = self.at, self.windows.starts
+        count = len(self.windows.low)
+        out = Folded(
+            np.zeros((count, at.width)),
+            np.zeros((count, at.width), np.int32),
+            np.full((count, at.extremes), np.inf),
         )
-    return tuple(found), Tally(*map(int, work[at.tally : at.tally + hamlet.TALLIES]))
+        work = np.zeros(at.work, np.int64)
+        work[at.first : at.first + at.members] = work[at.upto : at.upto + at.members] = starts[:-1]
+        work[at.before : at.before + at.families] = -1
+        numbers = _numbers(at, self.table)
+        hamlet.fold_group(self.events, self.table, at, choice, numbers, work, _graphlet(at), out, journal)
+        found = []
+        for k, member in enumerate(self.members):
+            own = slice(starts[k], starts[k + 1])
+            wide, low = slice(member.carried.width), slice(len(member.carried.extremes))
+            found.append(Folded(out.mantissa[own, wide], out.exponent[own, wide], out.extreme[own, low]))
+        return tuple(found), Tally(*map(int, work[at.tally : at.tally + hamlet.TALLIES]))
 
 
 _HELD = "the windows of queries that are folded together"
@@ -121,7 +133,7 @@ def _graphlet(at: Layout) -> Graphlet:
     )
 
 
-def _events(group: Group, together: GroupRows, members: list[Member]) -> Events:
+def _events(group: Group, together: GroupRows, members: tuple[Member, ...]) -> Events:
     """The rows with the columns of all members; column 0 of the values is 1 even if there are no others."""
     operand = replace(group.members[0].operands[0], carried=carried_by_all(members))
     events = read_events(operand, 0, together.rows, together.moment, together.batch)
