@@ -204,7 +204,7 @@ def test_table_4_values_of_both_snapshots() -> None:
 
 
 def test_table_5_coefficients_beside_the_snapshot_of_an_event() -> None:
-    # b3 b4 go through with x; b5 is a snapshot z, since the edge (b4, b5) holds for q1 alone; then b6 = 4x + z.
+    # b3 b4 go through with x; b5 is a snapshot z, as the edge (b4, b5) holds for q1 alone; then b6 = 4x + z.
     columns = kernel.MOST_SNAPSHOTS
     graphlet = Graphlet(
         *(np.zeros((2, 1, columns)), np.zeros((2, 1, columns), np.int32), np.zeros((2, 0, columns))),

@@ -411,9 +411,7 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
             fed = t[at.fed + sharer * at.width + w]
             sum_m, sum_e = 0.0, np.int32(0)
             if can:
-                sum_m, sum_e = _value(
-                    graphlet.value_m, graphlet.value_e, graphlet.c, q, w, fed, before, 1.0, far
-                )
+                sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, before, 1.0, far)
                 if fed >= 0:
                     a = events.values[r, t[column + fed]]
                     part_m, part_e = wide_times(value_m[q, 0, s], value_e[q, 0, s], a)
@@ -447,9 +445,7 @@ def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
         high = at.state + t[at.sharer + SHARER * sharer + 5]
         for w in range(width):
             fed = t[at.fed + sharer * at.width + w]
-            sum_m, sum_e = _value(
-                graphlet.value_m, graphlet.value_e, graphlet.c, q, w, fed, snapshots, 0.0, far
-            )
+            sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, snapshots, 0.0, far)
             for o in range(low, high):
                 here = base + t[o] * width + w
                 m[here], e[here] = wide_sum(m[here], e[here], sum_m, sum_e)
