@@ -13,7 +13,8 @@ from trendfold.errors import InputError, UnsupportedError
 from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
 from trendfold.explain.value import Unplanned, describe, to_json
-from trendfold.plan import PLANNERS, QueryPlan, plan
+from trendfold.plan import PLANNERS, QueryPlan
+from trendfold.plan.workload import WORKLOAD_PLANNERS, plan_all
 from trendfold.query.nodes import Query
 
 __all__ = [
@@ -49,14 +50,19 @@ def explain(queries: Iterable[Query], strategy: str = "auto", format: str = "tex
     """Plan query by query: one that cannot be planned is explained by the reason."""
     if format not in FORMATS:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
-    return Explanation(tuple(_plan_or_reason(query, strategy) for query in queries), format)
+    queries = tuple(queries)
+    found = [_plan_or_reason(query, strategy) for query in queries]
+    able = [i for i, each in enumerate(found) if isinstance(each, QueryPlan)]
+    for i, planned in zip(able, plan_all([queries[i] for i in able], strategy), strict=True):
+        found[i] = planned
+    return Explanation(tuple(found), format)
 
 
 def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
     try:
-        return plan(query, strategy)
+        return plan_all([query], strategy)[0]
     except UnsupportedError as error:
-        if strategy not in PLANNERS:
+        if strategy not in (*PLANNERS, *WORKLOAD_PLANNERS):
             raise
         return Unplanned(query, strategy, str(error))
 

@@ -53,6 +53,7 @@ def _query_sections(value: Value) -> list[Section]:
         _section("group by", [_key_row(key) for key in value["group_by"]]),
         _section("window", _window_rows(value["window"])),
         _section("on Spark", _spark_rows(value["spark"])),
+        *_sharing_sections(value["sharing"]),
         _section("combined", [("product of the operands' counts; each operand is judged alone",)])
         if len(value["operands"]) > 1
         else _section("combined", ()),
@@ -62,6 +63,38 @@ def _query_sections(value: Value) -> list[Section]:
 def _strategy_rows(value: Value) -> list[Row]:
     rows: list[Row] = [(value["strategy"], value["strategy_means"])]
     return [*rows, ("because", value["strategy_why"])] if value["strategy_why"] else rows
+
+
+def _sharing_sections(sharing: Value) -> list[Section]:
+    """What is shared with whom, or why nothing is."""
+    if "alone" in sharing:
+        return [_section("alone", [(sharing["alone"],)])]
+    if not sharing:
+        return []
+    pane = sharing["pane"]
+    length = "the whole input" if pane is None else _length(pane, WindowUnit.MICROSECONDS)
+    return [
+        _section("shares", [_pair_row(pair) for pair in sharing["with"]]),
+        _section("bursts", [_burst_row(each) for each in sharing["sub_patterns"]]),
+        _section("panes", [(length, "gcd of all windows and slides; no burst crosses the end of one")]),
+        _section(
+            "template", [(f"{t['from']} → {t['to']}", ", ".join(t["queries"])) for t in sharing["template"]]
+        ),
+    ]
+
+
+def _pair_row(pair: Value) -> Row:
+    if not pair["types"]:
+        return pair["query"], "nothing", pair["why_not"]
+    return pair["query"], ", ".join(f"{name}+" for name in pair["types"]), ", ".join(pair["aggregates"])
+
+
+def _transition_row(each: Value) -> Row:
+    return f"{each['from']} → {each['to']}", ", ".join(each["queries"])
+
+
+def _burst_row(each: Value) -> Row:
+    return f"of {each['type']}", f"{each['type']}+ of {', '.join(each['queries'])}"
 
 
 def _partition_rows(partition: Value) -> list[Row]:

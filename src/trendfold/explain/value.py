@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
+from trendfold.explain.sharing import describe_sharing
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.neighbour import BOUNDS, Structure
@@ -48,6 +49,8 @@ STRATEGIES = {
     "auto": "every place keeps as little as its answer allows; bindings are found by their values",
     "cogra": "every place keeps as little as its answer allows",
     "greta": "every binding is kept and asked one by one",
+    "hamlet": "bursts of E go once through a graphlet for all queries with E+, where that pays",
+    "hamlet-static": "bursts of E go once through a graphlet for all queries with E+",
     CONSTRUCT: "builds every trend, up to limits.trends, then aggregates",
 }
 SEMANTICS = {
@@ -86,6 +89,7 @@ def describe(plan: QueryPlan | Unplanned) -> Value:
         "group_by": [_group_key(key, plan) for key in query.group_by],
         "window": _window(query) | _shared(plan),
         "spark": _spark(plan),
+        "sharing": describe_sharing(plan),
         "operands": [
             _operand(operand, pattern, plan)
             for operand, pattern in zip(plan.operands, _patterns(query), strict=True)

@@ -45,6 +45,8 @@ class QueryPlan:
     """The queries it is folded together with."""
     number: int = -1
     """Its place among the members of the group."""
+    alone: str = ""
+    """Why a strategy that folds queries together folds this one with no other."""
 
     def sharing(self, operand: OperandPlan) -> Sharing | None:
         """What the windows of an operand may share; None where they do not overlap."""

@@ -254,8 +254,8 @@ def plan_shared(
         group = Group(strategy, strategy, members, sharable)
         for place, i in enumerate(sharable.members):
             found[i] = replace(members[place], group=group, number=place)
-    for i in analysis.alone:
-        found[i] = plan_alone(queries[i])
+    for i, reason in analysis.alone.items():
+        found[i] = replace(plan_alone(queries[i]), alone=reason)
     return tuple(found)
 
 

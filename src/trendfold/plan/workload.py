@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from trendfold.plan import Group, QueryPlan, plan, plan_auto
+from trendfold.errors import UnsupportedError
+from trendfold.plan import PLANNERS, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.sharable import plan_shared
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
@@ -44,6 +45,9 @@ def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPla
     """The plans of a workload under a strategy."""
     if strategy in WORKLOAD_PLANNERS:
         return WORKLOAD_PLANNERS[strategy](queries)
+    if strategy not in PLANNERS:
+        known = ", ".join(dict.fromkeys((*PLANNERS, *WORKLOAD_PLANNERS)))
+        raise UnsupportedError(f"unknown strategy {strategy!r}; choose one of {known}")
     return tuple(plan(query, strategy) for query in queries)
 
 

@@ -1,0 +1,42 @@
+"""What a query shares with those it is folded together with, and why it is alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trendfold.plan import QueryPlan
+from trendfold.plan.sharable import Pair, Sharable
+
+Value = dict[str, Any]
+
+
+def describe_sharing(plan: QueryPlan) -> Value:
+    """The sharing of one plan as a value that JSON can hold; empty where queries are planned one by one."""
+    if plan.alone:
+        return {"alone": plan.alone}
+    if plan.group is None or not isinstance(plan.group.details, Sharable):
+        return {}
+    details, names = plan.group.details, [member.query.name for member in plan.group.members]
+    own = [pair for pair in details.pairs if plan.number in (pair.first, pair.second)]
+    return {
+        "pane": details.pane,
+        "with": [_pair(pair, plan.number, names) for pair in own],
+        "sub_patterns": [
+            {"type": family.type, "queries": [names[k] for k in family.positions]}
+            for family in details.families
+        ],
+        "template": [
+            {"from": t.source, "to": t.target, "queries": [names[k] for k in sorted(t.queries)]}
+            for t in details.template.transitions
+        ],
+    }
+
+
+def _pair(pair: Pair, number: int, names: list[str]) -> Value:
+    other = pair.second if pair.first == number else pair.first
+    return {
+        "query": names[other],
+        "types": list(pair.types),
+        "aggregates": list(pair.aggregates),
+        "why_not": pair.obstacle,
+    }

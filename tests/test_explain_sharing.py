@@ -1,0 +1,62 @@
+"""`explain` of queries that are folded together: groups, pairs, panes, the merged template, and reasons."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import trendfold as tf
+
+WORKLOAD = """
+q1: RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 10 min SLIDE 5 min;
+q2: RETURN COUNT(*), SUM(B.x) PATTERN SEQ(C, B+) WITHIN 15 min SLIDE 5 min;
+q3: RETURN AVG(B.x) PATTERN SEQ(D, B+);
+q4: RETURN COUNT(*) PATTERN B+ SEMANTICS next;
+q5: RETURN MATCHES PATTERN SEQ(A, B) WITHIN 5 s
+"""
+
+
+def queries(strategy: str) -> dict[str, dict]:
+    shown = json.loads(str(tf.parse(WORKLOAD).explain(strategy, "json")))
+    return {each["query"]: each for each in shown["queries"]}
+
+
+@pytest.mark.parametrize("strategy", ["hamlet", "hamlet-static"])
+def test_every_pair_of_a_group_says_what_is_shared(strategy: str) -> None:
+    found = queries(strategy)
+    assert [found[name]["strategy"] for name in ("q1", "q2", "q3", "q4")] == [strategy] * 3 + ["greta"]
+    assert [
+        (each["query"], each["types"], each["aggregates"]) for each in found["q2"]["sharing"]["with"]
+    ] == [
+        ("q1", ["B"], ["COUNT(*)"]),
+        ("q3", ["B"], ["SUM(B.x)"]),
+    ]
+    [nothing] = [each for each in found["q1"]["sharing"]["with"] if each["query"] == "q3"]
+    assert nothing["why_not"] == "no aggregate in common, although both have B+"
+
+
+def test_the_template_and_the_panes_are_there() -> None:
+    sharing = queries("hamlet")["q1"]["sharing"]
+    assert sharing["pane"] == 300_000_000
+    assert {"from": "B", "to": "B", "queries": ["q1", "q2", "q3"]} in sharing["template"]
+    assert sharing["sub_patterns"] == [{"type": "B", "queries": ["q1", "q2", "q3"]}]
+
+
+def test_a_query_outside_says_why() -> None:
+    found = queries("hamlet")
+    assert "uses up what it continues" in found["q4"]["sharing"]["alone"]
+    assert "MATCHES" in found["q5"]["reason"]
+    assert queries("cogra")["q1"]["sharing"] == {}
+
+
+def test_text_and_page_tell_the_same() -> None:
+    text, page = (str(tf.parse(WORKLOAD).explain("hamlet", format)) for format in ("text", "html"))
+    for words in ("gcd of all windows and slides", "no aggregate in common", "uses up what it continues"):
+        assert words in " ".join(text.split())
+        assert words in page
+
+
+def test_an_unknown_strategy_is_told_with_all_that_are_known() -> None:
+    with pytest.raises(tf.errors.UnsupportedError, match="greta, cogra, hamlet, hamlet-static"):
+        tf.parse("RETURN COUNT(*) PATTERN A").explain("hamlett")
