@@ -15,6 +15,7 @@ from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
 BENCHES: dict[str, str] = {
+    "hamlet": "trendfold.bench.hamlet",
     "kernel": "trendfold.bench.kernel",
     "neighbour": "trendfold.bench.neighbour",
     "spark": "trendfold.bench.spark",

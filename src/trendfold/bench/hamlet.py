@@ -1,0 +1,236 @@
+"""HAMLET beside what its paper compares with: Figures 8 to 12 at the size of one machine.
+
+Figures 8 to 10: queries that differ only around a common E+, on a ridesharing stream. Figures 11 and 12:
+queries of many shapes, predicates, aggregates and windows on a stock stream with bursts of 120 events, shared
+by decision or always. Rows are selected and sorted beforehand; what is timed is the fold of all queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trendfold.api import parse
+from trendfold.bench.curves import draw
+from trendfold.bench.flattened import flattened
+from trendfold.bench.harness import Case, Measurement, Promise, Report
+from trendfold.events.batch import Options, read_batch
+from trendfold.events.generate import Options as Stream
+from trendfold.events.generate import ridesharing, stock
+from trendfold.kernel.hamlet import ALWAYS, BY_BENEFIT, choose
+from trendfold.kernel.jit import kernel
+from trendfold.plan import plan
+from trendfold.plan.workload import plan_all
+from trendfold.query.nodes import Query
+from trendfold.runtime.groups import read_group
+from trendfold.runtime.hamlet import Ready, Tally, ready
+from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.local import prepare
+from trendfold.runtime.rows import Workspace
+
+PER_MINUTE, QUERIES = (10_000, 15_000, 20_000), (5, 15, 25)
+"""Figures 8 and 9; the largest of the one is measured with the largest of the other."""
+MINUTES = 3
+LARGE = 100_000, 50
+"""Events in a window, and queries: the most of the paper's figures."""
+STOCK_PER_MINUTE, STOCK_QUERIES = (2_000, 3_000, 4_000), (20, 50)
+STOCK_MINUTES = 25
+FASTER = 1.25
+"""How many times faster than always sharing deciding must be, with the fewest queries and the most events."""
+
+_AROUND = (
+    "Request Assign Accept Pickup Dropoff Cancel Pay Arrive Wait Open Quote Message Expire Rate Tip".split()
+)
+Counts = NDArray[np.int64]
+
+_TICKERS = "S U V W X Y Z".split()
+
+
+def cases(seed: int, scale: float) -> list[Case]:
+    """All lines; events per minute are multiplied by `scale`, numbers of queries are not."""
+    return [*_low_setting(seed, scale), *_figures_8_to_10(seed, scale), *_figures_11_and_12(seed, scale)]
+
+
+def _low_setting(seed: int, scale: float) -> list[Case]:
+    """Windows so small that trends can be built, and sequences of fixed length cover all of them."""
+    n = _scaled(4_000, scale)
+    table = ridesharing(Stream(events=n, seed=seed, rate=200.0, burst=4))
+    queries = rides(5, "WITHIN 100 ms SLIDE 100 ms")
+    group = _group(table, queries)
+    longest = _most_in_window(group)
+    fixed = [each for query in queries for each in flattened(query, longest)]
+    return [
+        Case(_name("windows of 20", n, 5, "hamlet"), lambda: group.fold(BY_BENEFIT), n),
+        Case(_name("windows of 20", n, 5, "static"), lambda: group.fold(ALWAYS), n),
+        Case(_name("windows of 20", n, 5, "greta"), _alone(table, queries, "greta"), n),
+        Case(_name("windows of 20", n, 5, "construct"), _alone(table, queries, "construct"), n),
+        Case(_name("windows of 20", n, 5, f"flattened to {longest}"), _alone(table, fixed, "cogra"), n),
+    ]
+
+
+def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
+    found = []
+    sizes = [(n, QUERIES[-1]) for n in PER_MINUTE] + [(PER_MINUTE[-1], k) for k in QUERIES[:-1]]
+    for per_minute, k in sizes:
+        n = _scaled(per_minute, scale)
+        table = ridesharing(Stream(events=n * MINUTES, seed=seed, rate=n / 60, burst=50))
+        queries = rides(k, "WITHIN 1 min SLIDE 1 min")
+        greta, group = _name("rides", n, k, "greta"), _group(table, queries)
+        # GRETA asks all bindings, so one window of it is enough.
+        found.append(Case(greta, _alone(table.slice(0, n), queries, "greta"), n))
+        found.append(Case(_name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT), n * MINUTES, greta))
+    n, k = _scaled(LARGE[0], scale), LARGE[1]
+    table = ridesharing(Stream(events=n, seed=seed, rate=n / 60, burst=50))
+    group = _group(table, rides(k, "WITHIN 1 min SLIDE 1 min"))
+    return [*found, Case(_name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT), n)]
+
+
+def _figures_11_and_12(seed: int, scale: float) -> list[Case]:
+    found = []
+    sizes = [(n, STOCK_QUERIES[0]) for n in STOCK_PER_MINUTE]
+    sizes += [(STOCK_PER_MINUTE[-1], k) for k in STOCK_QUERIES[1:]]
+    for per_minute, k in sizes:
+        group, n = _stock_group(seed, scale, per_minute, k), _scaled(per_minute, scale)
+        events, static = n * STOCK_MINUTES, _name("stock", n, k, "static")
+        is_promised = (per_minute, k) == (STOCK_PER_MINUTE[-1], STOCK_QUERIES[0])
+        promises = (Promise(FASTER, static),) if is_promised else ()
+        found.append(Case(static, _fold(group, ALWAYS), events))
+        found.append(Case(_name("stock", n, k, "hamlet"), _fold(group, BY_BENEFIT), events, static, promises))
+    return found
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """Latency per window; what was shared and decided on the stock stream, and what deciding cost."""
+    seed, scale = int(report.settings["seed"]), report.settings["scale"]
+    group = _stock_group(seed, scale, STOCK_PER_MINUTE[-1], STOCK_QUERIES[0])
+    started = perf_counter()
+    chosen = group.fold(BY_BENEFIT)[1]
+    took = perf_counter() - started
+    always = group.fold(ALWAYS)[1]
+    deciding = chosen.decisions * _seconds_of_a_choice() / took
+    rides_lines = [line for line in report.measurements if line.name.startswith("rides")]
+    return (
+        *(f"latency per window: {_latency_ms(line):.1f} ms ({line.name})" for line in rides_lines),
+        f"stock: {_shared(chosen)} by decision, {_shared(always)} always",
+        f"{chosen.decisions:,} decisions, {chosen.splits:,} splits, {chosen.merges:,} merges; deciding takes "
+        f"{100 * deciding:.2f} % of the fold (promised: under 1 %)",
+    )
+
+
+def plot(report: Report) -> str:
+    """Seconds against events for every way, over the figures whose events vary."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    wanted = {f"rides {QUERIES[-1]}": "rides", f"stock {STOCK_QUERIES[0]}": "stock"}
+    for line in report.measurements:
+        stream, _, k, way = (part.strip() for part in line.name.split(","))
+        label = wanted.get(f"{stream} {k.split()[0]}")
+        if label is not None:
+            curves.setdefault(f"{label}, {way}", []).append((line.events, line.median_s))
+    return draw({name: sorted(points) for name, points in curves.items()}, {})
+
+
+# ---------------------------------------------------------------- workloads
+
+
+def rides(k: int, window: str) -> tuple[Query, ...]:
+    """Queries with different patterns around Travel+; all else is the same."""
+    texts = []
+    for i in range(k):
+        first, last = _AROUND[i % len(_AROUND)], _AROUND[(7 * i + 3 + i // len(_AROUND)) % len(_AROUND)]
+        last = last if last != first else "Receipt"
+        texts.append(f"QUERY r{i} RETURN COUNT(*) PATTERN SEQ({first}, Travel T+, {last}) {window}")
+    return parse("; ".join(texts)).queries
+
+
+_SHAPES = ("SEQ({a}, S+)", "SEQ({a}, S+, {b})", "SEQ({a}, S+, U+, {b})", "SEQ({a}, S+, U+, V+)")
+_LOCAL = ("", "WHERE S.vol > 4", "", "WHERE S.vol > 60", "WHERE S.vol > 40 AND S.vol < 500")
+_RETURNS = ("COUNT(*)", "COUNT(*), AVG(S.price)", "COUNT(*), MAX(S.price)", "COUNT(*), SUM(S.vol)")
+_WITHIN = ("5 min SLIDE 5 min", "10 min SLIDE 5 min", "20 min SLIDE 10 min")
+
+
+def trades(k: int) -> tuple[Query, ...]:
+    """Kleene patterns of one to three types, several windows, aggregates and predicates."""
+    texts = []
+    for i in range(k):
+        a, b = _TICKERS[3 + i % 4], _TICKERS[3 + (i + 1 + i // 4) % 4]
+        shape = _SHAPES[i % len(_SHAPES)].format(a=a, b=b)
+        within = _WITHIN[(i // 5) % len(_WITHIN)]
+        texts.append(
+            f"QUERY s{i} RETURN {_RETURNS[i % 4]} PATTERN {shape} {_LOCAL[(i // 2) % 5]} WITHIN {within}"
+        )
+    return parse("; ".join(texts)).queries
+
+
+def _stock_group(seed: int, scale: float, per_minute: int, k: int) -> Ready:
+    n = _scaled(per_minute, scale)
+    options = Stream(events=n * STOCK_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7)
+    return _group(stock(options), trades(k))
+
+
+# ---------------------------------------------------------------- ways
+
+
+def _group(table: pa.Table, queries: Sequence[Query]) -> Ready:
+    """All queries as one group, whose rows are read and sorted."""
+    group = plan_all(queries, "hamlet")[0].group
+    assert group is not None
+    assert len(group.members) == len(queries)
+    together = read_group(group, Workspace(read_batch(table, Options())), 0, DEFAULTS, None)
+    assert together is not None
+    return ready(group, together, DEFAULTS)
+
+
+def _fold(group: Ready, choice: int) -> Callable[[], object]:
+    return lambda: group.fold(choice)
+
+
+def _alone(table: pa.Table, queries: Sequence[Query], strategy: str) -> Callable[[], object]:
+    """One query after the other."""
+    workspace = Workspace(read_batch(table, Options()))
+    folds = [prepare(plan(query, strategy), workspace, origin=0).fold for query in queries]
+    return lambda: [fold() for fold in folds]
+
+
+def _most_in_window(group: Ready) -> int:
+    """The most events of the shared type in one window: the longest match of E+."""
+    of = group.table[group.at.of : group.at.of + group.at.symbols]
+    seen = np.concatenate([[0], np.cumsum(of[group.events.symbol] >= 0)])
+    return int((seen[group.windows.high] - seen[group.windows.low]).max(initial=1))
+
+
+def _shared(tally: Tally) -> str:
+    return f"{tally.shared_bursts:,} of {tally.bursts:,} bursts shared with {tally.snapshots:,} snapshots"
+
+
+def _seconds_of_a_choice(units: int = 8, times: int = 100_000) -> float:
+    """What one choice of the query set takes, from many of them."""
+    many, alone, chosen = np.ones(units, np.int64), np.zeros(units, np.int64), np.zeros(units, np.int64)
+    _choose_often(2, many, alone, chosen)
+    started = perf_counter()
+    _choose_often(times, many, alone, chosen)
+    return (perf_counter() - started) / times
+
+
+@kernel
+def _choose_often(times: int, many: Counts, alone: Counts, chosen: Counts) -> None:
+    for i in range(times):
+        alone[i % alone.shape[0]] = i & 7
+        choose(120, 10_000 + i, 120, 3, 20, many, alone, chosen)  # type: ignore[no-untyped-call]
+
+
+def _scaled(events: int, scale: float) -> int:
+    return max(200, int(events * scale))
+
+
+def _name(stream: str, per_minute: int, k: int, way: str) -> str:
+    return f"{stream}, {per_minute} a minute, {k} queries, {way}"
+
+
+def _latency_ms(line: Measurement) -> float:
+    """From the last event of a window to its result, if windows come one after the other."""
+    per_minute = int(line.name.split(", ")[1].split()[0])
+    return 1e3 * line.median_s * per_minute / line.events
