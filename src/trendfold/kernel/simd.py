@@ -26,6 +26,7 @@ from trendfold.kernel.vectors import (
     load,
     scale,
     spread,
+    store,
 )
 from trendfold.kernel.wide import RADIX
 
@@ -136,6 +137,36 @@ def _step_rows(_context, mantissa, dst, src, terms, row, stop):
     return signature, generate
 
 
+def _grow_rows(has_factor: bool, has_weight: bool) -> Any:
+    """For each lane: m[to] += times · weight · (m[to] + factor · m[of]), without what is not there.
+
+    to, of, f and w are where rows begin; a row goes on to the next multiple of eight lanes, with zeros.
+    """
+
+    def grow(_context, m, to, of, lanes, times, factor, f, weight, w):
+        def generate(context, builder, signature, args):
+            m_data, f_data, w_data = (data_of(context, builder, signature, args, i) for i in (0, 5, 7))
+            _, to, of, lanes, times, _, f, _, w = args
+            gain = spread(builder, times, DOUBLES)
+            vectors = builder.lshr(builder.add(lanes, _index(LANES - 1)), _index(3))
+            with cgutils.for_range(builder, vectors) as loop:
+                at = builder.shl(loop.index, _index(3))
+                old = load(builder, m_data, builder.add(to, at), DOUBLES)
+                read = load(builder, m_data, builder.add(of, at), DOUBLES)
+                if has_factor:
+                    read = builder.fmul(read, load(builder, f_data, builder.add(f, at), DOUBLES))
+                total = builder.fmul(builder.fadd(old, read), gain)
+                if has_weight:
+                    total = builder.fmul(total, load(builder, w_data, builder.add(w, at), DOUBLES))
+                store(builder, builder.fadd(old, total), m_data, builder.add(to, at))
+            return context.get_dummy_value()
+
+        index = types.int64
+        return types.void(m, index, index, index, types.float64, factor, index, weight, index), generate
+
+    return grow
+
+
 def _trailing_zeros(_context, word):
     """How many zeros stand below the lowest bit of a word that is not 0."""
 
@@ -182,5 +213,9 @@ def _inside(builder: Any, low: Any, high: Any) -> Any:
 top_of_blocks: Any = intrinsic(_top_of_blocks)
 sum_blocks: Any = intrinsic(_sum_blocks)
 step_rows: Any = intrinsic(_step_rows)
+grow_rows: Any = intrinsic(_grow_rows(has_factor=False, has_weight=False))
+grow_rows_by_factor: Any = intrinsic(_grow_rows(has_factor=True, has_weight=False))
+grow_rows_by_weight: Any = intrinsic(_grow_rows(has_factor=False, has_weight=True))
+grow_rows_by_both: Any = intrinsic(_grow_rows(has_factor=True, has_weight=True))
 trailing_zeros: Any = intrinsic(_trailing_zeros)
 prefetch: Any = intrinsic(_prefetch)
