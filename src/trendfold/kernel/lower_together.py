@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,10 +190,8 @@ class _Lowered:
             self.xsource.append(block.xrow(s))
             self.pair.append((self.pairs[b][both[0], s], self.pairs[b][both[1], s]))
         self.lane += lanes
-        self.op.append(
-            [b, kind, is_loop, way, other, pair, weight, len(targets), *rows]
-            + [source, len(self.source), lane, len(self.lane)]
-        )
+        ends = source, len(self.source), lane, len(self.lane)
+        self.op.append([b, kind, is_loop, way, other, pair, weight, len(targets), *rows, *ends])
         self.feed.append(self._fed(block, position))
         self.xfeed.append(
             [
@@ -298,7 +296,7 @@ class _Lowered:
         """Per symbol the columns that its events feed."""
         return [
             sorted({column for row in fed[low:high] for column in row if column >= 0})
-            for low, high in zip(starts[:-1], starts[1:], strict=True)
+            for low, high in pairwise(starts)
         ]
 
 

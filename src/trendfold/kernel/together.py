@@ -91,6 +91,19 @@ class Mass(NamedTuple):
     sums: np.ndarray
 
 
+class Coefficients(NamedTuple):
+    """What the events of a burst add up to, column by column of their values.
+
+    looped  where each event may follow those before it in the burst
+    flat    where none does
+    least   the least of values that extremes compare
+    """
+
+    looped: np.ndarray
+    flat: np.ndarray
+    least: np.ndarray
+
+
 @kernel
 def fold_together(events, cuts, program, out, counts):
     """Fold all rows for all lanes; what a window holds when it closes goes to its row of `out`.
@@ -99,115 +112,124 @@ def fold_together(events, cuts, program, out, counts):
     counts  int64[5]  see BURSTS
     """
     mass = _no_mass(program)
+    columns = max(1, events.values.shape[1])
+    burst = Coefficients(
+        np.zeros(columns), np.zeros(columns), np.full(max(1, events.extremes.shape[1]), np.inf)
+    )
+    was_shared = np.zeros(program.share_from.shape[0], np.int8)
+    rows, last_cut = events.symbol.shape[0], cuts.row.shape[0]
+    i = next_cut = 0
+    while i < rows or next_cut < last_cut:
+        while next_cut < last_cut and cuts.row[next_cut] == i:
+            _cut(next_cut, cuts, program, mass, out)
+            next_cut += 1
+        stop = cuts.row[next_cut] if next_cut < last_cut else rows
+        _fold_rows(np.uint64(i), np.uint64(stop), events, program, mass, burst, was_shared, counts)
+        i = stop
+
+
+@kernel
+def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
+    """The rows [i, stop), between which no window closes or opens.
+
+    Indices are unsigned: a signed one costs a test for wraparound.
+    """
     symbol, moment = events.symbol, events.moment
     m, e, factor, bound, most = mass.m, mass.e, mass.factor, mass.bound, mass.most
     is_wide, is_raised = mass.is_wide, mass.is_raised
-    op, op_start, at, pair_at, block = program.op, program.op_start, program.at, program.pair_at, program.block
-    source, share_from, lane, weight = program.source, program.share_from, program.lane, program.weight
-    is_plain, is_apart = program.is_plain, program.is_apart
-    width = events.values.shape[1]
-    looped, flat = np.zeros(max(1, width)), np.zeros(max(1, width))
-    least = np.full(max(1, events.extremes.shape[1]), np.inf)
-    ways = 2.0 ** np.arange(LONGEST + 1)
-    was_shared = np.zeros(share_from.shape[0], np.int8)
-    bursts, shared, snapshots = 0, 0, np.uint64(0)
-    next_cut, last_cut = 0, cuts.row.shape[0]
-    one, rows, i = np.uint64(1), np.uint64(symbol.shape[0]), np.uint64(0)
-    while True:
-        while next_cut < last_cut and np.uint64(cuts.row[next_cut]) == i:
-            _cut(next_cut, cuts, program, mass, out)
-            next_cut += 1
-        if i >= rows:
-            break
-        stop = np.uint64(cuts.row[next_cut]) if next_cut < last_cut else rows
-        while i < stop:
-            a = np.uint64(symbol[i])
-            end = i + one
-            while end < stop and moment[end] == moment[i]:
+    op, op_start, at, block = program.op, program.op_start, program.at, program.block
+    pair_at, lane, weight = program.pair_at, program.lane, program.weight
+    share_from, is_plain, is_apart = program.share_from, program.is_plain, program.is_apart
+    one, ways = np.uint64(1), 2.0 ** np.arange(LONGEST + 1)
+    bursts, shared, snapshots = 0, 0, 0
+    while i < stop:
+        a = np.uint64(symbol[i])
+        end = i + one
+        while end < stop and moment[end] == moment[i]:
+            end += one
+        is_tied = end > i + one
+        if not is_apart[a] or (is_tied and not _is_uniform(symbol, i, end)):
+            _fold_moment(i, end, events, program, mass, burst)
+            i = end
+            continue
+        low, high = op_start[a], op_start[a + one]
+        if is_tied:  # equal events of one moment: none follows another
+            step = end - i
+            flat = looped = float(step)
+        else:
+            last = min(stop, i + np.uint64(LONGEST))
+            while end < last and symbol[end] == symbol[i]:
+                if end + one < stop and moment[end + one] == moment[end]:
+                    break
                 end += one
-            is_tied = end > i + one
-            if not is_apart[a] or (is_tied and not _is_uniform(symbol, i, end)):
-                _fold_moment(i, end, events, program, mass, looped, flat, least)
-                i = end
-                continue
-            low, high = np.uint64(op_start[a]), np.uint64(op_start[a + one])
-            if is_tied:  # equal events of one moment: none follows another
-                step = end - i
-                count = chain = float(step)
+            is_shared = end - i >= np.uint64(share_from[a])
+            step = end - i if is_shared else one
+            flat, looped = float(step), ways[step] - 1.0
+            bursts += 1
+            if is_shared:
+                shared += 1
+                snapshots += high - low
+                counts[MERGES] += was_shared[a] < 0
             else:
-                last = min(stop, i + np.uint64(LONGEST))
-                while end < last and symbol[end] == symbol[i]:
-                    if end + one < stop and moment[end + one] == moment[end]:
-                        break
-                    end += one
-                is_shared = end - i >= np.uint64(share_from[a])
-                step = end - i if is_shared else one
-                count, chain = float(step), ways[step] - 1.0
-                bursts += 1
-                if is_shared:
-                    shared += 1
-                    snapshots += high - low
-                    counts[MERGES] += was_shared[a] < 0
-                else:
-                    counts[SPLITS] += was_shared[a] > 0
-                was_shared[a] = 1 if is_shared else -1
-            while i < end:
-                if not is_plain[a]:
-                    _gather(i, i + step, a, is_tied, events, program, looped, flat, least)
-                i += step
-                for k in range(low, high):
-                    b = np.uint64(op[k, BLOCK])
-                    times_ = chain if op[k, IS_LOOP] else count
-                    t = np.uint64(op[k, TARGET])
-                    d, top = np.uint64(at[t]), bound[t]
-                    if op[k, WAY] == GROW:
-                        other, pair = np.uint64(op[k, OTHER]), np.uint64(op[k, PAIR])
-                        s, f, w, lanes = at[other], pair_at[pair], op[k, WEIGHT], block[b, LANES]
-                        if is_wide[b]:
-                            top += times_ * (top + most[pair] * bound[other])
-                            if top < _FINITE:
-                                bound[t] = top
-                                if w < 0:
-                                    grow_rows_by_factor(m, at[t], s, lanes, times_, factor, f, weight, w)
-                                else:
-                                    grow_rows_by_both(m, at[t], s, lanes, times_, factor, f, weight, w)
-                                if top >= HEADROOM:
-                                    _bring_back(op[k, TARGET], op[k, BLOCK], program, mass)
-                                continue
-                        else:
-                            top += times_ * (top + bound[other])
-                            if top < HEADROOM:
-                                bound[t] = top
-                                if w < 0:
-                                    grow_rows(m, at[t], s, lanes, times_, factor, f, weight, w)
-                                else:
-                                    grow_rows_by_weight(m, at[t], s, lanes, times_, factor, f, weight, w)
-                                continue
-                    elif op[k, WAY] == ADD:
-                        # Written out: numba counts references to arrays that an inlined function gets.
-                        s, first, last = np.uint64(at[op[k, OTHER]]), op[k, LANE], op[k, LANE_STOP]
-                        if is_raised[t] or is_raised[op[k, OTHER]]:  # exponents come in no order, so nothing branches on them
-                            for o in range(first, last):
-                                l = np.uint64(lane[o])
-                                gain, exponent = _tame(m[s + l], e[s + l])
-                                gain, exponent = _tame(gain * times_, exponent)
-                                before = e[d + l]
-                                old, old_exponent = _tame(m[d + l], before)
-                                m[d + l], exponent = blend(old, old_exponent, gain, exponent)
-                                top = max(top, m[d + l])
-                                if exponent != before:
-                                    e[d + l], is_raised[t] = exponent, True
-                                    _bridge(op[k, TARGET], lane[o], program, mass)
+                counts[SPLITS] += was_shared[a] > 0
+            was_shared[a] = 1 if is_shared else -1
+        while i < end:
+            if not is_plain[a]:
+                _gather(i, i + step, a, is_tied, events, program, burst)
+            i += step
+            # Written out: where functions are inlined, numba counts references to the arrays they get.
+            for k in range(low, high):
+                times_ = looped if op[k, IS_LOOP] else flat
+                t, b = np.uint64(op[k, TARGET]), np.uint64(op[k, BLOCK])
+                d, top = np.uint64(at[t]), bound[t]
+                if op[k, WAY] == GROW:
+                    other, pair = np.uint64(op[k, OTHER]), np.uint64(op[k, PAIR])
+                    s, f, w, lanes = at[other], pair_at[pair], op[k, WEIGHT], block[b, LANES]
+                    if is_wide[b]:
+                        top += times_ * (top + most[pair] * bound[other])
+                        if top < _FINITE:
                             bound[t] = top
+                            if w < 0:
+                                grow_rows_by_factor(m, at[t], s, lanes, times_, factor, f, weight, w)
+                            else:
+                                grow_rows_by_both(m, at[t], s, lanes, times_, factor, f, weight, w)
+                            if top >= HEADROOM:
+                                _bring_back(op[k, TARGET], op[k, BLOCK], program, mass)
                             continue
-                        top += times_ * bound[op[k, OTHER]]
+                    else:
+                        top += times_ * (top + bound[other])
                         if top < HEADROOM:
                             bound[t] = top
-                            for o in range(first, last):
-                                l = np.uint64(lane[o])
-                                m[d + l] += times_ * m[s + l]
+                            if w < 0:
+                                grow_rows(m, at[t], s, lanes, times_, factor, f, weight, w)
+                            else:
+                                grow_rows_by_weight(m, at[t], s, lanes, times_, factor, f, weight, w)
                             continue
-                    _apply(k, times_, looped if op[k, IS_LOOP] else flat, least, program, mass)
+                elif op[k, WAY] == ADD:
+                    other = np.uint64(op[k, OTHER])
+                    s = np.uint64(at[other])
+                    if is_raised[t] or is_raised[other]:  # exponents come in no order: no branch on them
+                        for o in range(op[k, LANE], op[k, LANE_STOP]):
+                            n = np.uint64(lane[o])
+                            gain, exponent = _tame(m[s + n], e[s + n])
+                            gain, exponent = _tame(gain * times_, exponent)
+                            before = e[d + n]
+                            old, old_exponent = _tame(m[d + n], before)
+                            m[d + n], exponent = blend(old, old_exponent, gain, exponent)
+                            top = max(top, m[d + n])
+                            if exponent != before:
+                                e[d + n], is_raised[t] = exponent, True
+                                _bridge(op[k, TARGET], lane[o], program, mass)
+                        bound[t] = top
+                        continue
+                    top += times_ * bound[other]
+                    if top < HEADROOM:
+                        bound[t] = top
+                        for o in range(op[k, LANE], op[k, LANE_STOP]):
+                            n = np.uint64(lane[o])
+                            m[d + n] += times_ * m[s + n]
+                        continue
+                _apply(k, times_, program, mass, burst)
     counts[BURSTS] += bursts
     counts[SHARED] += shared
     counts[SNAPSHOTS] += snapshots
@@ -242,7 +264,7 @@ def _no_mass(program):
 
 @kernel
 def _is_uniform(symbol, i, j):
-    for k in range(i + 1, j):
+    for k in range(i, j):
         if symbol[k] != symbol[i]:
             return False
     return True
@@ -252,9 +274,9 @@ def _is_uniform(symbol, i, j):
 
 
 @kernel
-def _gather(i, j, a, is_tied, events, program, looped, flat, least):
-    """The sums and least values of events: `looped` where each may follow those before it."""
-    for c in range(program.column_start[a], program.column_start[a + 1]):
+def _gather(i, j, a, is_tied, events, program, burst):
+    """The coefficients of the events [i, j); those that are tied do not follow each other."""
+    for c in range(program.column_start[a], program.column_start[a + np.uint64(1)]):
         column = program.column[c]
         through, ways, alone = 0.0, 1.0, 0.0
         for k in range(i, j):
@@ -262,22 +284,23 @@ def _gather(i, j, a, is_tied, events, program, looped, flat, least):
             through = 2.0 * through + value * ways
             ways += ways
             alone += value
-        looped[column], flat[column] = alone if is_tied else through, alone
-    for c in range(program.xcolumn_start[a], program.xcolumn_start[a + 1]):
+        burst.looped[column], burst.flat[column] = alone if is_tied else through, alone
+    for c in range(program.xcolumn_start[a], program.xcolumn_start[a + np.uint64(1)]):
         column = program.xcolumn[c]
         low = np.inf
         for k in range(i, j):
             low = min(low, events.extremes[k, column])
-        least[column] = low
+        burst.least[column] = low
 
 
 # ---- What an event or a burst does ------------------------------------------------------------------
 
 
 @kernel
-def _apply(k, times_, sums, least, program, mass):
+def _apply(k, times_, program, mass, burst):
     """Any operation: all its lanes at once where that fits, else lane by lane in wide arithmetic."""
     op = program.op
+    sums = burst.looped if op[k, IS_LOOP] else burst.flat
     if op[k, KIND] != SPARSE and program.block[op[k, BLOCK], EXTREMES] == 0:
         if _apply_dense(k, times_, sums, program, mass):
             return
@@ -286,7 +309,7 @@ def _apply(k, times_, sums, least, program, mass):
         is_some = _sum_lane(k, lane, times_, sums, program, mass)
         for target in range(op[k, TARGETS]):
             _settle(k, lane, target, mass.sums[1], program, mass)
-            _settle_least(k, lane, target, is_some, least, program, mass)
+            _settle_least(k, lane, target, is_some, burst.least, program, mass)
     if op[k, KIND] != SPARSE and mass.is_wide[op[k, BLOCK]]:  # factors that did not fit may do so now
         lanes, width = program.block[op[k, BLOCK], LANES], program.block[op[k, BLOCK], WIDTH]
         for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
@@ -328,13 +351,13 @@ def _apply_dense(k, times_, sums, program, mass):
             row = op[k, TARGET + target] + w
             d = program.at[row]
             if at < 0:
-                for l in range(lanes):
-                    mass.m[d + l] += mass.fresh_m[d + l]
-                    mass.fresh_m[d + l] = 0.0
+                for n in range(lanes):
+                    mass.m[d + n] += mass.fresh_m[d + n]
+                    mass.fresh_m[d + n] = 0.0
             else:
-                for l in range(lanes):
-                    mass.m[d + l] += program.weight[at + l] * mass.fresh_m[d + l]
-                    mass.fresh_m[d + l] = 0.0
+                for n in range(lanes):
+                    mass.m[d + n] += program.weight[at + n] * mass.fresh_m[d + n]
+                    mass.fresh_m[d + n] = 0.0
             mass.bound[row] = mass.sums[0, w, target]
     for target in range(op[k, TARGETS]):
         for w in range(width):
@@ -367,11 +390,11 @@ def _add_scaled(fresh, row, pair, value, lanes, b, program, mass):
     if mass.is_wide[b]:
         f = program.pair_at[pair]
         factor = mass.factor[f : f + lanes]
-        for l in range(lanes):
-            fresh[l] += value * factor[l] * read[l]
+        for n in range(lanes):
+            fresh[n] += value * factor[n] * read[n]
     else:
-        for l in range(lanes):
-            fresh[l] += value * read[l]
+        for n in range(lanes):
+            fresh[n] += value * read[n]
 
 
 @kernel
@@ -439,9 +462,9 @@ def _bridge_all(pair, lanes, program, mass):
     """The factors of all lanes of a pair."""
     to, of = program.at[program.pair_row[pair, 0]], program.at[program.pair_row[pair, 1]]
     f, most = program.pair_at[pair], 0.0
-    for l in range(lanes):
-        reach = lift(mass.e[to + l], mass.e[of + l])
-        mass.factor[f + l] = reach
+    for n in range(lanes):
+        reach = lift(mass.e[to + n], mass.e[of + n])
+        mass.factor[f + n] = reach
         if np.isnan(reach) or reach > most:
             most = reach
     mass.most[pair] = most
@@ -467,9 +490,9 @@ def _bring_back(row, b, program, mass):
     """Bring the mantissas of a row below RADIX, and find the factors that change with it."""
     d, lanes = program.at[row], program.block[b, LANES]
     top = 0.0
-    for l in range(lanes):
-        mass.m[d + l], mass.e[d + l] = normalise(mass.m[d + l], mass.e[d + l])
-        top = max(top, abs(mass.m[d + l]))
+    for n in range(lanes):
+        mass.m[d + n], mass.e[d + n] = normalise(mass.m[d + n], mass.e[d + n])
+        top = max(top, abs(mass.m[d + n]))
     mass.bound[row] = top
     mass.is_wide[b] = mass.is_raised[row] = True
     for o in range(program.touching_start[row], program.touching_start[row + 1]):
@@ -480,21 +503,21 @@ def _bring_back(row, b, program, mass):
 
 
 @kernel
-def _fold_moment(i, j, events, program, mass, looped, flat, least):
+def _fold_moment(i, j, events, program, mass, burst):
     """Events of one moment, or one event at several places of a query: all read what was there before."""
     op = program.op
     for k in range(i, j):
-        a = events.symbol[k]
-        _gather(k, k + 1, a, False, events, program, looped, flat, least)
-        for o in range(program.op_start[a], program.op_start[a + 1]):
+        a = np.uint64(events.symbol[k])
+        _gather(k, k + np.uint64(1), a, False, events, program, burst)
+        for o in range(program.op_start[a], program.op_start[a + np.uint64(1)]):
             for q in range(op[o, LANE], op[o, LANE_STOP]):
                 lane = program.lane[q]
-                is_some = _sum_lane(o, lane, 1.0, flat, program, mass)
+                is_some = _sum_lane(o, lane, 1.0, burst.flat, program, mass)
                 for target in range(op[o, TARGETS]):
-                    _put_aside(o, lane, target, is_some, least, program, mass)
+                    _put_aside(o, lane, target, is_some, burst.least, program, mass)
     for k in range(i, j):
-        a = events.symbol[k]
-        for o in range(program.op_start[a], program.op_start[a + 1]):
+        a = np.uint64(events.symbol[k])
+        for o in range(program.op_start[a], program.op_start[a + np.uint64(1)]):
             for q in range(op[o, LANE], op[o, LANE_STOP]):
                 for target in range(op[o, TARGETS]):
                     _take_in(o, program.lane[q], target, program, mass)
@@ -506,9 +529,7 @@ def _put_aside(k, lane, target, is_some, least, program, mass):
     for w in range(program.block[b, WIDTH]):
         cell = program.at[op[k, TARGET + target] + w] + lane
         gain_m, gain_e = mass.sums[1, w, 0], np.int32(mass.sums[1, w, 1])
-        mass.fresh_m[cell], mass.fresh_e[cell] = add(
-            mass.fresh_m[cell], mass.fresh_e[cell], gain_m, gain_e
-        )
+        mass.fresh_m[cell], mass.fresh_e[cell] = add(mass.fresh_m[cell], mass.fresh_e[cell], gain_m, gain_e)
     for x in range(program.block[b, EXTREMES]):
         cell = program.xat[op[k, XTARGET + target] + x] + lane
         low = mass.fresh_x[cell]
@@ -584,4 +605,3 @@ def _empty(b, lane, program, mass):
         mass.is_wide[b] = False
         for row in range(block[b, FIRST], block[b, FIRST] + block[b, ROWS]):
             mass.bound[row], mass.is_raised[row] = 0.0, False
-
