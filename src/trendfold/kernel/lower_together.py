@@ -19,6 +19,9 @@ from trendfold.plan.carried import Carried
 NEVER = 1 << 30
 """Longer than any burst."""
 
+_GROWN, _ADDED = 64, 2
+"""Where one lane in so many is concerned, all are looped over: eight at a time cost about as much as one."""
+
 _PADDING = 8
 """Rows begin at multiples of it, so that vectors are aligned."""
 
@@ -167,8 +170,8 @@ class _Lowered:
             for k in members
             for lane in range(int(self.home[k, 1]), int(self.home[k, 1]) + self.members[k].windows)
         ]
-        kind = DENSE if 2 * len(lanes) >= block.lanes else SPARSE
         is_loop = State(position) in sources
+        kind = DENSE if (_GROWN if is_loop else _ADDED) * len(lanes) >= block.lanes else SPARSE
         others = [s for s in sources if s not in targets]
         way, other, pair = ANYHOW, 0, 0
         if block.carried.width == 1 and not block.carried.extremes and len(targets) == len(others) == 1:

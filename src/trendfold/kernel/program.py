@@ -381,7 +381,7 @@ one source, which is not the target."""
 class Together(NamedTuple):
     """Machines of several queries; those of one shape are lanes of a block (see kernel.together).
 
-    block     int64[B,8]   how many lanes, numbers and extremes it has; its rows and where ⊥ and ⊤ are among them
+    block     int64[B,8]   how many lanes, numbers and extremes; its rows, and which of them are ⊥ and ⊤
     block_pair int64[B+1]  its pairs of rows
     home      int64[Q,2]   per query its block and first lane
     at, xat   int64[]      where a row of numbers, or of extremes, begins among the cells
