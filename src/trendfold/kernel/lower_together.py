@@ -13,11 +13,22 @@ from trendfold.automaton.glushkov import END as WHOLE
 from trendfold.automaton.glushkov import START as NOTHING_YET
 from trendfold.automaton.machine import Machine, State, Symbol
 from trendfold.kernel.lower import Column, extreme_columns, value_columns
-from trendfold.kernel.program import ADD, ANYHOW, DENSE, GROW, SPARSE, Together
+from trendfold.kernel.program import (
+    ADD,
+    ANYHOW,
+    BLOCK,
+    DENSE,
+    GROW,
+    KIND,
+    LANE,
+    LANE_STOP,
+    LANES,
+    SPARSE,
+    TARGETS,
+    WIDTH,
+    Together,
+)
 from trendfold.plan.carried import Carried
-
-NEVER = 1 << 30
-"""Longer than any burst."""
 
 _GROWN, _ADDED = 64, 2
 """Where one lane in so many is concerned, all are looped over: eight at a time cost about as much as one."""
@@ -80,10 +91,11 @@ class _Block:
         return list(found)
 
 
-def lower_together(
-    members: Sequence[Member], alphabet: Sequence[Sequence[Symbol]], share_from: Sequence[int]
-) -> Together:
-    """All members side by side; `alphabet` has per symbol and member the positions it takes."""
+def lower_together(members: Sequence[Member], alphabet: Sequence[Sequence[Symbol]]) -> Together:
+    """All members side by side; `alphabet` has per symbol and member the positions it takes.
+
+    Every burst acts once.
+    """
     blocks, home = _blocks(members)
     values, extremes = columns_of(members)
     lowered = _Lowered(blocks, home, members, values, extremes)
@@ -91,7 +103,20 @@ def lower_together(
     for symbols in alphabet:
         lowered.add_symbol(symbols)
         starts.append(len(lowered.op))
-    return lowered.program(starts, alphabet, share_from)
+    return lowered.program(starts, alphabet)
+
+
+def work_of(program: Together) -> list[tuple[int, int]]:
+    """Per symbol how many vectors of eight lanes an event writes, and how many operations it is."""
+    found = []
+    for low, high in pairwise(program.op_start.tolist()):
+        vectors = 0
+        for op in program.op[low:high]:
+            lanes, width = program.block[op[BLOCK], [LANES, WIDTH]]
+            touched = int(lanes) // 8 + 1 if op[KIND] == DENSE else int(op[LANE_STOP] - op[LANE])
+            vectors += touched * int(width) * int(op[TARGETS])
+        found.append((vectors, high - low))
+    return found
 
 
 def _blocks(members: Sequence[Member]) -> tuple[list[_Block], NDArray[np.int64]]:
@@ -176,7 +201,7 @@ class _Lowered:
         way, other, pair = ANYHOW, 0, 0
         if block.carried.width == 1 and not block.carried.extremes and len(targets) == len(others) == 1:
             other, pair = block.row(others[0]), self.pairs[b][targets[0], others[0]]
-            if kind == DENSE and is_loop:
+            if kind == DENSE:
                 way = GROW
             elif kind == SPARSE and not is_loop:
                 way = ADD
@@ -214,9 +239,7 @@ class _Lowered:
             for number in block.carried.numbers
         ]
 
-    def program(
-        self, starts: list[int], alphabet: Sequence[Sequence[Symbol]], share_from: Sequence[int]
-    ) -> Together:
+    def program(self, starts: list[int], alphabet: Sequence[Sequence[Symbol]]) -> Together:
         at, xat, pair_at, pair_row, cells, xcells, pair_cells = self._layout()
         columns, xcolumns = self._columns(starts, self.feed), self._columns(starts, self.xfeed)
         touching: list[list[int]] = [[] for _ in at]
@@ -260,7 +283,7 @@ class _Lowered:
             xcolumn=_longs(c for each in xcolumns for c in each),
             is_plain=np.array([not c and not x for c, x in zip(columns, xcolumns, strict=True)], np.bool_),
             is_apart=np.array([all(len(s) <= 1 for s in symbols) for symbols in alphabet], np.bool_),
-            share_from=_longs(share_from),
+            share_from=np.full(len(alphabet), 2, np.int64),
             cells=cells,
             xcells=xcells,
             pair_cells=pair_cells,
@@ -304,7 +327,8 @@ class _Lowered:
 
 
 def _padded_size(lanes: int) -> int:
-    return -(-lanes // _PADDING) * _PADDING
+    """There is always room for one number more: for a row's bound."""
+    return (lanes // _PADDING + 1) * _PADDING
 
 
 def _longs(values: object) -> NDArray[np.int64]:

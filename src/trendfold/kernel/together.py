@@ -25,6 +25,7 @@ from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.program import (
     ADD,
     BLOCK,
+    DENSE,
     END,
     EXTREMES,
     FIRST,
@@ -40,7 +41,6 @@ from trendfold.kernel.program import (
     ROWS,
     SOURCE,
     SOURCE_STOP,
-    SPARSE,
     START,
     TARGET,
     TARGETS,
@@ -49,7 +49,16 @@ from trendfold.kernel.program import (
     WIDTH,
     XTARGET,
 )
-from trendfold.kernel.simd import grow_rows, grow_rows_by_both, grow_rows_by_factor, grow_rows_by_weight
+from trendfold.kernel.simd import (
+    gather_rows,
+    gather_rows_by_factor,
+    grow_rows,
+    grow_rows_by_both,
+    grow_rows_by_factor,
+    grow_rows_by_weight,
+    pour_rows,
+    pour_rows_by_weight,
+)
 from trendfold.kernel.wide import RADIX, SHRINK, add, blend, lift, normalise, times
 
 HEADROOM = 2.0**400
@@ -73,7 +82,6 @@ class Mass(NamedTuple):
     is_wide      per block, whether that is so for any of its rows
     open         per block, its open lanes
     fresh_m, fresh_e, fresh_x   what a moment adds
-    sums         per number: mantissa and exponent of what one lane gathers
     """
 
     m: np.ndarray
@@ -88,7 +96,6 @@ class Mass(NamedTuple):
     fresh_m: np.ndarray
     fresh_e: np.ndarray
     fresh_x: np.ndarray
-    sums: np.ndarray
 
 
 class Coefficients(NamedTuple):
@@ -97,11 +104,16 @@ class Coefficients(NamedTuple):
     looped  where each event may follow those before it in the burst
     flat    where none does
     least   the least of values that extremes compare
+    ways    2^0, 2^1, ... of events that follow each other
+    gain_m, gain_e   what one lane gains, number by number
     """
 
     looped: np.ndarray
     flat: np.ndarray
     least: np.ndarray
+    ways: np.ndarray
+    gain_m: np.ndarray
+    gain_e: np.ndarray
 
 
 @kernel
@@ -112,35 +124,66 @@ def fold_together(events, cuts, program, out, counts):
     counts  int64[5]  see BURSTS
     """
     mass = _no_mass(program)
-    columns = max(1, events.values.shape[1])
+    columns, numbers = max(1, events.values.shape[1]), max(1, program.feed.shape[1])
     burst = Coefficients(
-        np.zeros(columns), np.zeros(columns), np.full(max(1, events.extremes.shape[1]), np.inf)
+        np.zeros(columns),
+        np.zeros(columns),
+        np.full(max(1, events.extremes.shape[1]), np.inf),
+        2.0 ** np.arange(LONGEST + 1),
+        np.zeros(numbers),
+        np.zeros(numbers, np.int32),
     )
     was_shared = np.zeros(program.share_from.shape[0], np.int8)
-    rows, last_cut = events.symbol.shape[0], cuts.row.shape[0]
-    i = next_cut = 0
-    while i < rows or next_cut < last_cut:
-        while next_cut < last_cut and cuts.row[next_cut] == i:
-            _cut(next_cut, cuts, program, mass, out)
-            next_cut += 1
-        stop = cuts.row[next_cut] if next_cut < last_cut else rows
+    rows, last = events.symbol.shape[0], cuts.row.shape[0]
+    i = cut = 0
+    while i < rows or cut < last:
+        cut = _cut_windows(i, cut, cuts, program, mass, out)
+        stop = cuts.row[cut] if cut < last else rows
         _fold_rows(np.uint64(i), np.uint64(stop), events, program, mass, burst, was_shared, counts)
         i = stop
+
+
+@kernel
+def _no_mass(program):
+    cells, xcells, rows = program.cells, program.xcells, program.at.shape[0]
+    return Mass(
+        np.zeros(cells),
+        np.zeros(cells, np.int32),
+        np.full(xcells, np.inf),
+        np.ones(program.pair_cells),
+        np.zeros(rows),
+        np.ones(program.pair_at.shape[0]),
+        np.zeros(rows, np.bool_),
+        np.zeros(program.block.shape[0], np.bool_),
+        np.zeros(program.block.shape[0], np.int64),
+        np.zeros(cells),
+        np.zeros(cells, np.int32),
+        np.full(xcells, np.inf),
+    )
 
 
 @kernel
 def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
     """The rows [i, stop), between which no window closes or opens.
 
-    Indices are unsigned: a signed one costs a test for wraparound.
+    Indices are unsigned where it matters: a signed one costs a test for wraparound. Arrays are taken out of
+    their tuples once, and handed on one by one: numba counts references whenever one is taken out.
     """
     symbol, moment = events.symbol, events.moment
-    m, e, factor, bound, most = mass.m, mass.e, mass.factor, mass.bound, mass.most
-    is_wide, is_raised = mass.is_wide, mass.is_raised
-    op, op_start, at, block = program.op, program.op_start, program.at, program.block
-    pair_at, lane, weight = program.pair_at, program.lane, program.weight
+    m, e, x, factor, bound, most = mass.m, mass.e, mass.x, mass.factor, mass.bound, mass.most
+    is_wide, is_raised, fresh = mass.is_wide, mass.is_raised, mass.fresh_m
+    op, op_start, at, block, feed = program.op, program.op_start, program.at, program.block, program.feed
+    pair_at, lane, weight, source, pair = (
+        program.pair_at,
+        program.lane,
+        program.weight,
+        program.source,
+        program.pair,
+    )
+    xat, xsource, xfeed = program.xat, program.xsource, program.xfeed
     share_from, is_plain, is_apart = program.share_from, program.is_plain, program.is_apart
-    one, ways = np.uint64(1), 2.0 ** np.arange(LONGEST + 1)
+    gain_m, gain_e = burst.gain_m, burst.gain_e
+    one = np.uint64(1)
     bursts, shared, snapshots = 0, 0, 0
     while i < stop:
         a = np.uint64(symbol[i])
@@ -164,7 +207,7 @@ def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
                 end += one
             is_shared = end - i >= np.uint64(share_from[a])
             step = end - i if is_shared else one
-            flat, looped = float(step), ways[step] - 1.0
+            flat, looped = float(step), burst.ways[step] - 1.0
             bursts += 1
             if is_shared:
                 shared += 1
@@ -177,37 +220,36 @@ def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
             if not is_plain[a]:
                 _gather(i, i + step, a, is_tied, events, program, burst)
             i += step
-            # Written out: where functions are inlined, numba counts references to the arrays they get.
             for k in range(low, high):
                 times_ = looped if op[k, IS_LOOP] else flat
                 t, b = np.uint64(op[k, TARGET]), np.uint64(op[k, BLOCK])
-                d, top = np.uint64(at[t]), bound[t]
                 if op[k, WAY] == GROW:
-                    other, pair = np.uint64(op[k, OTHER]), np.uint64(op[k, PAIR])
-                    s, f, w, lanes = at[other], pair_at[pair], op[k, WEIGHT], block[b, LANES]
+                    other, p = np.uint64(op[k, OTHER]), np.uint64(op[k, PAIR])
+                    own = 1.0 if op[k, IS_LOOP] else 0.0
+                    d, s, f, w, lanes = at[t], at[other], pair_at[p], op[k, WEIGHT], block[b, LANES]
                     if is_wide[b]:
-                        top += times_ * (top + most[pair] * bound[other])
+                        top = bound[t] + times_ * (own * bound[t] + most[p] * bound[other])
                         if top < _FINITE:
                             bound[t] = top
                             if w < 0:
-                                grow_rows_by_factor(m, at[t], s, lanes, times_, factor, f, weight, w)
+                                grow_rows_by_factor(m, d, s, lanes, times_, own, factor, f, weight, w)
                             else:
-                                grow_rows_by_both(m, at[t], s, lanes, times_, factor, f, weight, w)
+                                grow_rows_by_both(m, d, s, lanes, times_, own, factor, f, weight, w)
                             if top >= HEADROOM:
                                 _bring_back(op[k, TARGET], op[k, BLOCK], program, mass)
                             continue
                     else:
-                        top += times_ * (top + bound[other])
+                        top = bound[t] + times_ * (own * bound[t] + bound[other])
                         if top < HEADROOM:
                             bound[t] = top
                             if w < 0:
-                                grow_rows(m, at[t], s, lanes, times_, factor, f, weight, w)
+                                grow_rows(m, d, s, lanes, times_, own, factor, f, weight, w)
                             else:
-                                grow_rows_by_weight(m, at[t], s, lanes, times_, factor, f, weight, w)
+                                grow_rows_by_weight(m, d, s, lanes, times_, own, factor, f, weight, w)
                             continue
                 elif op[k, WAY] == ADD:
                     other = np.uint64(op[k, OTHER])
-                    s = np.uint64(at[other])
+                    d, s, top = np.uint64(at[t]), np.uint64(at[other]), bound[t]
                     if is_raised[t] or is_raised[other]:  # exponents come in no order: no branch on them
                         for o in range(op[k, LANE], op[k, LANE_STOP]):
                             n = np.uint64(lane[o])
@@ -229,7 +271,21 @@ def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
                             n = np.uint64(lane[o])
                             m[d + n] += times_ * m[s + n]
                         continue
-                _apply(k, times_, program, mass, burst)
+                sums = burst.looped if op[k, IS_LOOP] else burst.flat
+                if block[b, EXTREMES]:
+                    _lower(k, burst.least, op, at, xat, source, xsource, lane, xfeed, block, m, x)
+                done = op[k, KIND] == DENSE
+                if done:
+                    done = _add_to_all(
+                        k, times_, sums, op, at, pair_at, source, pair, feed, block, m, fresh, factor,
+                        weight, bound, most, is_wide[b],
+                    )  # fmt: skip
+                    if done and _is_high(k, op, block, bound):
+                        _bring_all_back(k, program, mass)
+                if not done and _add_to_lanes(
+                    k, times_, sums, op, at, source, lane, feed, block, m, e, bound, gain_m, gain_e
+                ):
+                    _bridge_lanes(k, program, mass)
     counts[BURSTS] += bursts
     counts[SHARED] += shared
     counts[SNAPSHOTS] += snapshots
@@ -243,40 +299,19 @@ def _tame(m, e):
 
 
 @kernel
-def _no_mass(program):
-    cells, xcells = program.cells, program.xcells
-    return Mass(
-        np.zeros(cells),
-        np.zeros(cells, np.int32),
-        np.full(xcells, np.inf),
-        np.ones(program.pair_cells),
-        np.zeros(program.at.shape[0]),
-        np.ones(program.pair_at.shape[0]),
-        np.zeros(program.at.shape[0], np.bool_),
-        np.zeros(program.block.shape[0], np.bool_),
-        np.zeros(program.block.shape[0], np.int64),
-        np.zeros(cells),
-        np.zeros(cells, np.int32),
-        np.full(xcells, np.inf),
-        np.zeros((2, program.feed.shape[1], 2)),
-    )
-
-
-@kernel
 def _is_uniform(symbol, i, j):
+    """Whether all rows [i, j) have the same symbol."""
+    differ = 0
     for k in range(i, j):
-        if symbol[k] != symbol[i]:
-            return False
-    return True
-
-
-# ---- Coefficients -----------------------------------------------------------------------------------
+        differ += symbol[k] != symbol[i]
+    return differ == 0
 
 
 @kernel
 def _gather(i, j, a, is_tied, events, program, burst):
     """The coefficients of the events [i, j); those that are tied do not follow each other."""
-    for c in range(program.column_start[a], program.column_start[a + np.uint64(1)]):
+    one = np.uint64(1)
+    for c in range(program.column_start[a], program.column_start[a + one]):
         column = program.column[c]
         through, ways, alone = 0.0, 1.0, 0.0
         for k in range(i, j):
@@ -285,7 +320,7 @@ def _gather(i, j, a, is_tied, events, program, burst):
             ways += ways
             alone += value
         burst.looped[column], burst.flat[column] = alone if is_tied else through, alone
-    for c in range(program.xcolumn_start[a], program.xcolumn_start[a + np.uint64(1)]):
+    for c in range(program.xcolumn_start[a], program.xcolumn_start[a + one]):
         column = program.xcolumn[c]
         low = np.inf
         for k in range(i, j):
@@ -293,210 +328,218 @@ def _gather(i, j, a, is_tied, events, program, burst):
         burst.least[column] = low
 
 
-# ---- What an event or a burst does ------------------------------------------------------------------
+# ---- What an event or a burst does to all lanes of a block --------------------------------------------
 
 
 @kernel
-def _apply(k, times_, program, mass, burst):
-    """Any operation: all its lanes at once where that fits, else lane by lane in wide arithmetic."""
-    op = program.op
-    sums = burst.looped if op[k, IS_LOOP] else burst.flat
-    if op[k, KIND] != SPARSE and program.block[op[k, BLOCK], EXTREMES] == 0:
-        if _apply_dense(k, times_, sums, program, mass):
-            return
-    for o in range(op[k, LANE], op[k, LANE_STOP]):
-        lane = program.lane[o]
-        is_some = _sum_lane(k, lane, times_, sums, program, mass)
-        for target in range(op[k, TARGETS]):
-            _settle(k, lane, target, mass.sums[1], program, mass)
-            _settle_least(k, lane, target, is_some, burst.least, program, mass)
-    if op[k, KIND] != SPARSE and mass.is_wide[op[k, BLOCK]]:  # factors that did not fit may do so now
-        lanes, width = program.block[op[k, BLOCK], LANES], program.block[op[k, BLOCK], WIDTH]
-        for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
-            for target in range(op[k, TARGETS]):
-                for pair in range(program.pair[o, target], program.pair[o, target] + 2 * width - 1):
-                    _bridge_all(pair, lanes, program, mass)
-
-
-@kernel
-def _apply_dense(k, times_, sums, program, mass):
+def _add_to_all(
+    k,
+    times_,
+    sums,
+    op,
+    at,
+    pair_at,
+    source,
+    pair,
+    feed,
+    block,
+    m,
+    fresh,
+    factor,
+    weight,
+    bound,
+    most,
+    is_wide,
+):
     """All lanes on mantissas; False, with nothing done, where a bound or a factor does not allow it."""
-    op, b = program.op, program.op[k, BLOCK]
-    width, lanes = program.block[b, WIDTH], program.block[b, LANES]
+    b = op[k, BLOCK]
+    width, lanes, targets = block[b, WIDTH], block[b, LANES], op[k, TARGETS]
     low, high = op[k, SOURCE], op[k, SOURCE_STOP]
-    for target in range(op[k, TARGETS]):
+    for target in range(targets):
         for w in range(width):
-            most_now = _bound_of(k, target, w, times_, sums, program, mass)
-            if not most_now < _FINITE:
-                return False
-            mass.sums[0, w, target] = most_now
-    # Whatever is read is read before anything is written: sums of one target stand in `fresh` for a while.
-    for target in range(op[k, TARGETS]):
-        for w in range(width):
-            row = op[k, TARGET + target] + w
-            d = program.at[row]
-            fresh = mass.fresh_m[d : d + lanes]
-            column = program.feed[k, w]
+            column, row = feed[k, w], op[k, TARGET + target] + w
+            top = bound[row]
             for o in range(low, high):
-                pair = program.pair[o, target]
-                _add_scaled(fresh, program.source[o] + w, pair + w, times_, lanes, b, program, mass)
-                if w > 0 and column >= 0:
-                    value = sums[column]
-                    _add_scaled(
-                        fresh, program.source[o], pair + width + w - 1, value, lanes, b, program, mass
-                    )
-    at = op[k, WEIGHT]
-    for target in range(op[k, TARGETS]):
+                p = pair[o, target]
+                top += times_ * bound[source[o] + w] * (most[p + w] if is_wide else 1.0)
+                if column >= 0:
+                    reach = most[p + width + w - 1] if is_wide else 1.0
+                    top += abs(sums[column]) * bound[source[o]] * reach
+            if not top < _FINITE:
+                return False
+    # Whatever is read is read before anything is written: sums stand in `fresh` for a while.
+    for target in range(targets):
+        for w in range(width):
+            column, row = feed[k, w], op[k, TARGET + target] + w
+            kept, top = 0.0, bound[row]
+            for o in range(low, high):
+                p, s = pair[o, target], at[source[o] + w]
+                if is_wide:
+                    f = pair_at[p + w]
+                    gather_rows_by_factor(fresh, at[row], kept, m, s, lanes, times_, factor, f)
+                    top += times_ * bound[source[o] + w] * most[p + w]
+                else:
+                    gather_rows(fresh, at[row], kept, m, s, lanes, times_, factor, 0)
+                    top += times_ * bound[source[o] + w]
+                kept = 1.0
+                if column >= 0:
+                    s, value = at[source[o]], sums[column]
+                    if is_wide:
+                        p += width + w - 1
+                        gather_rows_by_factor(fresh, at[row], kept, m, s, lanes, value, factor, pair_at[p])
+                        top += abs(value) * bound[source[o]] * most[p]
+                    else:
+                        gather_rows(fresh, at[row], kept, m, s, lanes, value, factor, 0)
+                        top += abs(value) * bound[source[o]]
+            fresh[at[row] + lanes] = top  # for a while too: there is always room behind a row
+    for target in range(targets):
         for w in range(width):
             row = op[k, TARGET + target] + w
-            d = program.at[row]
-            if at < 0:
-                for n in range(lanes):
-                    mass.m[d + n] += mass.fresh_m[d + n]
-                    mass.fresh_m[d + n] = 0.0
+            bound[row] = fresh[at[row] + lanes]
+            fresh[at[row] + lanes] = 0.0
+            if op[k, WEIGHT] < 0:
+                pour_rows(m, at[row], fresh, lanes, weight, 0)
             else:
-                for n in range(lanes):
-                    mass.m[d + n] += program.weight[at + n] * mass.fresh_m[d + n]
-                    mass.fresh_m[d + n] = 0.0
-            mass.bound[row] = mass.sums[0, w, target]
-    for target in range(op[k, TARGETS]):
-        for w in range(width):
-            row = op[k, TARGET + target] + w
-            if mass.bound[row] >= HEADROOM:
-                _bring_back(row, b, program, mass)
+                pour_rows_by_weight(m, at[row], fresh, lanes, weight, op[k, WEIGHT])
     return True
 
 
 @kernel
-def _bound_of(k, target, w, times_, sums, program, mass):
-    """No mantissa of a row will be larger."""
-    op = program.op
-    width, is_wide = program.block[op[k, BLOCK], WIDTH], mass.is_wide[op[k, BLOCK]]
-    column = program.feed[k, w]
-    found = mass.bound[op[k, TARGET + target] + w]
-    for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
-        pair = program.pair[o, target]
-        found += times_ * mass.bound[program.source[o] + w] * (mass.most[pair + w] if is_wide else 1.0)
-        if w > 0 and column >= 0:
-            factor = mass.most[pair + width + w - 1] if is_wide else 1.0
-            found += abs(sums[column]) * mass.bound[program.source[o]] * factor
-    return found
+def _is_high(k, op, block, bound):
+    """Whether mantissas of a target may have grown too large."""
+    high = False
+    for target in range(op[k, TARGETS]):
+        for w in range(block[op[k, BLOCK], WIDTH]):
+            high |= bound[op[k, TARGET + target] + w] >= HEADROOM
+    return high
 
 
 @kernel
-def _add_scaled(fresh, row, pair, value, lanes, b, program, mass):
-    s = program.at[row]
-    read = mass.m[s : s + lanes]
-    if mass.is_wide[b]:
-        f = program.pair_at[pair]
-        factor = mass.factor[f : f + lanes]
-        for n in range(lanes):
-            fresh[n] += value * factor[n] * read[n]
-    else:
-        for n in range(lanes):
-            fresh[n] += value * read[n]
-
-
-@kernel
-def _sum_lane(k, lane, times_, sums, program, mass):
-    """What one lane gains, into mass.sums[1]; returns whether any trend goes on."""
-    op, width = program.op, program.block[program.op[k, BLOCK], WIDTH]
-    count_m, count_e = 0.0, np.int32(0)
-    for w in range(width):
-        total_m, total_e = 0.0, np.int32(0)
-        for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
-            cell = program.at[program.source[o] + w] + lane
-            part_m, part_e = normalise(mass.m[cell], mass.e[cell])
-            total_m, total_e = add(total_m, total_e, part_m, part_e)
-        if w == 0:
-            count_m, count_e = total_m, total_e
-        gain_m, gain_e = times(total_m, total_e, times_)
-        column = program.feed[k, w]
-        if w > 0 and column >= 0:
-            part_m, part_e = times(count_m, count_e, sums[column])
-            gain_m, gain_e = add(gain_m, gain_e, part_m, part_e)
-        mass.sums[1, w, 0], mass.sums[1, w, 1] = gain_m, gain_e
-    return count_m != 0.0
-
-
-@kernel
-def _settle(k, lane, target, gains, program, mass):
-    """Add what a lane gains to one target."""
-    op, b = program.op, program.op[k, BLOCK]
-    for w in range(program.block[b, WIDTH]):
-        row = op[k, TARGET + target] + w
-        _add_to(row, lane, gains[w, 0], np.int32(gains[w, 1]), b, program, mass)
-
-
-@kernel
-def _add_to(row, lane, gain_m, gain_e, b, program, mass):
-    cell = program.at[row] + lane
-    before = mass.e[cell]
-    old_m, old_e = normalise(mass.m[cell], before)
-    mass.m[cell], mass.e[cell] = add(old_m, old_e, gain_m, gain_e)
-    mass.bound[row] = max(mass.bound[row], abs(mass.m[cell]))
-    if mass.e[cell] != before:
-        mass.is_wide[b] = mass.is_raised[row] = True
-        _bridge(row, lane, program, mass)
-
-
-@kernel
-def _bridge(row, lane, program, mass):
-    """The factors of one lane that change with the exponent of a row."""
-    for o in range(program.touching_start[row], program.touching_start[row + 1]):
-        pair = program.touching[o]
-        reach = _reach(pair, lane, program, mass)
-        mass.factor[program.pair_at[pair] + lane] = reach
-        if np.isnan(reach) or reach > mass.most[pair]:
-            mass.most[pair] = reach
-
-
-@inlined
-def _reach(pair, lane, program, mass):
-    to, of = program.at[program.pair_row[pair, 0]], program.at[program.pair_row[pair, 1]]
-    return lift(mass.e[to + lane], mass.e[of + lane])
-
-
-@kernel
-def _bridge_all(pair, lanes, program, mass):
-    """The factors of all lanes of a pair."""
-    to, of = program.at[program.pair_row[pair, 0]], program.at[program.pair_row[pair, 1]]
-    f, most = program.pair_at[pair], 0.0
-    for n in range(lanes):
-        reach = lift(mass.e[to + n], mass.e[of + n])
-        mass.factor[f + n] = reach
-        if np.isnan(reach) or reach > most:
-            most = reach
-    mass.most[pair] = most
-
-
-@kernel
-def _settle_least(k, lane, target, is_some, least, program, mass):
-    """The least values of a target: those of its sources, and of the events if any trend goes on."""
-    op, b = program.op, program.op[k, BLOCK]
-    for x in range(program.block[b, EXTREMES]):
-        cell = program.xat[op[k, XTARGET + target] + x] + lane
-        low = mass.x[cell]
-        for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
-            low = min(low, mass.x[program.xat[program.xsource[o] + x] + lane])
-        column = program.xfeed[k, x]
-        if is_some and column >= 0:
-            low = min(low, least[column])
-        mass.x[cell] = low
+def _bring_all_back(k, program, mass):
+    b = program.op[k, BLOCK]
+    for target in range(program.op[k, TARGETS]):
+        for w in range(program.block[b, WIDTH]):
+            row = program.op[k, TARGET + target] + w
+            if mass.bound[row] >= HEADROOM:
+                _bring_back(row, b, program, mass)
 
 
 @kernel
 def _bring_back(row, b, program, mass):
     """Bring the mantissas of a row below RADIX, and find the factors that change with it."""
-    d, lanes = program.at[row], program.block[b, LANES]
-    top = 0.0
+    m, e = mass.m, mass.e
+    d, lanes, top = program.at[row], program.block[b, LANES], 0.0
     for n in range(lanes):
-        mass.m[d + n], mass.e[d + n] = normalise(mass.m[d + n], mass.e[d + n])
-        top = max(top, abs(mass.m[d + n]))
+        m[d + n], e[d + n] = normalise(m[d + n], e[d + n])
+        top = max(top, abs(m[d + n]))
     mass.bound[row] = top
     mass.is_wide[b] = mass.is_raised[row] = True
     for o in range(program.touching_start[row], program.touching_start[row + 1]):
         _bridge_all(program.touching[o], lanes, program, mass)
+
+
+@kernel
+def _bridge_all(pair, lanes, program, mass):
+    """The factors of all lanes of a pair."""
+    e, factor = mass.e, mass.factor
+    to, of = program.at[program.pair_row[pair, 0]], program.at[program.pair_row[pair, 1]]
+    f, most = program.pair_at[pair], 0.0
+    for n in range(lanes):
+        reach = lift(e[to + n], e[of + n])
+        factor[f + n] = reach
+        if np.isnan(reach) or reach > most:
+            most = reach
+    mass.most[pair] = most
+
+
+# ---- What it does to a few lanes, in wide arithmetic --------------------------------------------------
+
+
+@kernel
+def _add_to_lanes(k, times_, sums, op, at, source, lane, feed, block, m, e, bound, gain_m, gain_e):
+    """Lane by lane; whether an exponent changed."""
+    width, has_moved = block[op[k, BLOCK], WIDTH], False
+    for o in range(op[k, LANE], op[k, LANE_STOP]):
+        n = lane[o]
+        _sum_lane(k, n, times_, sums, op, at, source, feed, width, m, e, gain_m, gain_e)
+        for target in range(op[k, TARGETS]):
+            for w in range(width):
+                row = op[k, TARGET + target] + w
+                cell = at[row] + n
+                before = e[cell]
+                old_m, old_e = normalise(m[cell], before)
+                m[cell], e[cell] = add(old_m, old_e, gain_m[w], gain_e[w])
+                bound[row] = max(bound[row], abs(m[cell]))
+                has_moved |= e[cell] != before
+    return has_moved
+
+
+@kernel
+def _sum_lane(k, n, times_, sums, op, at, source, feed, width, m, e, gain_m, gain_e):
+    """What one lane gains."""
+    count_m, count_e = 0.0, np.int32(0)
+    for w in range(width):
+        total_m, total_e = 0.0, np.int32(0)
+        for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
+            cell = at[source[o] + w] + n
+            part_m, part_e = normalise(m[cell], e[cell])
+            total_m, total_e = add(total_m, total_e, part_m, part_e)
+        if w == 0:
+            count_m, count_e = total_m, total_e
+        if times_ != 1.0:
+            total_m, total_e = times(total_m, total_e, times_)
+        column = feed[k, w]
+        if column >= 0:
+            part_m, part_e = times(count_m, count_e, sums[column])
+            total_m, total_e = add(total_m, total_e, part_m, part_e)
+        gain_m[w], gain_e[w] = total_m, total_e
+
+
+@kernel
+def _lower(k, least, op, at, xat, source, xsource, lane, xfeed, block, m, x):
+    """The extremes of the targets: those of the sources, and the events' own if any trend goes on."""
+    for o in range(op[k, LANE], op[k, LANE_STOP]):
+        n = lane[o]
+        is_some = False
+        for s in range(op[k, SOURCE], op[k, SOURCE_STOP]):
+            is_some |= m[at[source[s]] + n] != 0.0
+        for y in range(block[op[k, BLOCK], EXTREMES]):
+            low = least[xfeed[k, y]] if is_some and xfeed[k, y] >= 0 else np.inf
+            for s in range(op[k, SOURCE], op[k, SOURCE_STOP]):
+                low = min(low, x[xat[xsource[s] + y] + n])
+            for target in range(op[k, TARGETS]):
+                cell = xat[op[k, XTARGET + target] + y] + n
+                x[cell] = min(x[cell], low)
+
+
+@kernel
+def _bridge_lanes(k, program, mass):
+    """All factors that exponents of the targets of an operation change."""
+    b = program.op[k, BLOCK]
+    mass.is_wide[b] = True
+    is_dense = program.op[k, KIND] == DENSE
+    for target in range(program.op[k, TARGETS]):
+        for w in range(program.block[b, WIDTH]):
+            row = program.op[k, TARGET + target] + w
+            mass.is_raised[row] = True
+            if is_dense:  # factors that did not fit may do so now
+                for o in range(program.touching_start[row], program.touching_start[row + 1]):
+                    _bridge_all(program.touching[o], program.block[b, LANES], program, mass)
+                continue
+            for o in range(program.op[k, LANE], program.op[k, LANE_STOP]):
+                _bridge(row, program.lane[o], program, mass)
+
+
+@kernel
+def _bridge(row, n, program, mass):
+    """The factors of one lane that change with the exponent of a row."""
+    e, at, pair_row = mass.e, program.at, program.pair_row
+    for o in range(program.touching_start[row], program.touching_start[row + 1]):
+        pair = program.touching[o]
+        reach = lift(e[at[pair_row[pair, 0]] + n], e[at[pair_row[pair, 1]] + n])
+        mass.factor[program.pair_at[pair] + n] = reach
+        if np.isnan(reach) or reach > mass.most[pair]:
+            mass.most[pair] = reach
 
 
 # ---- Moments of several events ------------------------------------------------------------------------
@@ -505,103 +548,121 @@ def _bring_back(row, b, program, mass):
 @kernel
 def _fold_moment(i, j, events, program, mass, burst):
     """Events of one moment, or one event at several places of a query: all read what was there before."""
-    op = program.op
+    op, op_start, at, source, lane = program.op, program.op_start, program.at, program.source, program.lane
+    feed, block, m, e = program.feed, program.block, mass.m, mass.e
+    one = np.uint64(1)
     for k in range(i, j):
         a = np.uint64(events.symbol[k])
-        _gather(k, k + np.uint64(1), a, False, events, program, burst)
-        for o in range(program.op_start[a], program.op_start[a + np.uint64(1)]):
+        _gather(k, k + one, a, False, events, program, burst)
+        for o in range(op_start[a], op_start[a + one]):
+            width = block[op[o, BLOCK], WIDTH]
             for q in range(op[o, LANE], op[o, LANE_STOP]):
-                lane = program.lane[q]
-                is_some = _sum_lane(o, lane, 1.0, burst.flat, program, mass)
-                for target in range(op[o, TARGETS]):
-                    _put_aside(o, lane, target, is_some, burst.least, program, mass)
+                _sum_lane(
+                    o, lane[q], 1.0, burst.flat, op, at, source, feed, width, m, e, burst.gain_m, burst.gain_e
+                )
+                _put_aside(o, lane[q], program, mass, burst)
     for k in range(i, j):
         a = np.uint64(events.symbol[k])
-        for o in range(program.op_start[a], program.op_start[a + np.uint64(1)]):
+        for o in range(op_start[a], op_start[a + one]):
             for q in range(op[o, LANE], op[o, LANE_STOP]):
-                for target in range(op[o, TARGETS]):
-                    _take_in(o, program.lane[q], target, program, mass)
+                _take_in(o, lane[q], program, mass)
 
 
 @kernel
-def _put_aside(k, lane, target, is_some, least, program, mass):
+def _put_aside(k, n, program, mass, burst):
+    """What one lane gains from one event, until the moment is over."""
     op, b = program.op, program.op[k, BLOCK]
-    for w in range(program.block[b, WIDTH]):
-        cell = program.at[op[k, TARGET + target] + w] + lane
-        gain_m, gain_e = mass.sums[1, w, 0], np.int32(mass.sums[1, w, 1])
-        mass.fresh_m[cell], mass.fresh_e[cell] = add(mass.fresh_m[cell], mass.fresh_e[cell], gain_m, gain_e)
-    for x in range(program.block[b, EXTREMES]):
-        cell = program.xat[op[k, XTARGET + target] + x] + lane
-        low = mass.fresh_x[cell]
-        for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
-            low = min(low, mass.x[program.xat[program.xsource[o] + x] + lane])
-        column = program.xfeed[k, x]
-        mass.fresh_x[cell] = min(low, least[column]) if is_some and column >= 0 else low
+    fresh_m, fresh_e = mass.fresh_m, mass.fresh_e
+    for target in range(op[k, TARGETS]):
+        for w in range(program.block[b, WIDTH]):
+            cell = program.at[op[k, TARGET + target] + w] + n
+            fresh_m[cell], fresh_e[cell] = add(fresh_m[cell], fresh_e[cell], burst.gain_m[w], burst.gain_e[w])
+        for y in range(program.block[b, EXTREMES]):
+            cell = program.xat[op[k, XTARGET + target] + y] + n
+            low, column = mass.fresh_x[cell], program.xfeed[k, y]
+            for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
+                low = min(low, mass.x[program.xat[program.xsource[o] + y] + n])
+            is_fed = burst.gain_m[0] != 0.0 and column >= 0
+            mass.fresh_x[cell] = min(low, burst.least[column]) if is_fed else low
 
 
 @kernel
-def _take_in(k, lane, target, program, mass):
-    """What was put aside for a target; tied events may share it."""
+def _take_in(k, n, program, mass):
+    """What was put aside for the targets of an operation; tied events may share it."""
     op, b = program.op, program.op[k, BLOCK]
-    for w in range(program.block[b, WIDTH]):
-        row = op[k, TARGET + target] + w
-        cell = program.at[row] + lane
-        _add_to(row, lane, mass.fresh_m[cell], mass.fresh_e[cell], b, program, mass)
-        mass.fresh_m[cell], mass.fresh_e[cell] = 0.0, 0
-    for x in range(program.block[b, EXTREMES]):
-        cell = program.xat[op[k, XTARGET + target] + x] + lane
-        mass.x[cell] = min(mass.x[cell], mass.fresh_x[cell])
-        mass.fresh_x[cell] = np.inf
+    m, e, fresh_m, fresh_e = mass.m, mass.e, mass.fresh_m, mass.fresh_e
+    for target in range(op[k, TARGETS]):
+        for w in range(program.block[b, WIDTH]):
+            row = op[k, TARGET + target] + w
+            cell = program.at[row] + n
+            before = e[cell]
+            old_m, old_e = normalise(m[cell], before)
+            m[cell], e[cell] = add(old_m, old_e, fresh_m[cell], fresh_e[cell])
+            fresh_m[cell], fresh_e[cell] = 0.0, 0
+            mass.bound[row] = max(mass.bound[row], abs(m[cell]))
+            if e[cell] != before:
+                mass.is_wide[b] = mass.is_raised[row] = True
+                _bridge(row, n, program, mass)
+        for y in range(program.block[b, EXTREMES]):
+            cell = program.xat[op[k, XTARGET + target] + y] + n
+            mass.x[cell] = min(mass.x[cell], mass.fresh_x[cell])
+            mass.fresh_x[cell] = np.inf
 
 
 # ---- Windows ------------------------------------------------------------------------------------------
 
 
 @kernel
-def _cut(c, cuts, program, mass, out):
-    """A window of some members closes or opens: each has a lane for it."""
-    which, is_open = cuts.which[c], cuts.is_open[c]
-    for k in range(cuts.member_start[which], cuts.member_start[which + 1]):
-        member = cuts.member[k]
-        b, lane = program.home[member, 0], program.home[member, 1] + cuts.slot[c]
-        if is_open:
-            mass.m[program.at[program.block[b, START]] + lane] = 1.0
-            mass.bound[program.block[b, START]] = max(1.0, mass.bound[program.block[b, START]])
-            mass.open[b] += 1
-        else:
-            _harvest(b, lane, cuts.out_start[member] + cuts.item[c], program, mass, out)
-            _empty(b, lane, program, mass)
+def _cut_windows(i, cut, cuts, program, mass, out):
+    """Windows that close or open before row i: each of their members has a lane for it. The next cut."""
+    m, e, at, block, home = mass.m, mass.e, program.at, program.block, program.home
+    last = cuts.row.shape[0]
+    while cut < last and cuts.row[cut] == i:
+        which = cuts.which[cut]
+        for k in range(cuts.member_start[which], cuts.member_start[which + 1]):
+            member = cuts.member[k]
+            b, n = home[member, 0], home[member, 1] + cuts.slot[cut]
+            if cuts.is_open[cut]:
+                m[at[block[b, START]] + n] = 1.0
+                mass.bound[block[b, START]] = max(1.0, mass.bound[block[b, START]])
+                mass.open[b] += 1
+                continue
+            row = cuts.out_start[member] + cuts.item[cut]
+            for w in range(block[b, WIDTH]):
+                cell = at[block[b, END] + w] + n
+                out.mantissa[row, w], out.exponent[row, w] = normalise(m[cell], e[cell])
+            for r in range(block[b, FIRST], block[b, FIRST] + block[b, ROWS]):
+                m[at[r] + n], e[at[r] + n] = 0.0, 0
+            if block[b, EXTREMES]:
+                _harvest_extremes(b, n, row, program, mass, out)
+            mass.open[b] -= 1
+            if mass.is_wide[b] or mass.open[b] == 0:
+                _forget_factors(b, n, program, mass)
+        cut += 1
+    return cut
 
 
 @kernel
-def _harvest(b, lane, row, program, mass, out):
-    block = program.block
-    for w in range(block[b, WIDTH]):
-        cell = program.at[block[b, END] + w] + lane
-        out.mantissa[row, w], out.exponent[row, w] = normalise(mass.m[cell], mass.e[cell])
-    end = (block[b, END] - block[b, FIRST]) // block[b, WIDTH]
-    for x in range(block[b, EXTREMES]):
-        cell = program.xat[block[b, FIRST_EXTREME] + end * block[b, EXTREMES] + x] + lane
-        out.extreme[row, x] = mass.x[cell]
+def _harvest_extremes(b, n, row, program, mass, out):
+    """The extremes of a window that closes; its lane is empty then."""
+    extremes, first = program.block[b, EXTREMES], program.block[b, FIRST_EXTREME]
+    width, rows = program.block[b, WIDTH], program.block[b, ROWS]
+    end = (program.block[b, END] - program.block[b, FIRST]) // width
+    for y in range(extremes):
+        out.extreme[row, y] = mass.x[program.xat[first + end * extremes + y] + n]
+    for r in range(first, first + rows // width * extremes):
+        mass.x[program.xat[r] + n] = np.inf
 
 
 @kernel
-def _empty(b, lane, program, mass):
-    """Nothing is left in a lane; where no lane is open, bounds and factors begin anew."""
-    block = program.block
-    states = block[b, ROWS] // block[b, WIDTH]
-    for row in range(block[b, FIRST], block[b, FIRST] + block[b, ROWS]):
-        cell = program.at[row] + lane
-        mass.m[cell], mass.e[cell] = 0.0, 0
-    for row in range(block[b, FIRST_EXTREME], block[b, FIRST_EXTREME] + states * block[b, EXTREMES]):
-        mass.x[program.xat[row] + lane] = np.inf
-    mass.open[b] -= 1
+def _forget_factors(b, n, program, mass):
+    """The exponents of an empty lane are 0; where no lane is open, bounds and factors begin anew."""
     is_last = mass.open[b] == 0
-    if mass.is_wide[b]:
-        for pair in range(program.block_pair[b], program.block_pair[b + 1]):
-            mass.factor[program.pair_at[pair] + lane] = 1.0
-            mass.most[pair] = 1.0 if is_last else max(1.0, mass.most[pair])
+    for pair in range(program.block_pair[b], program.block_pair[b + 1]):
+        mass.factor[program.pair_at[pair] + n] = 1.0
+        if is_last or mass.most[pair] < 1.0:
+            mass.most[pair] = 1.0
     if is_last:
         mass.is_wide[b] = False
-        for row in range(block[b, FIRST], block[b, FIRST] + block[b, ROWS]):
+        for row in range(program.block[b, FIRST], program.block[b, FIRST] + program.block[b, ROWS]):
             mass.bound[row], mass.is_raised[row] = 0.0, False

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.kernel.lower_together import NEVER, Member, columns_of, lower_together
-from trendfold.kernel.program import Events, Folded, WindowCuts
+from trendfold.kernel.lower_together import Member, columns_of, lower_together, work_of
+from trendfold.kernel.program import Events, Folded, Together, WindowCuts
 from trendfold.kernel.together import fold_together
 from trendfold.plan import Group
+from trendfold.plan.costs import Costs
 from trendfold.plan.workload import windows_at_once
 from trendfold.runtime.fold import values_beside
 from trendfold.runtime.limits import Limits
@@ -20,24 +22,58 @@ if TYPE_CHECKING:
     from trendfold.runtime.groups import GroupRows
 
 
+COUNTED = "bursts", "shared bursts", "snapshots", "splits", "merges"
+"""What kernel.together counts, in its order."""
+
+
 def fold_lanes(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """All members at once."""
+    """All members at once; a burst acts as one where the cost table says that it pays."""
+    ready = make_ready(group, together)
+    folded = ready.fold()
+    for name, count in zip(COUNTED, ready.counts.tolist(), strict=True):
+        together.counts[name] = together.counts.get(name, 0) + count
+    return folded
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A group of which only the fold is left."""
+
+    members: list[Member]
+    sizes: list[int]
+    events: Events
+    cuts: WindowCuts
+    program: Together
+    counts: NDArray[np.int64]
+
+    def fold(self) -> tuple[Folded, ...]:
+        """Per member the whole trends of its items."""
+        width = max(member.carried.width for member in self.members)
+        extremes = max(len(member.carried.extremes) for member in self.members)
+        shape = sum(self.sizes), width
+        out = Folded(np.zeros(shape), np.zeros(shape, np.int32), np.full((shape[0], extremes), np.inf))
+        self.counts[:] = 0
+        fold_together(self.events, self.cuts, self.program, out, self.counts)
+        return _apart(out, self.members, self.sizes)
+
+
+def make_ready(group: Group, together: GroupRows, share_from: list[int] | None = None) -> Ready:
+    """The arrays of a group; without `share_from`, bursts are shared by what the group's cost table says."""
     members = [
         Member(plan.operands[0].machine, plan.operands[0].carried, windows_at_once(plan))
         for plan in group.members
     ]
-    events = _events(members, together)
-    program = lower_together(members, together.alphabet, [2] * len(together.alphabet))
-    sizes = [len(items.low) for items in together.items]
-    width = max(member.carried.width for member in members)
-    extremes = max(len(member.carried.extremes) for member in members)
-    total = sum(sizes)
-    out = Folded(
-        np.zeros((total, width)), np.zeros((total, width), np.int32), np.full((total, extremes), np.inf)
+    costs = group.details if isinstance(group.details, Costs) else Costs()
+    program = lower_together(members, together.alphabet)
+    chosen = share_from or [costs.share_from(*work) for work in work_of(program)]
+    return Ready(
+        members,
+        [len(items.low) for items in together.items],
+        _events(members, together),
+        window_cuts(together.items, members),
+        program._replace(share_from=np.array(chosen, np.int64)),
+        np.zeros(len(COUNTED), np.int64),
     )
-    counts = np.zeros(5, np.int64)
-    fold_together(events, window_cuts(together.items, members), program, out, counts)
-    return _apart(out, members, sizes)
 
 
 def _events(members: list[Member], together: GroupRows) -> Events:
