@@ -1,4 +1,4 @@
-"""Which kinds of rows conditions tell apart: hundreds of queries ask `x > 1`, `x > 2`, ... of the same column.
+"""Which kinds of rows conditions tell apart: hundreds of queries ask `x > 1`, `x > 2`, ... of one column.
 
 A row of a kind meets the same conditions as any other, so conditions are judged once per kind. Comparisons of
 one column with constants cut it into intervals: a row's kind is its interval, found by one search, whatever
@@ -31,9 +31,8 @@ def tell_apart(
     conditions: Sequence[Expression], rows: NDArray[np.int64], workspace: Workspace
 ) -> tuple[dict[Expression, NDArray[np.bool_]], NDArray[Any]]:
     """Per condition and kind of row whether it holds, and the kind of every row."""
-    bounds = _constants(conditions, workspace)
-    bits = [c for c in conditions if _threshold(c) is None or _attribute(c) not in bounds]
-    parts = [_intervals(workspace.batch.column(name).take(rows), cuts) for name, cuts in bounds.items()]
+    cut_by, bits = _comparisons(conditions, workspace)
+    parts = [_intervals(workspace.batch.column(name).take(rows), cuts) for name, cuts in cut_by.items()]
     parts += [_packed(bits[k : k + _BITS], rows, workspace) for k in range(0, len(bits), _BITS)]
     code, high = np.zeros(len(rows), np.int64), 1
     for part, limit in parts:
@@ -43,14 +42,34 @@ def tell_apart(
     example[kind] = np.arange(len(rows))
     some = rows[example]
     lookup = attribute_lookup(lambda name: workspace.batch.column(name).take(some))
-    known = set(bits)
     held = {}
     for condition in conditions:
-        if condition in known:
+        if condition in bits:
             held[condition] = workspace.holds(condition)[some]
         else:
             held[condition] = np.broadcast_to(is_true(evaluate(condition, lookup)), (kinds,))
     return held, kind
+
+
+def _comparisons(
+    conditions: Sequence[Expression], workspace: Workspace
+) -> tuple[dict[str, NDArray[Any]], list[Expression]]:
+    """Per attribute that several conditions compare with numbers, these numbers in order; and all others.
+
+    A condition whose truth is there already is a bit: its column may not be.
+    """
+    compared: dict[str, dict[Expression, int | float]] = {}
+    for condition in conditions:
+        found = _threshold(condition)
+        if found is not None and not workspace.knows(condition):
+            compared.setdefault(found[0], {})[condition] = found[1]
+    cut_by, judged = {}, set()
+    for name, constants in compared.items():
+        cuts = _cuts(sorted(set(constants.values())), workspace.batch.column(name).kind)
+        if cuts is not None:
+            cut_by[name] = cuts
+            judged |= set(constants)
+    return cut_by, [condition for condition in conditions if condition not in judged]
 
 
 def _threshold(condition: Expression) -> tuple[str, int | float] | None:
@@ -64,26 +83,12 @@ def _threshold(condition: Expression) -> tuple[str, int | float] | None:
     return None
 
 
-def _attribute(condition: Expression) -> str:
-    found = _threshold(condition)
-    return found[0] if found is not None else ""
-
-
-def _constants(conditions: Sequence[Expression], workspace: Workspace) -> dict[str, NDArray[Any]]:
-    """Per attribute that several conditions compare with numbers: these numbers, in order."""
-    found: dict[str, set[int | float]] = {}
-    for condition in conditions:
-        compared = _threshold(condition)
-        if compared is not None and not workspace.knows(condition):
-            found.setdefault(compared[0], set()).add(compared[1])
-    result = {}
-    for name, values in found.items():
-        kind = workspace.batch.column(name).kind if len(values) > 1 else None
-        if kind is Kind.FLOAT and all(float(v) == v for v in values):
-            result[name] = np.array(sorted(map(float, values)))
-        elif kind is Kind.INTEGER and all(isinstance(v, int) and abs(v) < 2**62 for v in values):
-            result[name] = np.array(sorted(values), np.int64)
-    return result
+def _cuts(numbers: list[int | float], kind: Kind) -> NDArray[Any] | None:
+    """Several numbers as the column's values are, where that changes none of them."""
+    if len(numbers) > 1 and kind is Kind.FLOAT and all(float(number) == number for number in numbers):
+        return np.array(numbers, np.float64)
+    is_whole = all(isinstance(number, int) and abs(number) < 2**62 for number in numbers)
+    return np.array(numbers, np.int64) if len(numbers) > 1 and kind is Kind.INTEGER and is_whole else None
 
 
 def _intervals(column: Column, cuts: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
