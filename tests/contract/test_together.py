@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,8 +12,6 @@ import bursty
 import oracle
 import trendfold
 from contract.engine import difference, many
-from trendfold.errors import UnsupportedError
-from trendfold.plan.workload import WORKLOAD_PLANNERS
 
 SCHEMA = pa.schema(
     [
