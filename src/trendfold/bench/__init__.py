@@ -18,6 +18,7 @@ BENCHES: dict[str, str] = {
     "hamlet": "trendfold.bench.hamlet",
     "kernel": "trendfold.bench.kernel",
     "neighbour": "trendfold.bench.neighbour",
+    "sharing": "trendfold.bench.sharing",
     "spark": "trendfold.bench.spark",
     "stream": "trendfold.bench.stream",
     "windows": "trendfold.bench.windows",
