@@ -58,17 +58,17 @@ def cases(seed: int, scale: float) -> list[Case]:
 def _low_setting(seed: int, scale: float) -> list[Case]:
     """Windows so small that trends can be built, and sequences of fixed length cover all of them."""
     n = _scaled(4_000, scale)
-    table = ridesharing(Stream(events=n, seed=seed, rate=200.0, burst=4))
+    table = ridesharing(Stream(events=n, seed=seed, rate=100.0, burst=3))
     queries = rides(5, "WITHIN 100 ms SLIDE 100 ms")
     group = _group(table, queries)
     longest = _most_in_window(group)
     fixed = [each for query in queries for each in flattened(query, longest)]
     return [
-        Case(_name("windows of 20", n, 5, "hamlet"), lambda: group.fold(BY_BENEFIT), n),
-        Case(_name("windows of 20", n, 5, "static"), lambda: group.fold(ALWAYS), n),
-        Case(_name("windows of 20", n, 5, "greta"), _alone(table, queries, "greta"), n),
-        Case(_name("windows of 20", n, 5, "construct"), _alone(table, queries, "construct"), n),
-        Case(_name("windows of 20", n, 5, f"flattened to {longest}"), _alone(table, fixed, "cogra"), n),
+        Case(_name("windows of 10", n, 5, "hamlet"), lambda: group.fold(BY_BENEFIT), n),
+        Case(_name("windows of 10", n, 5, "static"), lambda: group.fold(ALWAYS), n),
+        Case(_name("windows of 10", n, 5, "greta"), _alone(table, queries, "greta"), n),
+        Case(_name("windows of 10", n, 5, "construct"), _alone(table, queries, "construct"), n),
+        Case(_name("windows of 10", n, 5, f"flattened to {longest}"), _alone(table, fixed, "cogra"), n),
     ]
 
 
@@ -209,14 +209,15 @@ def _shared(tally: Tally) -> str:
 def _seconds_of_a_choice(units: int = 8, times: int = 100_000) -> float:
     """What one choice of the query set takes, from many of them."""
     many, alone, chosen = np.ones(units, np.int64), np.zeros(units, np.int64), np.zeros(units, np.int64)
-    _choose_often(2, many, alone, chosen)
+    choose_often(2, many, alone, chosen)
     started = perf_counter()
-    _choose_often(times, many, alone, chosen)
+    choose_often(times, many, alone, chosen)
     return (perf_counter() - started) / times
 
 
 @kernel
-def _choose_often(times: int, many: Counts, alone: Counts, chosen: Counts) -> None:
+def choose_often(times: int, many: Counts, alone: Counts, chosen: Counts) -> None:
+    """Choices of the query set, one after the other, no two alike."""
     for i in range(times):
         alone[i % alone.shape[0]] = i & 7
         choose(120, 10_000 + i, 120, 3, 20, many, alone, chosen)  # type: ignore[no-untyped-call]

@@ -73,16 +73,31 @@ def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
                 count = _gather_sharers(f, t, at, n)
             for k in range(uneven):
                 n[at.many + n[at.seen + k]] = 0
-        if stop == i:
+        alike = stop == i
+        if alike:
             f = -1
-            stop = i + 1
-            while stop < edge and moment[stop] == moment[i]:
-                stop += 1
-        step_rows(events, i, stop, f, count > 0, t, at, numbers, n)
+            stop, alike = _find_run(symbol, moment, i, edge)
+        step_rows(events, i, stop, f, alike, count > 0, t, at, numbers, n)
         while count > 0 and i < stop:
             i = _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journal)
         i = stop
     _turn(rows, rows, t, at, numbers, n, out)
+
+
+@kernel
+def _find_run(symbol, moment, i, edge):
+    """The moments from row i on that hold nothing but its symbol; or its moment alone, and False."""
+    j = i
+    while j < edge:
+        stop = j + 1
+        same = symbol[j] == symbol[i]
+        while stop < edge and moment[stop] == moment[j]:
+            same &= symbol[stop] == symbol[i]
+            stop += 1
+        if not same:
+            return (j, True) if j > i else (stop, False)
+        j = stop
+    return j, True
 
 
 @kernel

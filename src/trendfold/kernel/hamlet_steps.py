@@ -13,17 +13,16 @@ from trendfold.kernel.wide import RADIX, SHRINK, add, times
 
 
 @kernel
-def step_rows(events, i, stop, f, shares, t, at, numbers, n):
-    """The rows [i, stop), one moment or a burst of family f, for all members that do not share them.
+def step_rows(events, i, stop, f, alike, shares, t, at, numbers, n):
+    """The rows [i, stop) for all members that do not share them: a burst of family f, a moment, or a run.
 
-    Those that one event does nothing to are not even looked at.
+    Where all rows are alike, members that their symbol does nothing to are not even looked at.
     """
     a = events.symbol[i]
-    is_alone = f < 0 and stop == i + 1
-    low = t[at.concerned + 2 * a] if is_alone else 0
-    high = t[at.concerned + 2 * a + 1] if is_alone else at.members
+    low = t[at.concerned + 2 * a] if alike else 0
+    high = t[at.concerned + 2 * a + 1] if alike else at.members
     for c in range(low, high):
-        k = t[at.who + c] if is_alone else c
+        k = t[at.who + c] if alike else c
         if f >= 0:
             own = at.sharer + SHARER * (f * at.members + k)
             if t[own + 1] == 0 or (shares and t[own] >= 0 and n[at.chosen + t[own]]):

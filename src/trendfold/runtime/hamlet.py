@@ -50,12 +50,27 @@ class Tally:
 
 def fold_hamlet(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
     """Bursts are shared by those for whom the benefit model says so."""
-    return ready(group, together, limits).fold(hamlet.BY_BENEFIT)[0]
+    return _counted(together, *ready(group, together, limits).fold(hamlet.BY_BENEFIT))
 
 
 def fold_hamlet_static(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
     """Bursts are shared by all who can."""
-    return ready(group, together, limits).fold(hamlet.ALWAYS)[0]
+    return _counted(together, *ready(group, together, limits).fold(hamlet.ALWAYS))
+
+
+def _counted(together: GroupRows, folded: tuple[Folded, ...], tally: Tally) -> tuple[Folded, ...]:
+    """Leave what happened for the summary of the run."""
+    together.counts.update(
+        {
+            "bursts": tally.bursts,
+            "bursts shared": tally.shared_bursts,
+            "snapshots": tally.snapshots,
+            "splits": tally.splits,
+            "merges": tally.merges,
+            "decisions": tally.decisions,
+        }
+    )
+    return folded
 
 
 def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
