@@ -147,13 +147,13 @@ def rides(k: int, window: str) -> tuple[Query, ...]:
 
 
 _SHAPES = ("SEQ({a}, S+)", "SEQ({a}, S+, {b})", "SEQ({a}, S+, U+, {b})", "SEQ({a}, S+, U+, V+)")
-_LOCAL = ("", "WHERE S.vol > 4", "", "WHERE S.vol > 60", "WHERE S.vol > 40 AND S.vol < 500")
+_LOCAL = ("", "WHERE S.vol > 100", "", "WHERE S.vol > 60", "WHERE S.vol > 40 AND S.vol < 200")
 _RETURNS = ("COUNT(*)", "COUNT(*), AVG(S.price)", "COUNT(*), MAX(S.price)", "COUNT(*), SUM(S.vol)")
 _WITHIN = ("5 min SLIDE 5 min", "10 min SLIDE 5 min", "20 min SLIDE 10 min")
 
 
 def trades(k: int) -> tuple[Query, ...]:
-    """Kleene patterns of one to three types, several windows, aggregates and predicates."""
+    """Kleene patterns of one to three types, several windows and aggregates; most predicates reject many."""
     texts = []
     for i in range(k):
         a, b = _TICKERS[3 + i % 4], _TICKERS[3 + (i + 1 + i // 4) % 4]
