@@ -69,6 +69,7 @@ def test_queries_together_are_as_each_alone(seed: int) -> None:
     rng = random.Random(seed)
     events, asked = bursts(rng, 3_000), workload(rng, rng.randint(2, 9))
     together, alone = asked.run(events), asked.run(events, strategy="cogra")
+    assert together.summary.windows == alone.summary.windows
     for name in alone:
         found, wanted = together[name].to_pylist(), alone[name].to_pylist()
         assert len(found) == len(wanted), name

@@ -129,7 +129,7 @@ def prepare(
     """Select and sort a query's rows, number their moments, and cut them into the items of windows."""
     batch = workspace.batch
     if folds_together(plan, arithmetic) and (shared := fold_group(plan, workspace, origin, limits, asked)):
-        rows, items = shared.rows_of(plan), shared.together.items[plan.number]
+        rows, items = shared.rows_of(plan), shared.items[plan.number]
         return Prepared(plan, rows, items, (), batch, done=shared.folded[plan.number])
     in_lanes = arithmetic == "auto" and lanes_apply(plan)
     rows = read_rows(plan, workspace, splits=not in_lanes, limits=limits)
