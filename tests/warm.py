@@ -23,6 +23,7 @@ HALVES = (
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v WITHIN 9 s SLIDE 1 s", {}),
         ("RETURN SUM(B.v), MIN(B.x) PATTERN B+ SEMANTICS next WHERE B.v < NEXT(B).v", {}),
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v", {"arithmetic": "exact"}),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B+); RETURN SUM(B.v), MIN(B.x) PATTERN SEQ(B+, C) WHERE B.v < 5", {}),
     ],
 )
 
