@@ -24,6 +24,10 @@ HALVES = (
         ("RETURN SUM(B.v), MIN(B.x) PATTERN B+ SEMANTICS next WHERE B.v < NEXT(B).v", {}),
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v", {"arithmetic": "exact"}),
         (
+            "RETURN COUNT(*) PATTERN SEQ(A, B+); RETURN SUM(B.v), MIN(B.x) PATTERN SEQ(B+, C) WHERE B.v < 5",
+            {},
+        ),
+        (
             "a: RETURN COUNT(*) PATTERN SEQ(A, B+); b: RETURN MIN(B.x), COUNT(*) PATTERN B+",
             {"strategy": "hamlet"},
         ),

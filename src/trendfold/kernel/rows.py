@@ -42,6 +42,25 @@ def find_intervals(values, cuts, code):
 
 
 @kernel
+def mark_own_items(symbol, low, high, own_start, own, next_row, held):
+    """Whether each item [low, high) holds a row of each member's own symbols, into held[member, item].
+
+    low       in order, as rows of items are
+    next_row  int64[A]  after all rows, to begin with
+    """
+    row = symbol.shape[0]
+    for k in range(low.shape[0] - 1, -1, -1):
+        while row > low[k]:
+            row -= 1
+            next_row[symbol[row]] = row
+        for member in range(own_start.shape[0] - 1):
+            first = high[k]
+            for o in range(own_start[member], own_start[member + 1]):
+                first = min(first, next_row[own[o]])
+            held[member, k] = first < high[k]
+
+
+@kernel
 def sort_keys(values, low, step, key):
     """key = (values - low) / step, into `key`, modulo 2^64; False where a quotient is not whole.
 

@@ -12,7 +12,7 @@ from trendfold.automaton.machine import Symbol
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel.program import Folded
-from trendfold.kernel.rows import number_moments
+from trendfold.kernel.rows import mark_own_items, number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.hamlet import fold_hamlet, fold_hamlet_static
@@ -32,7 +32,7 @@ from trendfold.runtime.rows import (
     read_symbols,
     takers_of,
 )
-from trendfold.runtime.side_by_side import fold_lanes
+from trendfold.runtime.side_by_side import Ready, fold_lanes, make_ready
 from trendfold.runtime.windows import Asked, Items, cut
 
 MOST_SYMBOLS = 1 << 12
@@ -67,6 +67,7 @@ class GroupFold:
 
     group: Group
     together: GroupRows
+    items: tuple[Items, ...]
     folded: tuple[Folded, ...]
 
     def rows_of(self, plan: QueryPlan) -> Rows:
@@ -101,10 +102,47 @@ def fold_group(
     key = id(group), origin, asked
     if key not in workspace.groups:
         together = read_group(group, workspace, origin, limits, asked)
-        folded = FOLDS[group.method](group, together, limits) if together is not None else ()
-        workspace.groups[key] = (group, GroupFold(group, together, folded) if together is not None else None)
+        workspace.groups[key] = group, None if together is None else _fold(group, together, limits)
     found: GroupFold | None = workspace.groups[key][1]
     return found
+
+
+def _fold(group: Group, together: GroupRows, limits: Limits) -> GroupFold:
+    """Fold all members; a member's items that hold none of its rows are left out, as if it were alone."""
+    folded = FOLDS[group.method](group, together, limits)
+    items, found = [], []
+    for own, part, held in zip(together.items, folded, _held(together), strict=True):
+        items.append(Items(own.segment[held], own.index[held], own.low[held], own.high[held]))
+        found.append(Folded(part.mantissa[held], part.exponent[held], part.extreme[held]))
+    return GroupFold(group, together, tuple(items), tuple(found))
+
+
+def _held(together: GroupRows) -> list[NDArray[np.bool_]]:
+    """Per member and item whether there is a row of the member's."""
+    symbol, alphabet = together.rows.symbols[0], together.alphabet
+    held: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_)] * len(together.items)
+    for items in {id(each): each for each in together.items}.values():
+        members = [k for k, each in enumerate(together.items) if each is items]
+        own = [[a for a, symbols in enumerate(alphabet) if symbols[k]] for k in members]
+        start = np.cumsum([0, *map(len, own)])
+        order = np.argsort(items.low, kind="stable")
+        found = np.zeros((len(members), len(order)), np.bool_)
+        after = np.full(len(alphabet), len(symbol), np.int64)
+        flat = np.array([a for each in own for a in each], np.int64)
+        mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
+        for k, row in zip(members, found, strict=True):
+            held[k] = np.empty(len(order), np.bool_)
+            held[k][order] = row
+    return held
+
+
+def alone_as_lanes(
+    plan: QueryPlan, rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch
+) -> Ready:
+    """One query as a group of its own."""
+    alphabet = tuple((symbol,) for symbol in rows.alphabets[0])
+    group = Group("auto", "lanes", (plan,))
+    return make_ready(group, GroupRows(rows, moment, alphabet, (items,), batch))
 
 
 def counted(workspace: Workspace) -> dict[str, int]:
