@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from trendfold.errors import InputError, Problem, QueryError, nearest
 from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Explanation, explain
-from trendfold.plan import QueryPlan, plan
+from trendfold.plan import QueryPlan
+from trendfold.plan.workload import plan_all
 from trendfold.query import check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
 from trendfold.query.nodes import Query, WindowUnit
@@ -45,7 +46,7 @@ class Workload:
 
     def plan(self, strategy: str = "auto") -> tuple[QueryPlan, ...]:
         """How each query will be computed."""
-        return tuple(plan(query, strategy) for query in self.queries)
+        return plan_all(self.queries, strategy)
 
     def explain(self, strategy: str = "auto", format: str = "text") -> Explanation:
         """How each query will be computed, or why not: `format` is text, json or html."""

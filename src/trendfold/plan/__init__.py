@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.machine import Machine
@@ -40,6 +41,10 @@ class QueryPlan:
     """Equivalence attributes: an event with a null in one is in no partition."""
     shares_windows: bool = False
     """Whether windows that overlap may share what they have in common, where that is cheaper."""
+    group: Group | None = None
+    """The queries it is folded together with."""
+    number: int = -1
+    """Its place among the members of the group."""
 
     def sharing(self, operand: OperandPlan) -> Sharing | None:
         """What the windows of an operand may share; None where they do not overlap."""
@@ -55,6 +60,20 @@ class QueryPlan:
     def qualified_keys(self) -> tuple[GroupKey, ...]:
         """GROUP BY attributes of one alias."""
         return tuple(key for key in self.query.group_by if key.alias is not None)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Queries that are folded together, in one pass over rows that all of them need."""
+
+    strategy: str
+    """The strategy that put them together; it would do so again with some of them."""
+    method: str
+    """How they are folded: a key of `runtime.groups.FOLDS`."""
+    members: tuple[QueryPlan, ...]
+    """Each planned as if it were alone."""
+    details: Any = None
+    """What the method's planner found out about them; a plain value."""
 
 
 Planner = Callable[[Query], QueryPlan]

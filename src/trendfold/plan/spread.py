@@ -33,6 +33,8 @@ def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return Mode.COMPLETE, "its windows move with the events of a whole group"
     if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in _compared(plan)):
         return Mode.COMPLETE, "MIN and MAX of other values than floats are ranks among a group's rows"
+    if plan.group is not None and plan.group.strategy != "auto":
+        return Mode.PARTIAL, f"{plan.group.strategy} folds queries together, segment by segment"
     if is_linear(plan):
         return Mode.LINEAR, "any stretch of its rows is a matrix"
     if plan.qualified_keys:

@@ -21,6 +21,7 @@ from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
+from trendfold.runtime.groups import fold_group, folds_together
 from trendfold.runtime.lanes import Lanes, read_lanes
 from trendfold.runtime.lanes import applies as lanes_apply
 from trendfold.runtime.lanes import fold as fold_lanes
@@ -87,9 +88,13 @@ class Prepared:
     batch: EventBatch
     lanes: tuple[Lanes, Items] | None = None
     """Where groups are lanes: they, and the items of all lanes together."""
+    done: Folded | None = None
+    """What the query's group has folded already."""
 
     def fold(self, limits: Limits = DEFAULTS) -> tuple[Folded, ...]:
         """The aggregates of every window item, per operand."""
+        if self.done is not None:
+            return (self.done,)
         if self.lanes is not None:
             return (fold_lanes(self.plan, self.events[0], self.rows, self.lanes[1], self.lanes[0]),)
         return tuple(
@@ -113,6 +118,9 @@ def prepare(
 ) -> Prepared:
     """Select and sort a query's rows, number their moments, and cut them into the items of windows."""
     batch = workspace.batch
+    if folds_together(plan, arithmetic) and (shared := fold_group(plan, workspace, origin, limits, asked)):
+        rows, items = shared.rows_of(plan), shared.together.items[plan.number]
+        return Prepared(plan, rows, items, (), batch, done=shared.folded[plan.number])
     in_lanes = arithmetic == "auto" and lanes_apply(plan)
     rows = read_rows(plan, workspace, splits=not in_lanes, limits=limits)
     moment = empty(len(rows.row), np.int32)

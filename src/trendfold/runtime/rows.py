@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,8 +65,10 @@ class Workspace:
     _keys: dict[tuple[tuple[str, ...], ...], tuple[NDArray[Any], int]] = field(default_factory=dict)
     shared: frozenset[Partitioning] = frozenset()
     """How several queries partition: rows are sorted by it once, and each query picks its own."""
-    _placed: dict[Partitioning, _Placed] = field(default_factory=dict)
+    _placed: dict[Partitioning, Placed] = field(default_factory=dict)
     _time_order: TimeOrder | None = None
+    groups: dict[Any, Any] = field(default_factory=dict)
+    """What queries that are folded together came to (see runtime.groups)."""
 
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
         """Where a local condition is true, over all rows."""
@@ -97,10 +99,10 @@ class Workspace:
                 combined[~column.valid] = -1
         return combined, distinct
 
-    def placed(self, by: Partitioning) -> _Placed:
+    def placed(self, by: Partitioning) -> Placed:
         """All rows sorted by partition and time, whatever they are; their symbols are the codes of types."""
         if by not in self._placed:
-            self._placed[by] = _place(self, self.batch.type_code, *self.partition(*by), keeps_all=True)
+            self._placed[by] = place(self, self.batch.type_code, *self.partition(*by), keeps_all=True)
         return self._placed[by]
 
     @property
@@ -186,7 +188,9 @@ def read_rows(
     plain = tuple(key.attribute for key in plan.plain_keys)
     partition, distinct = workspace.partition(plan.partition, plain)
     is_shared = len(plan.operands) == 1 and partitioning(plan) in workspace.shared
-    read = [_symbols(operand.machine, workspace, by_row=not is_shared) for operand in plan.operands]
+    read = [
+        read_symbols(takers_of(operand.machine), workspace, by_row=not is_shared) for operand in plan.operands
+    ]
     number = _number(plan, workspace, plain)
     # Rows that can take no position matter only to what lies between neighbours.
     keeps_all = plan.query.semantics is Semantics.CONTIGUOUS
@@ -197,9 +201,9 @@ def read_rows(
         partition = np.where(relevant, partition if len(partition) else np.int32(0), np.int32(-1))
         keeps_all = True
     if is_shared:
-        placed = _pick(workspace.placed(partitioning(plan)), read[0], keeps_all)
+        placed = pick(workspace.placed(partitioning(plan)), read[0], keeps_all)
     else:
-        placed = _place(workspace, read[0].symbol, partition, distinct, keeps_all)
+        placed = place(workspace, read[0].symbol, partition, distinct, keeps_all)
     rows = Rows(
         placed.row,
         placed.time,
@@ -211,13 +215,13 @@ def read_rows(
         None if number is None else number[placed.row],
     )
     rows = name_plain_groups(rows, workspace, plan)
-    for alias, keys in _by_alias(plan.qualified_keys if splits else ()):
-        rows = _by_qualified_group(rows, workspace, plan, alias, keys, limits)
+    for alias, keys in by_alias(plan.qualified_keys if splits else ()):
+        rows = by_qualified_group(rows, workspace, plan, *_own(plan, alias), keys, limits)
     return rows
 
 
 @dataclass(frozen=True)
-class _Placed:
+class Placed:
     """Rows by partition and time."""
 
     row: NDArray[Any]
@@ -226,9 +230,9 @@ class _Placed:
     segment: NDArray[np.int64]
 
 
-def _place(
+def place(
     workspace: Workspace, symbol: NDArray[Any], partition: NDArray[Any], distinct: int, keeps_all: bool
-) -> _Placed:
+) -> Placed:
     """Sort rows by partition, stable in time; with `keeps_all` also those that can take no position."""
     order = workspace.time_order
     start = np.zeros(distinct + 1, np.uint32 if len(workspace.batch) < 2**31 else np.uint64)
@@ -242,10 +246,10 @@ def _place(
         kernels.unpack_rows(packed, row, symbols, times)
     else:
         kernels.select_rows(order.row, order.time, symbol, keeps_all, row, symbols, times)
-    return _Placed(row, times, symbols, segment)
+    return Placed(row, times, symbols, segment)
 
 
-def _pick(placed: _Placed, symbols: _Symbols, keeps_all: bool) -> _Placed:
+def pick(placed: Placed, symbols: Symbols, keeps_all: bool) -> Placed:
     """The rows of one query out of all rows; with `keeps_all` all of them, with its symbols."""
     code, symbol_of = placed.symbol, symbols.of_type
     if symbol_of is None:  # a condition tells rows of one type apart
@@ -258,7 +262,7 @@ def _pick(placed: _Placed, symbols: _Symbols, keeps_all: bool) -> _Placed:
     count = kernels.pick_rows(
         placed.row, placed.time, code, placed.segment, symbol_of, keeps_all, row, symbol, times, segment
     )
-    return _Placed(row[:count], times[:count], symbol[:count], segment)
+    return Placed(row[:count], times[:count], symbol[:count], segment)
 
 
 def occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -267,7 +271,7 @@ def occupied(segment: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class _Symbols:
+class Symbols:
     """Per row of the batch the set of positions it can take, as a place in the alphabet; 0 is none."""
 
     symbol: NDArray[Any]
@@ -276,19 +280,28 @@ class _Symbols:
     """The symbol of each code of a type, where the type alone decides."""
 
 
-def _symbols(machine: Machine, workspace: Workspace, *, by_row: bool = True) -> _Symbols:
-    """The symbols of an operand: by type alone, unless a condition on one event tells them apart.
+Taker = tuple[str, tuple[Expression, ...], int]
+"""A position: the type of the events that can take it, the conditions they must meet, and its number."""
 
-    Without `by_row` they are not looked up for every row where the type alone decides.
+
+def takers_of(machine: Machine) -> Iterator[Taker]:
+    """The positions of a machine."""
+    for position in machine.automaton.positions:
+        yield position.type, machine.predicates.wanted_at(position.index), position.index
+
+
+def read_symbols(takers: Iterable[Taker], workspace: Workspace, *, by_row: bool = True) -> Symbols:
+    """Which positions events can take: by type alone, unless a condition on one event tells them apart.
+
+    Without `by_row` symbols are not looked up for every row where the type alone decides.
     """
     batch = workspace.batch
     code_of = {name: code for code, name in enumerate(batch.type_names)}
     alphabet: dict[Symbol, int] = {NO_SYMBOL: 0}
     of_type = np.zeros(len(batch.type_names) + 1, np.int32)
     by_type: dict[str, dict[tuple[Expression, ...], set[int]]] = {}
-    for position in machine.automaton.positions:
-        wanted = machine.predicates.wanted_at(position.index)
-        by_type.setdefault(position.type, {}).setdefault(wanted, set()).add(position.index)
+    for type_, wanted, position in takers:
+        by_type.setdefault(type_, {}).setdefault(wanted, set()).add(position)
     conditional = []
     for type_, groups in by_type.items():
         if type_ not in code_of:
@@ -298,14 +311,14 @@ def _symbols(machine: Machine, workspace: Workspace, *, by_row: bool = True) -> 
         else:
             conditional.append((code_of[type_], groups))
     if not by_row and not conditional:
-        return _Symbols(np.zeros(0, np.uint8), tuple(alphabet), of_type)
+        return Symbols(np.zeros(0, np.uint8), tuple(alphabet), of_type)
     symbol = empty(len(batch), np.uint8 if len(alphabet) <= 256 and not conditional else np.int32)
     kernels.look_up(of_type, batch.type_code, symbol)
     for code, groups in conditional:
         rows = np.flatnonzero(batch.type_code == code)
         symbol[rows] = _conditional_symbols(groups, rows, workspace, alphabet)
     small = symbol.astype(np.uint8) if len(alphabet) <= 256 else symbol
-    return _Symbols(small, tuple(alphabet), None if conditional else of_type)
+    return Symbols(small, tuple(alphabet), None if conditional else of_type)
 
 
 def _conditional_symbols(
@@ -347,7 +360,7 @@ def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> ND
         return None
     batch = workspace.batch
     group, distinct = workspace.partition((), plain)
-    placed = _place(workspace, np.zeros(len(batch), np.uint8), group, distinct, keeps_all=True)
+    placed = place(workspace, np.zeros(len(batch), np.uint8), group, distinct, keeps_all=True)
     row, segment = placed.row, placed.segment
     tie = kernels.first_tie(segment, placed.time, batch.order_of(row))
     if tie >= 0:
@@ -375,7 +388,7 @@ def name_plain_groups(rows: Rows, workspace: Workspace, plan: QueryPlan) -> Rows
     return replace(rows, group=group.reshape(-1), group_rows=dict.fromkeys(plan.plain_keys, at))
 
 
-def _by_alias(keys: Sequence[GroupKey]) -> list[tuple[str, tuple[GroupKey, ...]]]:
+def by_alias(keys: Sequence[GroupKey]) -> list[tuple[str, tuple[GroupKey, ...]]]:
     """Keys of one alias belong together: a trend has one value of them all."""
     found: dict[str, list[GroupKey]] = {}
     for key in keys:
@@ -383,13 +396,22 @@ def _by_alias(keys: Sequence[GroupKey]) -> list[tuple[str, tuple[GroupKey, ...]]
     return [(alias, tuple(group)) for alias, group in found.items()]
 
 
-def _by_qualified_group(
-    rows: Rows, workspace: Workspace, plan: QueryPlan, alias: str, keys: tuple[GroupKey, ...], limits: Limits
+def by_qualified_group(
+    rows: Rows,
+    workspace: Workspace,
+    plan: QueryPlan,
+    own_types: frozenset[str],
+    takers: tuple[frozenset[int], ...],
+    keys: tuple[GroupKey, ...],
+    limits: Limits,
 ) -> Rows:
-    """One stream per segment and value of the alias's keys."""
+    """One stream per segment and value of the keys of an alias T.
+
+    own_types  the types that stand only at T's positions
+    takers     those positions, per operand
+    """
     value, distinct = workspace.partition((), tuple(key.attribute for key in keys))
     value = value[rows.row]
-    own_types, takers = _own(plan, alias)
     streams = _streams(rows, plan, value, distinct, _can_take(rows, takers), limits)
     is_own = np.array([name in own_types for name in workspace.batch.type_names], np.bool_)
     is_own = is_own[workspace.batch.type_code[rows.row]] if len(is_own) else np.zeros(len(rows.row), np.bool_)

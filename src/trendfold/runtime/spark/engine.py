@@ -34,7 +34,7 @@ from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.spark import blobs, catalyst, tasks
 from trendfold.runtime.spark.blobs import BITS, Blob, Content
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.families import Family, conditions_of, families
+from trendfold.runtime.spark.families import Family, conditions_of, families, within_families
 from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
@@ -102,7 +102,7 @@ def _job(
     own = families(plans, kinds, options, arithmetic)
     cores = parallelism(source.spark)
     job = Job(
-        plans=tuple(plans),
+        plans=within_families(plans, own),
         families=own,
         ways=tuple(Way.STRETCHES if f.mode is Mode.LINEAR else Way.PARTITION for f in own),
         options=options,

@@ -9,6 +9,7 @@ from trendfold.events.batch import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import Mode, aggregates_of, keeps_other_rows, mode_of, segment_attributes
+from trendfold.plan.workload import regrouped
 from trendfold.query.names import walk
 from trendfold.query.nodes import Attribute, Expression
 
@@ -56,6 +57,15 @@ def families(
             )
         )
     return tuple(found)
+
+
+def within_families(plans: Sequence[QueryPlan], found: Sequence[Family]) -> tuple[QueryPlan, ...]:
+    """The plans with groups of queries that are in one family: only their rows are together."""
+    own = list(plans)
+    for family in found:
+        for query, plan in zip(family.queries, regrouped([plans[q] for q in family.queries]), strict=True):
+            own[query] = plan
+    return tuple(own)
 
 
 def _plain(plan: QueryPlan) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from trendfold.runtime.release import ALWAYS, NEVER, Release
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.spark import layout, tasks
 from trendfold.runtime.spark.blobs import Blob, Content, hashes, is_bits, pack, read_bits, split
-from trendfold.runtime.spark.families import Family, families
+from trendfold.runtime.spark.families import Family, families, within_families
 from trendfold.runtime.spark.tasks import Job, Way
 
 HOME = "is home"
@@ -103,7 +103,7 @@ def stream_job(
             releases.append(None if is_removed else Release(plan.query.window, origin, epoch.since))
             plans.append(plan)
     job = Job(
-        plans=tuple(plans),
+        plans=within_families(plans, own),
         families=tuple(own),
         ways=(Way.PARTITION,) * len(own),
         options=options,

@@ -1,0 +1,108 @@
+"""Queries -> plans of a whole workload: which queries are folded together, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+from trendfold.plan import Group, QueryPlan, plan, plan_auto
+from trendfold.query.nodes import Query, Semantics, WindowUnit
+
+WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
+"""All queries in, a plan for each out; those with a group are folded together."""
+
+MOST_WINDOWS = 64
+"""A query whose windows overlap more often is folded alone, where they share their stretches."""
+
+
+def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """Each query's best plan; those that may be vector lanes side by side are."""
+    plans = tuple(map(plan_auto, queries))
+    return grouped(plans, "auto", "lanes", lambda each: rows_key(each) if can_be_lanes(each) else None)
+
+
+WORKLOAD_PLANNERS: dict[str, WorkloadPlanner] = {
+    "auto": plan_auto_together,
+}
+"""Strategies that look at a workload as a whole; all others plan query by query."""
+
+
+def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPlan, ...]:
+    """The plans of a workload under a strategy."""
+    if strategy in WORKLOAD_PLANNERS:
+        return WORKLOAD_PLANNERS[strategy](queries)
+    return tuple(plan(query, strategy) for query in queries)
+
+
+def regrouped(plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
+    """Some plans of a workload: where members of a group are missing, the others are put together anew."""
+    found = list(plans)
+    for group in {id(each.group): each.group for each in plans}.values():
+        own = [i for i, each in enumerate(plans) if each.group is group]
+        if group is None or len(own) == len(group.members):
+            continue
+        for i, anew in zip(own, plan_all([plans[i].query for i in own], group.strategy), strict=True):
+            found[i] = anew
+    return tuple(found)
+
+
+def grouped(
+    plans: Sequence[QueryPlan], strategy: str, method: str, key: Callable[[QueryPlan], Hashable | None]
+) -> tuple[QueryPlan, ...]:
+    """Plans with a group for those of equal keys, if there are two of them; None stays alone."""
+    together: dict[Hashable, list[int]] = {}
+    for number, each in enumerate(plans):
+        if (found := key(each)) is not None:
+            together.setdefault(found, []).append(number)
+    result = list(plans)
+    for numbers in together.values():
+        if len(numbers) < 2:
+            continue
+        group = Group(strategy, method, tuple(plans[n] for n in numbers))
+        for place, n in enumerate(numbers):
+            result[n] = replace(plans[n], group=group, number=place)
+    return tuple(result)
+
+
+def rows_key(plan: QueryPlan) -> Hashable | None:
+    """Equal for queries whose rows can be sorted into the same segments; None where nobody else's could be.
+
+    GROUP BY T.g is the same for two queries if T stands for all positions of the same types.
+    """
+    if len(plan.operands) != 1:
+        return None
+    automaton = plan.operands[0].machine.automaton
+    qualified: dict[frozenset[str], list[str]] = {}
+    for key in plan.qualified_keys:
+        called = automaton.called(key.alias or "")
+        types = frozenset(automaton.positions[p].type for p in called)
+        if any(p.type in types and p.index not in called for p in automaton.positions):
+            return None
+        qualified.setdefault(types, []).append(key.attribute)
+    plain = tuple(key.attribute for key in plan.plain_keys)
+    return plan.partition, plain, tuple((types, tuple(names)) for types, names in qualified.items())
+
+
+def can_be_lanes(plan: QueryPlan) -> bool:
+    """Whether a query's machine can stand beside others of its shape (see kernel.shared)."""
+    (operand, *more) = plan.operands
+    machine, window = operand.machine, plan.query.window
+    return (
+        not more
+        and not operand.builds_trends
+        and not machine.by_event
+        and not machine.automaton.guards
+        and plan.query.semantics is Semantics.ANY
+        and plan.query.having is None
+        and not plan.qualified_keys
+        and windows_at_once(plan) <= MOST_WINDOWS
+        and (window is None or window.unit is WindowUnit.MICROSECONDS)
+    )
+
+
+def windows_at_once(plan: QueryPlan) -> int:
+    """In how many windows an event can be; many where a window moves with every event."""
+    window = plan.query.window
+    if window is None:
+        return 1
+    return 1 << 30 if window.slide is None else -(-window.length // window.slide)

@@ -1,0 +1,180 @@
+"""Queries that are folded together: rows that all of them need, and what each gets of the one fold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.machine import Symbol
+from trendfold.events.batch import EventBatch
+from trendfold.events.buffers import empty
+from trendfold.kernel.program import Folded
+from trendfold.kernel.rows import number_moments
+from trendfold.plan import Group, QueryPlan
+from trendfold.query.nodes import Window, WindowUnit
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.rows import (
+    Rows,
+    Symbols,
+    Taker,
+    Workspace,
+    by_alias,
+    by_qualified_group,
+    name_plain_groups,
+    occupied,
+    partitioning,
+    pick,
+    place,
+    read_symbols,
+    takers_of,
+)
+from trendfold.runtime.side_by_side import fold_lanes
+from trendfold.runtime.windows import Asked, Items, cut
+
+MOST_SYMBOLS = 1 << 12
+"""Where conditions tell more kinds of rows apart than that, each query is folded alone."""
+
+_MEMBER = 1 << 20
+"""Positions of the k-th member are numbered from k times this."""
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """The rows of all members of a group, by segment (one partition's stream of one group) and time.
+
+    rows      `rows.symbols[0]` are symbols of the whole group; rows that no member needs are left out
+    moment    int32[n]  numbered through; equal for rows that are not before each other
+    alphabet  per symbol and member the positions that such a row can take; symbol 0 is none for all
+    items     per member its windows, as stretches of these rows
+    """
+
+    rows: Rows
+    moment: NDArray[np.int32]
+    alphabet: tuple[tuple[Symbol, ...], ...]
+    items: tuple[Items, ...]
+    batch: EventBatch
+
+
+@dataclass(frozen=True)
+class GroupFold:
+    """What a group came to: per member its whole trends, item by item."""
+
+    group: Group
+    together: GroupRows
+    folded: tuple[Folded, ...]
+
+    def rows_of(self, plan: QueryPlan) -> Rows:
+        """The rows with the groups named by the keys of one member."""
+        first = self.group.members[0]
+        own = zip(plan.query.group_by, first.query.group_by, strict=True)
+        named = {key: self.together.rows.group_rows[other] for key, other in own}
+        return replace(self.together.rows, group_rows=named)
+
+
+GroupFolder = Callable[[Group, GroupRows, Limits], tuple[Folded, ...]]
+"""Per member the whole trends of its items."""
+
+FOLDS: dict[str, GroupFolder] = {
+    "lanes": fold_lanes,
+}
+
+
+def folds_together(plan: QueryPlan, arithmetic: str) -> bool:
+    """Whether a query is folded with its group: true values of any size are found query by query."""
+    return plan.group is not None and arithmetic == "auto" and plan.query.having is None
+
+
+def fold_group(
+    plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None
+) -> GroupFold | None:
+    """The fold of a query's group, done once for all members; None where it would not pay."""
+    group = plan.group
+    assert group is not None
+    key = id(group), origin, asked
+    if key not in workspace.groups:
+        together = read_group(group, workspace, origin, limits, asked)
+        folded = FOLDS[group.method](group, together, limits) if together is not None else ()
+        workspace.groups[key] = (group, GroupFold(group, together, folded) if together is not None else None)
+    found: GroupFold | None = workspace.groups[key][1]
+    return found
+
+
+def read_group(
+    group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None
+) -> GroupRows | None:
+    """The rows and windows of all members; None where rows are told apart in too many ways."""
+    symbols = read_symbols(_takers(group), workspace)
+    if len(symbols.alphabet) > MOST_SYMBOLS:
+        return None
+    rows = _read_rows(group, symbols, workspace, limits)
+    moment = empty(len(rows.row), np.int32)
+    number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
+    alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
+    return GroupRows(rows, moment, alphabet, _items(group, rows, alphabet, origin, asked), workspace.batch)
+
+
+def _takers(group: Group) -> Iterator[Taker]:
+    for k, member in enumerate(group.members):
+        for type_, wanted, position in takers_of(member.operands[0].machine):
+            yield type_, wanted, k * _MEMBER + position
+
+
+def _by_member(symbol: Symbol, members: int) -> tuple[Symbol, ...]:
+    found: list[set[int]] = [set() for _ in range(members)]
+    for taken in symbol:
+        found[taken // _MEMBER].add(taken % _MEMBER)
+    return tuple(map(frozenset, found))
+
+
+def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Limits) -> Rows:
+    """As rows.read_rows, for all members at once: they are sorted and grouped alike."""
+    first = group.members[0]
+    by = partitioning(first)
+    if by in workspace.shared:
+        placed = pick(workspace.placed(by), symbols, keeps_all=False)
+    else:
+        placed = place(workspace, symbols.symbol, *workspace.partition(*by), keeps_all=False)
+    none = np.zeros(0, np.int64)
+    rows = Rows(
+        placed.row, placed.time, (placed.symbol,), (symbols.alphabet,), occupied(placed.segment), none, {}
+    )
+    rows = name_plain_groups(rows, workspace, first)
+    for alias, keys in by_alias(first.qualified_keys):
+        types, taken = _own(group, alias)
+        rows = by_qualified_group(rows, workspace, first, types, (taken,), keys, limits)
+    return rows
+
+
+def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
+    """The types of an alias of the first member, which the others group by too, and all their positions."""
+    automaton = group.members[0].operands[0].machine.automaton
+    types = frozenset(automaton.positions[p].type for p in automaton.called(alias))
+    return types, frozenset(position for type_, _, position in _takers(group) if type_ in types)
+
+
+def _items(
+    group: Group, rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], origin: int, asked: Asked | None
+) -> tuple[Items, ...]:
+    """The windows of every member; those of equal windows are cut once."""
+    found: dict[Window | None, Items] = {}
+    items = []
+    for k, member in enumerate(group.members):
+        window = member.query.window
+        if window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS):
+            own = _rows_of_member(rows, alphabet, k)
+            items.append(cut(member, own, rows.time, origin, asked))
+            continue
+        if window not in found:
+            found[window] = cut(member, rows, rows.time, origin, asked)
+        items.append(found[window])
+    return tuple(items)
+
+
+def _rows_of_member(rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], k: int) -> Rows:
+    """The same rows with the symbols of one member."""
+    own = {symbols[k]: i for i, symbols in reversed(list(enumerate(alphabet)))}
+    code = np.array([own[symbols[k]] for symbols in alphabet], np.int32)
+    return replace(rows, symbols=(code[rows.symbols[0]],), alphabets=(tuple(each[k] for each in alphabet),))
