@@ -125,7 +125,9 @@ def _events(rng: random.Random, lines: list[list[_Element]], order_column: str |
     ties = rng.choice([0.0, 0.15, 0.5])
     time, events, sown = rng.randint(-5, 5), [], []
     while len(sown) < size:
-        sown += [step.type for step in rng.choice(lines)] + rng.choices(TYPES + STRANGERS, k=rng.choice([0, 0, 1, 2]))
+        sown += [step.type for step in rng.choice(lines)] + rng.choices(
+            TYPES + STRANGERS, k=rng.choice([0, 0, 1, 2])
+        )
     for i in range(size):
         if rng.random() >= ties:
             time += rng.choice([1, 1, 1, 1, 2, 3])

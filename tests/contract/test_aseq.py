@@ -54,7 +54,9 @@ def check(seed: int) -> None:
         smaller = [
             case._replace(queries=case.queries[:i] + case.queries[i + 1 :]) for i in range(len(case.queries))
         ]
-        smaller += [case._replace(events=case.events[:i] + case.events[i + 1 :]) for i in range(len(case.events))]
+        smaller += [
+            case._replace(events=case.events[:i] + case.events[i + 1 :]) for i in range(len(case.events))
+        ]
         for candidate in smaller:
             if candidate.queries and wrong(candidate) is not None:
                 case, shrinking = candidate, True
@@ -73,7 +75,9 @@ def test_workloads_of_sequences_give_the_oracles_rows(seed: int) -> None:
 @given(seed=SEEDS)
 def test_lines_may_be_chopped_in_windows_of_any_kind(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workload, "share_lines", lambda plans: share_prefixes([*map(line_of, plans)], chops=True))
+        patch.setattr(
+            workload, "share_lines", lambda plans: share_prefixes([*map(line_of, plans)], chops=True)
+        )
         check(seed)
 
 
@@ -89,7 +93,9 @@ def test_lines_may_be_chopped_anywhere(seed: int) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prefix, "chop", chop)
-        patch.setattr(workload, "share_lines", lambda plans: share_prefixes([*map(line_of, plans)], chops=True))
+        patch.setattr(
+            workload, "share_lines", lambda plans: share_prefixes([*map(line_of, plans)], chops=True)
+        )
         patch.setattr("trendfold.runtime.prefix.is_wide", lambda *_: seed % 2 == 0)
         check(seed)
 

@@ -43,7 +43,11 @@ def lower_prefixes(
     lowering = _Lowering(family, carried, columns)
     per_symbol = [lowering.operations(symbols) for symbols in alphabet]
     starts = [
-        [t for t, tree in enumerate(family.trees) if _takes(tree.nodes[0].step.element, tree.nodes[0].member, s)]
+        [
+            t
+            for t, tree in enumerate(family.trees)
+            if _takes(tree.nodes[0].step.element, tree.nodes[0].member, s)
+        ]
         for s in alphabet
     ]
     bars = [
@@ -127,7 +131,10 @@ class _Lowering:
             found = [key for group in self.by_tree(is_extreme=is_extreme) for key in group]
             self.entry |= {key: i for i, key in enumerate(found)}
             held = [
-                (link, rider) for link, riders in self.kept.items() for rider in riders if rider.is_extreme == is_extreme
+                (link, rider)
+                for link, riders in self.kept.items()
+                for rider in riders
+                if rider.is_extreme == is_extreme
             ]
             self.number |= {key: i for i, key in enumerate(held)}
 
@@ -135,8 +142,14 @@ class _Lowering:
         """What a query carries, COUNT first, then its numbers and extremes in order."""
         place = {position: i for i, position in enumerate(reading.positions)}
         carried = self.carried[reading.member]
-        numbers = [_Rider((n.measure, n.attribute), frozenset(map(place.__getitem__, n.positions))) for n in carried.numbers]
-        extremes = [_Rider((x.attribute, x.is_max), frozenset(map(place.__getitem__, x.positions))) for x in carried.extremes]
+        numbers = [
+            _Rider((n.measure, n.attribute), frozenset(map(place.__getitem__, n.positions)))
+            for n in carried.numbers
+        ]
+        extremes = [
+            _Rider((x.attribute, x.is_max), frozenset(map(place.__getitem__, x.positions)))
+            for x in carried.extremes
+        ]
         return [_COUNT, *numbers, *extremes]
 
     def _ride(self, reading: Reading, rider: _Rider) -> None:
@@ -165,7 +178,12 @@ class _Lowering:
     def by_tree(self, *, is_extreme: bool) -> list[list[tuple[int, int, _Rider]]]:
         """Entries, of numbers or of extremes, per tree in the order of its nodes."""
         return [
-            [(t, n, r) for n in range(len(tree.nodes)) for r in self.riders[t, n] if r.is_extreme == is_extreme]
+            [
+                (t, n, r)
+                for n in range(len(tree.nodes))
+                for r in self.riders[t, n]
+                if r.is_extreme == is_extreme
+            ]
             for t, tree in enumerate(self.family.trees)
         ]
 

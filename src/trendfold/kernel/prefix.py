@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.jit import inlined, kernel, reassociated
 from trendfold.kernel.program import Ints
 from trendfold.kernel.wide import RADIX, add, normalise, times
 
@@ -94,11 +94,12 @@ class Marked(NamedTuple):
     born, taken  int64[T]    the moment in which the last mark was made, and the last snapshot taken
     closed     int64[T]      the last row of a NOT at the start so far, or -1
 
-    Snapshots of link l lie in slots, mark number modulo `slots[l]`, with a row for each tag: a mark of the line's
-    first tree. Row t holds the sum over tags t and later, so that those not expired are one number.
-    first, many    int64[L, S]   per slot: number of its first tag, and how many
-    snap_at, low_at  int64[.]    per number, and extreme, of a link: where its rows begin
-    tags, slots    int64[L]
+    Snapshots of link l lie in slots, mark number modulo `slots[l]`, with a row for each tag: the number of a mark of the
+    line's first tree, modulo `tags[l]`. A row holds the sum over its tag and all later ones, so that what has not
+    expired is one number.
+    ends       int64[L, S]       per slot: the number of the mark after its last tag
+    snap_at, low_at  int64[.]    per number, and extreme, of a link: where its table begins (see _cell)
+    tags, slots      int64[L]    powers of two
     """
 
     mantissa: NDArray[np.float64]
@@ -112,8 +113,7 @@ class Marked(NamedTuple):
     born: NDArray[np.int64]
     taken: NDArray[np.int64]
     closed: NDArray[np.int64]
-    first: NDArray[np.int64]
-    many: NDArray[np.int64]
+    ends: NDArray[np.int64]
     snap_at: NDArray[np.int64]
     snap: NDArray[np.float64]
     snap_exponent: NDArray[np.int32]
@@ -184,42 +184,33 @@ def _needs_mark(is_joined, last, edge, born, now):
 
 @kernel
 def fold_prefixes(events, segment, stops, program, state, out):
-    """Fold all segments; the numbers of every item go to `out`, flat: mantissa, exponent, extreme."""
-    item = 0
+    """Fold all segments; the numbers of every item go to `out`, flat: mantissa, exponent, extreme.
+
+    `state` is left as it is after the last segment.
+    """
+    moment, item = events.moment, 0
     for s in range(segment.shape[0] - 1):
-        item = fold_rows(events, segment[s], segment[s + 1], item, stops, program, state, out)
-        item = _read_until(segment[s + 1], item, stops, program, state, out)
-        forget(state)
+        _forget(state)
+        floor = np.int64(-1)
+        i, high = segment[s], segment[s + 1]
+        while i < high:
+            j = i + 1
+            while j < high and moment[j] == moment[i]:
+                j += 1
+            if stops.floor[i] != floor:
+                floor = stops.floor[i]
+                _expire(floor, state)
+            _fold_moment(events, i, j, stops, program, state)
+            item = _read_until(j, item, stops, program, state, out)
+            i = j
 
 
 @kernel
-def forget(state):
+def _forget(state):
     """Begin a segment: no marks."""
-    state.head[:] = 0
-    state.tail[:] = 0
-    state.base[:] = 0
-    state.born[:] = -1
-    state.taken[:] = -1
-    state.closed[:] = -1
-
-
-@kernel
-def fold_rows(events, low, high, item, stops, program, state, out):
-    """Fold rows [low, high), whole moments of one segment, reading the items that end before each; the next item."""
-    moment, floor = events.moment, np.int64(-1)
-    i = low
-    while i < high:
-        j = i + 1
-        while j < high and moment[j] == moment[i]:
-            j += 1
-        if item < stops.high.shape[0] and stops.high[item] <= i:
-            item = _read_until(i, item, stops, program, state, out)
-        if stops.floor[i] != floor:
-            floor = stops.floor[i]
-            _expire(floor, state)
-        _fold_moment(events, i, j, stops, program, state)
-        i = j
-    return item
+    for tree in range(state.head.shape[0]):
+        state.head[tree] = state.tail[tree] = state.base[tree] = 0
+        state.born[tree] = state.taken[tree] = state.closed[tree] = -1
 
 
 @kernel
@@ -276,11 +267,13 @@ def _operate(op, o, events, i, state):
     kind, dst, src = op[o, KIND], op[o, DST], op[o, SRC]
     low, high = state.head[op[o, TREE]], state.tail[op[o, TREE]]
     if kind == RESET:
-        state.mantissa[dst, low:high] = 0.0
-        if state.is_wide:
-            state.exponent[dst, low:high] = 0
+        for k in range(low, high):
+            state.mantissa[dst, k] = 0.0
+        for k in range(low, high if state.is_wide else low):
+            state.exponent[dst, k] = 0
     elif kind == RESET_LEAST:
-        state.least[dst, low:high] = np.inf
+        for k in range(low, high):
+            state.least[dst, k] = np.inf
     elif kind == LEAST:
         to, of = state.least[dst], state.least[src]
         for k in range(low, high):
@@ -302,8 +295,8 @@ def _operate(op, o, events, i, state):
 @kernel
 def _add_wide(m, e, dst, src, factor, low, high):
     for k in range(low, high):
-        part_m, part_e = times(m[src, k], e[src, k], factor)
-        m[dst, k], e[dst, k] = add(m[dst, k], e[dst, k], part_m, part_e)
+        part_m, part_e = _times(m[src, k], e[src, k], factor)
+        m[dst, k], e[dst, k] = _plus(m[dst, k], e[dst, k], part_m, part_e)
 
 
 @kernel
@@ -319,10 +312,12 @@ def _begin(tree, events, i, edge, program, state):
             tail = state.tail[tree]
         state.begin[tree, tail], state.barred[tree, tail] = i, state.closed[tree]
         state.born[tree] = events.moment[i]
-        state.mantissa[program.entry_start[tree] : program.entry_start[tree + 1], tail] = 0.0
-        state.least[program.low_start[tree] : program.low_start[tree + 1], tail] = np.inf
-        if state.is_wide:
-            state.exponent[program.entry_start[tree] : program.entry_start[tree + 1], tail] = 0
+        for entry in range(program.entry_start[tree], program.entry_start[tree + 1]):
+            state.mantissa[entry, tail] = 0.0
+            if state.is_wide:
+                state.exponent[entry, tail] = 0
+        for entry in range(program.low_start[tree], program.low_start[tree + 1]):
+            state.least[entry, tail] = np.inf
         tail += 1
         state.tail[tree] = tail
     m, e = state.mantissa, state.exponent
@@ -330,8 +325,8 @@ def _begin(tree, events, i, edge, program, state):
         entry, col = program.root[r, 0], program.root[r, 1]
         own = events.values[i, col] if col >= 0 else 1.0
         if state.is_wide:
-            own_m, own_e = times(1.0, np.int32(0), own)
-            m[entry, tail - 1], e[entry, tail - 1] = add(m[entry, tail - 1], e[entry, tail - 1], own_m, own_e)
+            own_m, own_e = _times(1.0, np.int32(0), own)
+            m[entry, tail - 1], e[entry, tail - 1] = _plus(m[entry, tail - 1], e[entry, tail - 1], own_m, own_e)
         else:
             m[entry, tail - 1] += own
     for r in range(program.low_root_start[tree], program.low_root_start[tree + 1]):
@@ -346,123 +341,168 @@ def _make_room(tree, program, state):
     head, tail = state.head[tree], state.tail[tree]
     size = tail - head
     for k in range(size):
-        state.begin[tree, k], state.barred[tree, k] = state.begin[tree, head + k], state.barred[tree, head + k]
+        state.begin[tree, k] = state.begin[tree, head + k]
+        state.barred[tree, k] = state.barred[tree, head + k]
     for entry in range(program.entry_start[tree], program.entry_start[tree + 1]):
-        state.mantissa[entry, :size] = state.mantissa[entry, head:tail]
-        if state.is_wide:
-            state.exponent[entry, :size] = state.exponent[entry, head:tail]
+        for k in range(size):
+            state.mantissa[entry, k] = state.mantissa[entry, head + k]
+        for k in range(size if state.is_wide else 0):
+            state.exponent[entry, k] = state.exponent[entry, head + k]
     for entry in range(program.low_start[tree], program.low_start[tree + 1]):
-        state.least[entry, :size] = state.least[entry, head:tail]
+        for k in range(size):
+            state.least[entry, k] = state.least[entry, head + k]
     state.head[tree], state.tail[tree], state.base[tree] = 0, size, state.base[tree] + head
 
 
 # ---------------------------------------------------------------- snapshots
 
 
+@inlined
+def _cell(tag, slot, slots, tags):
+    """Where the row of a tag lies in the table of a link's snapshots, from the table's beginning on.
+
+    Eight rows of a snapshot lie side by side, and then the same rows of the next: to write a snapshot, and to read one
+    row of all of them, both go through memory in order. Numbers of tags and slots are powers of two.
+    """
+    row = tag & (tags - 1)
+    return np.uint64(((row >> 3) * slots + slot) * 8 + (row & 7))
+
+
 @kernel
 def _take_snapshot(link, into, program, state):
     """What was counted before an event that begins tree `into`, per tag: a mark of the line's first tree.
 
-    Rows are sums from the last tag down to each. Of a line's first piece they are its counters; further on, each event
-    that began the piece before gives its own snapshot times its count, and these add up (multi-connect).
+    Rows are sums from the last tag down to each. Of a line's first piece they are its counters; further on,
+    each event that began the piece before gives its own snapshot times its count, and these add up
+    (multi-connect).
     """
-    origin, before = program.origin[link], program.before[link]
-    slot = (state.base[into] + state.tail[into]) % state.slots[link]
-    head, tail = state.head[origin], state.tail[origin]
-    state.first[link, slot], state.many[link, slot] = state.base[origin] + head, tail - head
-    rows = slot * state.tags[link]
-    if before < 0:
-        _sum_tags(link, rows, head, tail, program, state)
+    origin, slot = program.origin[link], (state.base[into] + state.tail[into]) & (state.slots[link] - 1)
+    state.ends[link, slot] = state.base[origin] + state.tail[origin]
+    for o in range(program.out_start[link], program.out_start[link + 1]):
+        if program.before[link] < 0:
+            _sum_tags(o, link, slot, program, state)
+        else:
+            _multiply_tags(o, link, slot, program, state)
+    for o in range(program.low_out_start[link], program.low_out_start[link + 1]):
+        if program.before[link] < 0:
+            _least_of_tags(o, link, slot, program, state)
+        else:
+            _least_of_products(o, link, slot, program, state)
+
+
+@kernel
+def _sum_tags(o, link, slot, program, state):
+    """Number o of a first piece: its counters, summed from the last mark down to each."""
+    origin, slots, tags = program.origin[link], state.slots[link], state.tags[link]
+    entry, at = program.term[program.term_start[o], 1], np.uint64(state.snap_at[o])
+    numbers, snap, base = state.mantissa[entry], state.snap, state.base[origin]
+    total, exponent = 0.0, np.int32(0)
+    if not state.is_wide:
+        for k in range(state.tail[origin] - 1, state.head[origin] - 1, -1):
+            total += numbers[k]
+            snap[at + _cell(base + k, slot, slots, tags)] = total
         return
-    for o in range(program.out_start[link], program.out_start[link + 1]):
-        at = state.snap_at[o] + rows
-        state.snap[at : at + tail - head] = 0.0
+    for k in range(state.tail[origin] - 1, state.head[origin] - 1, -1):
+        total, exponent = _plus(total, exponent, numbers[k], state.exponent[entry, k])
+        to = at + _cell(base + k, slot, slots, tags)
+        snap[to], state.snap_exponent[to] = total, exponent
+
+
+@kernel
+def _least_of_tags(o, link, slot, program, state):
+    """Extreme o of a first piece: the least from the last mark down to each."""
+    origin, slots, tags = program.origin[link], state.slots[link], state.tags[link]
+    entry, least = program.low_out[o, 1], np.inf
+    for k in range(state.tail[origin] - 1, state.head[origin] - 1, -1):
+        least = min(least, state.least[entry, k])
+        state.low_snap[np.uint64(state.low_at[o]) + _cell(state.base[origin] + k, slot, slots, tags)] = least
+
+
+@kernel
+def _multiply_tags(o, link, slot, program, state):
+    """Number o of a further piece: over its marks, the mark's own snapshot times its count."""
+    origin, before, tree = program.origin[link], program.before[link], program.tree[link]
+    first, end = state.base[origin] + state.head[origin], state.base[origin] + state.tail[origin]
+    slots, there_slots, tags = state.slots[link], state.slots[before], state.tags[link]
+    m, e = state.snap, state.snap_exponent
+    for tag in range(first, end):
+        to = np.uint64(state.snap_at[o]) + _cell(tag, slot, slots, tags)
+        m[to] = 0.0
         if state.is_wide:
-            state.snap_exponent[at : at + tail - head] = 0
-    for o in range(program.low_out_start[link], program.low_out_start[link + 1]):
-        at = state.low_at[o] + rows
-        state.low_snap[at : at + tail - head] = np.inf
-    tree, first = program.tree[link], state.base[origin] + head
-    for k in range(state.head[tree], state.tail[tree]):
-        if state.mantissa[program.gate[link], k] == 0.0:
-            continue
-        there = (state.base[tree] + k) % state.slots[before]
-        begins = state.first[before, there]
-        for tag in range(max(first, begins), begins + state.many[before, there]):
-            _connect(
-                link,
-                k,
-                there * state.tags[before] + tag - begins,
-                rows + tag - first,
-                program,
-                state,
-            )
-
-
-@kernel
-def _sum_tags(link, rows, head, tail, program, state):
-    """The counters of a line's first piece, summed from the last mark down to each."""
-    for o in range(program.out_start[link], program.out_start[link + 1]):
-        entry, at = program.term[program.term_start[o], 1], state.snap_at[o] + rows
-        total, exponent = 0.0, np.int32(0)
-        for k in range(tail - 1, head - 1, -1):
-            if state.is_wide:
-                total, exponent = add(total, exponent, state.mantissa[entry, k], state.exponent[entry, k])
-                state.snap_exponent[at + k - head] = exponent
-            else:
-                total += state.mantissa[entry, k]
-            state.snap[at + k - head] = total
-    for o in range(program.low_out_start[link], program.low_out_start[link + 1]):
-        entry, at = program.low_out[o, 1], state.low_at[o] + rows
-        least = np.inf
-        for k in range(tail - 1, head - 1, -1):
-            least = min(least, state.least[entry, k])
-            state.low_snap[at + k - head] = least
-
-
-@kernel
-def _connect(link, k, row, to, program, state):
-    """Add to row `to` of a link's snapshot: mark k of its tree, times row `row` of that mark's own snapshot."""
-    for o in range(program.out_start[link], program.out_start[link + 1]):
-        at = state.snap_at[o] + to
-        m, e = _product(o, k, row, program, state)
-        if state.is_wide:
-            state.snap[at], state.snap_exponent[at] = add(state.snap[at], state.snap_exponent[at], m, e)
-        else:
-            state.snap[at] += m
-    for o in range(program.low_out_start[link], program.low_out_start[link + 1]):
-        at = state.low_at[o] + to
-        state.low_snap[at] = min(state.low_snap[at], _least(o, link, k, row, program, state))
-
-
-@kernel
-def _product(o, k, row, program, state):
-    """Number o of a joint for mark k of its tree, whose snapshot's row is `row`."""
-    m, e = 0.0, np.int32(0)
+            e[to] = 0
     for t in range(program.term_start[o], program.term_start[o + 1]):
-        left, entry = program.term[t, 0], program.term[t, 1]
-        at = state.snap_at[left] + row
-        part = state.snap[at] * state.mantissa[entry, k]
-        if state.is_wide:
-            part_e = state.snap_exponent[at] + state.exponent[entry, k] if part != 0.0 else np.int32(0)
-            part, part_e = normalise(part, np.int32(part_e))
-            while part_e > 0 and abs(part) < 1.0:
-                part, part_e = part * RADIX, np.int32(part_e - 1)
-            m, e = add(m, e, part, part_e)
-        else:
-            m += part
+        at, entry = np.uint64(state.snap_at[program.term[t, 0]]), program.term[t, 1]
+        for k in range(state.head[tree], state.tail[tree]):
+            count = state.mantissa[entry, k]
+            there = (state.base[tree] + k) & (there_slots - 1)
+            if count == 0.0:
+                continue
+            for tag in range(first, state.ends[before, there]):
+                to = np.uint64(state.snap_at[o]) + _cell(tag, slot, slots, tags)
+                of = at + _cell(tag, there, there_slots, tags)
+                if state.is_wide:
+                    part_m, part_e = _multiply(m[of], e[of], count, state.exponent[entry, k])
+                    m[to], e[to] = _plus(m[to], e[to], part_m, part_e)
+                else:
+                    m[to] += m[of] * count
+
+
+@kernel
+def _least_of_products(o, link, slot, program, state):
+    """Extreme o of a further piece: over its marks with trends, the least of both sides."""
+    origin, before, tree = program.origin[link], program.before[link], program.tree[link]
+    first, end = state.base[origin] + state.head[origin], state.base[origin] + state.tail[origin]
+    slots, tags = state.slots[link], state.tags[link]
+    for tag in range(first, end):
+        state.low_snap[np.uint64(state.low_at[o]) + _cell(tag, slot, slots, tags)] = np.inf
+    for k in range(state.head[tree], state.tail[tree]):
+        there = (state.base[tree] + k) & (state.slots[before] - 1)
+        for tag in range(first, state.ends[before, there]):
+            to = np.uint64(state.low_at[o]) + _cell(tag, slot, slots, tags)
+            state.low_snap[to] = min(state.low_snap[to], _least(o, link, k, tag, there, program, state))
+
+
+@kernel
+def _least(o, joint, k, tag, there, program, state):
+    """Extreme o of a joint for mark k: of both sides, where both have trends."""
+    before, left, entry = program.before[joint], program.low_out[o, 0], program.low_out[o, 1]
+    cell = _cell(tag, there, state.slots[before], state.tags[before])
+    is_some = state.snap[np.uint64(state.snap_at[program.out_start[before]]) + cell] != 0.0
+    if not is_some or state.mantissa[program.gate[joint], k] == 0.0:
+        return np.inf
+    found = state.low_snap[np.uint64(state.low_at[left]) + cell] if left >= 0 else np.inf
+    return min(found, state.least[entry, k]) if entry >= 0 else found
+
+
+# Wide numbers are rare here, so these are calls: compiled into every loop they would take long to compile.
+
+
+@kernel
+def _plus(m1, e1, m2, e2):
+    m, e = add(m1, e1, m2, e2)
     return m, np.int32(e)
 
 
 @kernel
-def _least(o, joint, k, row, program, state):
-    """Extreme o of a joint for mark k, whose count is not 0; its own counts only where the snapshot has trends."""
-    left, entry = program.low_out[o, 0], program.low_out[o, 1]
-    found = state.low_snap[state.low_at[left] + row] if left >= 0 else np.inf
-    count = program.out_start[program.before[joint]]
-    if entry >= 0 and state.snap[state.snap_at[count] + row] != 0.0:
-        found = min(found, state.least[entry, k])
-    return found
+def _times(m1, e1, a):
+    m, e = times(m1, e1, a)
+    return m, np.int32(e)
+
+
+@kernel
+def _normal(m, e):
+    m, e = normalise(m, e)
+    return m, np.int32(e)
+
+
+@kernel
+def _multiply(m1, e1, m2, e2):
+    """(m1, e1) · (m2, e2) for wide numbers."""
+    m = m1 * m2
+    m, e = normalise(m, e1 + e2 if m != 0.0 else np.int32(0))
+    while e > 0 and abs(m) < 1.0:
+        m, e = m * RADIX, e - 1
+    return m, np.int32(e)
 
 
 # ---------------------------------------------------------------- readings
@@ -472,67 +512,103 @@ def _least(o, joint, k, row, program, state):
 def _read_until(row, item, stops, program, state, out):
     """Read all items that end at or before `row`; the next item."""
     while item < stops.high.shape[0] and stops.high[item] <= row:
-        joint = stops.joint[item]
-        if program.before[joint] < 0:
-            _read_marks(joint, item, stops, program, state, out)
+        if program.before[stops.joint[item]] < 0:
+            _read_marks(item, stops, program, state, out)
         else:
-            _read_joined(joint, item, stops, program, state, out)
+            _read_joined(item, stops, program, state, out)
         item += 1
     return item
 
 
 @kernel
-def _read_marks(joint, item, stops, program, state, out):
-    """The sum over the marks of an item: those that begin in it, and are not closed by a NOT's event in it."""
-    tree, low = program.tree[joint], stops.low[item]
-    first, end = state.head[tree], state.tail[tree]
-    first += np.searchsorted(state.begin[tree, first:end], low)
-    end = first + np.searchsorted(state.barred[tree, first:end], low)
+def _read_marks(item, stops, program, state, out):
+    """The sum over the marks that begin in an item, and are not closed by a NOT's event in it."""
+    joint, low = stops.joint[item], stops.low[item]
+    tree = program.tree[joint]
+    first = _seek(state.begin, tree, state.head[tree], state.tail[tree], low)
+    end = _seek(state.barred, tree, first, state.tail[tree], low)
     at = stops.at[item]
     for o in range(program.out_start[joint], program.out_start[joint + 1]):
-        m, e = 0.0, np.int32(0)
-        for t in range(program.term_start[o], program.term_start[o + 1]):
-            entry = program.term[t, 1]
+        entry = program.term[program.term_start[o], 1]
+        if state.is_wide:
+            m, e = 0.0, np.int32(0)
             for k in range(first, end):
-                if state.is_wide:
-                    m, e = add(m, e, state.mantissa[entry, k], state.exponent[entry, k])
-                else:
-                    m += state.mantissa[entry, k]
-        out.mantissa[at], out.exponent[at] = normalise(m, e)
+                m, e = _plus(m, e, state.mantissa[entry, k], state.exponent[entry, k])
+            out.mantissa[at], out.exponent[at] = m, e
+        else:
+            total = _sum(state.mantissa[entry], first, end)
+            out.mantissa[at], out.exponent[at] = _normal(total, np.int32(0))
         at += 1
     at = stops.low_at[item]
     for o in range(program.low_out_start[joint], program.low_out_start[joint + 1]):
-        entry = program.low_out[o, 1]
-        if entry >= 0:
-            for k in range(first, end):
-                out.extreme[at] = min(out.extreme[at], state.least[entry, k])
+        for k in range(first, end):
+            out.extreme[at] = min(out.extreme[at], state.least[program.low_out[o, 1], k])
         at += 1
 
 
 @kernel
-def _read_joined(joint, item, stops, program, state, out):
+def _seek(rows, tree, low, high, row):
+    """The first mark in [low, high) of a tree whose row, in ascending order, is not before `row`."""
+    while low < high:
+        middle = (low + high) // 2
+        if rows[tree, middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@reassociated
+def _sum(numbers, low, high):
+    total = 0.0
+    for k in range(low, high):
+        total += numbers[k]
+    return total
+
+
+@kernel
+def _read_joined(item, stops, program, state, out):
     """The sum over marks of a chopped line's last piece, each times what its snapshot counts for this item."""
+    joint, low = stops.joint[item], stops.low[item]
     tree, origin, before = program.tree[joint], program.origin[joint], program.before[joint]
-    low = stops.low[item]
-    tag = state.base[origin] + state.head[origin]
-    tag += np.searchsorted(state.begin[origin, state.head[origin] : state.tail[origin]], low)
-    first = state.head[tree] + np.searchsorted(state.begin[tree, state.head[tree] : state.tail[tree]], low)
-    outs = program.out_start[joint + 1] - program.out_start[joint]
-    for k in range(first, state.tail[tree]):
-        there = (state.base[tree] + k) % state.slots[before]
-        skipped = max(0, tag - state.first[before, there])
-        if state.mantissa[program.gate[joint], k] == 0.0 or skipped >= state.many[before, there]:
-            continue
-        row = there * state.tags[before] + skipped
-        for w in range(outs):
-            m, e = _product(program.out_start[joint] + w, k, row, program, state)
-            at = stops.at[item] + w
+    tag = state.base[origin] + _seek(state.begin, origin, state.head[origin], state.tail[origin], low)
+    end = state.tail[tree]
+    first = _seek(state.begin, tree, state.head[tree], end, low)
+    base, mask = state.base[tree], state.slots[before] - 1
+    while first < end and state.ends[before, (base + first) & mask] <= tag:
+        first += 1  # its snapshot ends before the first START event of the window
+    cell = _cell(tag, 0, state.slots[before], state.tags[before])
+    at = stops.at[item]
+    for o in range(program.out_start[joint], program.out_start[joint + 1]):
+        m, e = 0.0, np.int32(0)
+        for t in range(program.term_start[o], program.term_start[o + 1]):
+            entry, of = program.term[t, 1], np.uint64(state.snap_at[program.term[t, 0]]) + cell
             if state.is_wide:
-                out.mantissa[at], out.exponent[at] = add(out.mantissa[at], out.exponent[at], m, e)
+                for k in range(first, end):
+                    here = of + np.uint64(((base + k) & mask) * 8)
+                    part_m, part_e = _multiply(
+                        state.snap[here],
+                        state.snap_exponent[here],
+                        state.mantissa[entry, k],
+                        state.exponent[entry, k],
+                    )
+                    m, e = _plus(m, e, part_m, part_e)
             else:
-                out.mantissa[at] += m
-        for o in range(program.low_out_start[joint], program.low_out_start[joint + 1]):
-            at = stops.low_at[item] + o - program.low_out_start[joint]
-            out.extreme[at] = min(out.extreme[at], _least(o, joint, k, row, program, state))
-    for at in range(stops.at[item], stops.at[item] + outs):
-        out.mantissa[at], out.exponent[at] = normalise(out.mantissa[at], out.exponent[at])
+                m += _dot(state.snap, of, state.mantissa[entry], first, end, base, mask)
+        out.mantissa[at], out.exponent[at] = _normal(m, e)
+        at += 1
+    at = stops.low_at[item]
+    for o in range(program.low_out_start[joint], program.low_out_start[joint + 1]):
+        for k in range(first, end):
+            found = _least(o, joint, k, tag, (base + k) & mask, program, state)
+            out.extreme[at] = min(out.extreme[at], found)
+        at += 1
+
+
+@reassociated
+def _dot(snap, of, numbers, low, high, base, mask):
+    """One row of the snapshots of marks [low, high), times their counts."""
+    total = 0.0
+    for k in range(low, high):
+        total += snap[of + np.uint64(((base + k) & mask) * 8)] * numbers[np.uint64(k)]
+    return total

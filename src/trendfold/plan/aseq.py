@@ -11,7 +11,18 @@ from trendfold.errors import UnsupportedError
 from trendfold.plan import QueryPlan, plan_cogra
 from trendfold.plan.prefix import Element, Line, PrefixPlan, Step, share_prefixes
 from trendfold.query.names import PredicateKind, kind, walk
-from trendfold.query.nodes import Both, Either, Maybe, Not, Pattern, Plus, Query, Repeat, Semantics, WindowUnit
+from trendfold.query.nodes import (
+    Both,
+    Either,
+    Maybe,
+    Not,
+    Pattern,
+    Plus,
+    Query,
+    Repeat,
+    Semantics,
+    WindowUnit,
+)
 from trendfold.query.printer import expression_text, quoted
 
 
@@ -49,7 +60,9 @@ def _check_clauses(query: Query) -> None:
 def _check_pattern(query: Query, automaton: Automaton) -> None:
     """Raise unless trends have one length, and every NOT is of one type."""
     if any(len(guard.positions) != 1 for guard in automaton.guards):
-        raise _refused(query, "PATTERN has a NOT of a pattern", "and strategy 'aseq' resets counts by one type")
+        raise _refused(
+            query, "PATTERN has a NOT of a pattern", "and strategy 'aseq' resets counts by one type"
+        )
     line = [position.index for position in automaton.positive]
     if automaton.edges != {*pairwise([START, *line, END])}:
         clause = f"PATTERN has {_branching(query.pattern)}"

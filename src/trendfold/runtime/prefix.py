@@ -56,14 +56,25 @@ def _fold_family(
 ) -> dict[int, Folded]:
     members = [reading.member for reading in family.readings]
     items = [together.items[member] for member in members]
-    shapes = [(len(own.low), carried[m].width, len(carried[m].extremes)) for m, own in zip(members, items, strict=True)]
-    stops = stops_of(items, [shape[1] for shape in shapes], [shape[2] for shape in shapes], program.links, len(events.symbol))
+    shapes = [
+        (len(own.low), carried[m].width, len(carried[m].extremes))
+        for m, own in zip(members, items, strict=True)
+    ]
+    stops = stops_of(
+        items,
+        [shape[1] for shape in shapes],
+        [shape[2] for shape in shapes],
+        program.links,
+        len(events.symbol),
+    )
     segment = together.rows.segment
     marks = kernels.most_marks(events.symbol, events.moment, segment, stops, program)
     longest = max(len(reading.positions) for reading in family.readings)
     wide = is_wide(longest, events, items)
     limits.check_state(names, state_bytes(program, marks, wide=wide), "prefix counters and snapshots")
-    flat = no_trends(1, sum(n * width for n, width, _ in shapes), sum(n * extremes for n, _, extremes in shapes))
+    flat = no_trends(
+        1, sum(n * width for n, width, _ in shapes), sum(n * extremes for n, _, extremes in shapes)
+    )
     out = Folded(flat.mantissa[0], flat.exponent[0], flat.extreme[0])
     state = no_marks(program, marks, wide=wide)
     kernels.fold_prefixes(events, segment, stops, program, state, out)
@@ -87,9 +98,10 @@ def stops_of(
     high = np.concatenate([own.high for own in items])
     sizes = [len(own.low) for own in items]
     order = np.argsort(high, kind="stable")
+    some = low < high
+    order = order[some[order]]
     edge = np.full(rows, -1, np.int64)
     floor = np.full(rows + 1, rows, np.int64)
-    some = low < high
     edge[low[some]] = low[some]
     np.minimum.at(floor, high[some] - 1, low[some])
     return Stops(
@@ -125,7 +137,10 @@ def state_bytes(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool)
     columns = _columns(marks)
     counters = columns * (number * int(program.entry_start[-1]) + 8 * int(program.low_start[-1]))
     tags, slots = _tables(program, marks)
-    outs = np.diff(program.out_start)[: program.links] * number + np.diff(program.low_out_start)[: program.links] * 8
+    outs = (
+        np.diff(program.out_start)[: program.links] * number
+        + np.diff(program.low_out_start)[: program.links] * 8
+    )
     return counters + int((tags * slots * outs).sum())
 
 
@@ -151,8 +166,7 @@ def no_marks(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool) ->
         born=none.copy(),
         taken=none.copy(),
         closed=none.copy(),
-        first=np.zeros((links, most_slots), np.int64),
-        many=np.zeros((links, most_slots), np.int64),
+        ends=np.zeros((links, most_slots), np.int64),
         snap_at=snap_at[:-1],
         snap=np.zeros(int(snap_at[-1])),
         snap_exponent=np.zeros(int(snap_at[-1]) if wide else 0, np.int32),
@@ -171,11 +185,10 @@ def _columns(marks: NDArray[np.int64]) -> int:
 
 def _tables(program: PrefixProgram, marks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Per link the rows of a snapshot, one for each START event, and how many snapshots are held at once."""
-    links = program.links
-    into = np.repeat(np.arange(len(marks)), np.diff(program.join_start))
-    slots = np.zeros(links, np.int64)
-    slots[program.join] = marks[into]
-    return marks[program.origin[:links]], np.maximum(slots, 1)
+    room = 8 << np.ceil(np.log2(np.maximum(marks, 8) / 8)).astype(np.int64)
+    into = np.empty(program.links, np.int64)
+    into[program.join] = np.repeat(np.arange(len(marks)), np.diff(program.join_start))
+    return room[program.origin[: program.links]], room[into]
 
 
 def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
