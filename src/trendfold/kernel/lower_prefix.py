@@ -63,6 +63,13 @@ def lower_prefixes(
         op=_table(per_symbol, 6),
         start_start=_starts(starts),
         start=_table(starts, 1).reshape(-1),
+        is_slow=np.array(
+            [
+                bool(barred) or any(joins[t] for t in begun) or any(op[0] not in (ADD, VALUE) for op in ops)
+                for begun, barred, ops in zip(starts, bars, per_symbol, strict=True)
+            ],
+            np.bool_,
+        ),
         bar_start=_starts(bars),
         bar=_table(bars, 1).reshape(-1),
         root_start=_starts(roots),

@@ -38,6 +38,7 @@ class PrefixProgram(NamedTuple):
     op, op_start        per symbol: its operations [., 6], the deepest first, and at one depth resets first, so that done
                         in this order each reads what was before the event
     start, start_start  per symbol: trees that its events begin
+    is_slow    bool[A]  whether its events do more than begin trees, ADD and VALUE
     bar, bar_start      per symbol: trees that its events close to later START events (NOT at the start)
     root, root_start    per tree: (entry, value column or -1 for one) of a START event
     low_root, low_root_start   the same for entries of extremes
@@ -59,6 +60,7 @@ class PrefixProgram(NamedTuple):
     op: Ints
     start_start: Ints
     start: Ints
+    is_slow: NDArray[np.bool_]
     bar_start: Ints
     bar: Ints
     root_start: Ints
@@ -188,20 +190,40 @@ def fold_prefixes(events, segment, stops, program, state, out):
 
     `state` is left as it is after the last segment.
     """
-    moment, item = events.moment, 0
+    symbol, moment, item = events.symbol, events.moment, 0
+    floors, highs, joints = stops.floor, stops.high, stops.joint
+    is_slow, before = program.is_slow, program.before
+    op_start, op, mantissa, values = program.op_start, program.op, state.mantissa, events.values
+    head, tail, is_wide = state.head, state.tail, state.is_wide
+    start_start, start, edges = program.start_start, program.start, stops.edge
     for s in range(segment.shape[0] - 1):
         _forget(state)
         floor = np.int64(-1)
         i, high = segment[s], segment[s + 1]
         while i < high:
-            j = i + 1
+            a, j = symbol[i], i + 1
             while j < high and moment[j] == moment[i]:
                 j += 1
-            if stops.floor[i] != floor:
-                floor = stops.floor[i]
+            if floors[i] != floor:
+                floor = floors[i]
                 _expire(floor, state)
-            _fold_moment(events, i, j, stops, program, state)
-            item = _read_until(j, item, stops, program, state, out)
+            if j > i + 1 or is_slow[a] or is_wide:
+                _fold_moment(events, i, j, stops, program, state)
+            else:
+                # The usual event stands here, since a call hands over a hundred arrays.
+                for o in range(op_start[a], op_start[a + 1]):
+                    factor = values[i, op[o, COL]] if op[o, KIND] == VALUE else 1.0
+                    dst, src, tree = np.uint64(op[o, DST]), np.uint64(op[o, SRC]), op[o, TREE]
+                    for k in range(np.uint64(head[tree]), np.uint64(tail[tree])):
+                        mantissa[dst, k] += mantissa[src, k] * factor
+                for k in range(start_start[a], start_start[a + 1] if floor <= i else start_start[a]):
+                    _begin(start[k], events, i, edges[i], program, state)
+            while item < highs.shape[0] and highs[item] <= j:
+                if before[joints[item]] < 0:
+                    _read_marks(item, stops, program, state, out)
+                else:
+                    _read_joined(item, stops, program, state, out)
+                item += 1
             i = j
 
 
@@ -509,41 +531,26 @@ def _multiply(m1, e1, m2, e2):
 
 
 @kernel
-def _read_until(row, item, stops, program, state, out):
-    """Read all items that end at or before `row`; the next item."""
-    while item < stops.high.shape[0] and stops.high[item] <= row:
-        if program.before[stops.joint[item]] < 0:
-            _read_marks(item, stops, program, state, out)
-        else:
-            _read_joined(item, stops, program, state, out)
-        item += 1
-    return item
-
-
-@kernel
 def _read_marks(item, stops, program, state, out):
     """The sum over the marks that begin in an item, and are not closed by a NOT's event in it."""
     joint, low = stops.joint[item], stops.low[item]
-    tree = program.tree[joint]
-    first = _seek(state.begin, tree, state.head[tree], state.tail[tree], low)
-    end = _seek(state.barred, tree, first, state.tail[tree], low)
-    at = stops.at[item]
+    tree, at, low_at = program.tree[joint], stops.at[item], stops.low_at[item]
+    begin, barred, mantissa, term = state.begin, state.barred, state.mantissa, program.term
+    first = _seek(begin, tree, state.head[tree], state.tail[tree], low)
+    end = _seek(barred, tree, first, state.tail[tree], low)
     for o in range(program.out_start[joint], program.out_start[joint + 1]):
-        entry = program.term[program.term_start[o], 1]
+        entry, m, e = term[program.term_start[o], 1], 0.0, np.int32(0)
         if state.is_wide:
-            m, e = 0.0, np.int32(0)
             for k in range(first, end):
-                m, e = _plus(m, e, state.mantissa[entry, k], state.exponent[entry, k])
-            out.mantissa[at], out.exponent[at] = m, e
+                m, e = _plus(m, e, mantissa[entry, k], state.exponent[entry, k])
         else:
-            total = _sum(state.mantissa[entry], first, end)
-            out.mantissa[at], out.exponent[at] = _normal(total, np.int32(0))
+            m, e = _normal(_sum(mantissa, entry, first, end), e)
+        out.mantissa[at], out.exponent[at] = m, e
         at += 1
-    at = stops.low_at[item]
     for o in range(program.low_out_start[joint], program.low_out_start[joint + 1]):
         for k in range(first, end):
-            out.extreme[at] = min(out.extreme[at], state.least[program.low_out[o, 1], k])
-        at += 1
+            out.extreme[low_at] = min(out.extreme[low_at], state.least[program.low_out[o, 1], k])
+        low_at += 1
 
 
 @kernel
@@ -559,10 +566,10 @@ def _seek(rows, tree, low, high, row):
 
 
 @reassociated
-def _sum(numbers, low, high):
+def _sum(numbers, entry, low, high):
     total = 0.0
     for k in range(low, high):
-        total += numbers[k]
+        total += numbers[entry, k]
     return total
 
 
@@ -594,7 +601,7 @@ def _read_joined(item, stops, program, state, out):
                     )
                     m, e = _plus(m, e, part_m, part_e)
             else:
-                m += _dot(state.snap, of, state.mantissa[entry], first, end, base, mask)
+                m += _dot(state.snap, of, state.mantissa, entry, first, end, base, mask)
         out.mantissa[at], out.exponent[at] = _normal(m, e)
         at += 1
     at = stops.low_at[item]
@@ -606,9 +613,9 @@ def _read_joined(item, stops, program, state, out):
 
 
 @reassociated
-def _dot(snap, of, numbers, low, high, base, mask):
+def _dot(snap, of, numbers, entry, low, high, base, mask):
     """One row of the snapshots of marks [low, high), times their counts."""
     total = 0.0
     for k in range(low, high):
-        total += snap[of + np.uint64(((base + k) & mask) * 8)] * numbers[np.uint64(k)]
+        total += snap[of + np.uint64(((base + k) & mask) * 8)] * numbers[entry, k]
     return total
