@@ -10,6 +10,7 @@ Source: A-Seq (SIGMOD 2014), sections 3.3, 4.1 and 4.2.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -58,6 +59,10 @@ class Line:
     def positions(self) -> tuple[int, ...]:
         """The automaton's position of every step."""
         return tuple(step.element.position for step in self.steps)
+
+
+Cuts = dict[int, tuple[int, ...]]
+"""Per member the places before which its line is chopped, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,29 +159,27 @@ class PrefixPlan:
         return sum(family.updates for family in self.families)
 
 
-def share_prefixes(lines: Sequence[Line], *, chops: bool | None = None) -> PrefixPlan:
-    """The plan of a workload. `chops` says whether lines may be chopped; None lets the window decide.
+def share_prefixes(lines: Sequence[Line], cuts: Cuts | None = None) -> PrefixPlan:
+    """The plan of a workload; without `cuts` lines are chopped where that saves updates.
 
-    A chopped piece has counters for every event that begins it. Where windows move with every event, so has the
-    line that is not chopped, one set for each START event, and a snapshot costs what an update costs. In other windows START
-    events that expire together share one set, and nothing is saved by a set for every CNET event.
+    A chopped piece has counters for every event that begins it. Where windows move with every event, so has a
+    line that is not chopped, for every START event, and a snapshot costs what an update costs. In other windows
+    START events that expire together share their counters, and a set for every CNET event would only add some.
     """
-    by_window: dict[Window | None, list[int]] = {}
+    by_window: dict[Window | None, dict[int, Line]] = {}
     for member, line in enumerate(lines):
-        by_window.setdefault(line.window, []).append(member)
+        by_window.setdefault(line.window, {})[member] = line
     families = []
-    for window, members in by_window.items():
-        is_per_event = window is not None and window.slide is None
-        own = {member: lines[member] for member in members}
-        cuts = chop(own) if (is_per_event if chops is None else chops) else dict.fromkeys(own, ())
-        families.append(_lay(window, own, cuts))
+    for window, own in by_window.items():
+        where = cuts
+        if where is None:
+            is_per_event = window is not None and window.slide is None
+            where = chop(own) if is_per_event else {member: () for member in own}
+        families.append(_lay(window, own, where))
     return PrefixPlan(tuple(families), sum(len(line.steps) for line in lines))
 
 
 # ---------------------------------------------------------------- where to chop
-
-Cuts = dict[int, tuple[int, ...]]
-"""Per member the places before which its line is chopped, in order."""
 
 _Word = tuple[int, ...]
 """Steps, by number."""
@@ -190,32 +193,50 @@ def chop(lines: dict[int, Line]) -> Cuts:
     begins with NOT is not chopped: which of its START events count in a window is not told by expiry alone.
     """
     words = _numbered(lines)
-    cuts: Cuts = dict.fromkeys(lines, ())
-    best = cost(lines, words, cuts)
+    cuts: Cuts = {member: () for member in lines}
     while True:
-        tried = [(cost(lines, words, moved), moved) for moved in _moves(lines, words, cuts)]
-        lowest, moved = min(tried, key=lambda found: found[0], default=(best, cuts))
-        if lowest >= best:
+        users = Counter(key for member in lines for key in _laid(lines[member], words[member], cuts[member]))
+        moves = _moves(lines, words, cuts)
+        tried = [(_change(lines, words, cuts, move, users), move) for move in moves]
+        change, move = min(tried, key=lambda found: found[0], default=(0, {}))
+        if change >= 0:
             return cuts
-        best, cuts = lowest, moved
+        cuts |= move
 
 
 def cost(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> int:
     """Updates per round of events, one of each type, in units of active START events.
 
-    An event updates one counter for each prefix that ends with its type, and takes one snapshot for each link into
-    the tree that it begins; both go once through the active START events (A-Seq, section 4.2, cost analysis).
+    An event updates one counter for each prefix that ends with its type, and takes one snapshot for each link
+    into the tree that it begins; both go once through the active START events (A-Seq, section 4.2, cost
+    analysis, which counts a snapshot of a multi-connect no higher than others).
     """
-    nodes: set[tuple[object, _Word]] = set()
-    links: set[tuple[tuple[_Word, ...], int]] = set()
-    for member, line in lines.items():
-        pieces = _pieces(words[member], cuts[member])
-        for i, piece in enumerate(pieces):
-            opening = line.opening if i == 0 else None
-            nodes.update((opening, piece[:end]) for end in range(1, len(piece) + 1))
-            if i:
-                links.add((pieces[:i], piece[0]))
-    return len(nodes) + len(links)
+    return len({key for member in lines for key in _laid(lines[member], words[member], cuts[member])})
+
+
+_Key = tuple[object, tuple[int, ...]] | tuple[tuple[tuple[int, ...], ...], int]
+"""A counter, by its prefix and the NOT before; or a link, by the pieces before it and the step it leads to."""
+
+
+def _laid(line: Line, word: _Word, cuts: tuple[int, ...]) -> Iterator[_Key]:
+    """The counters and links of one line."""
+    pieces = tuple(word[low:high] for low, high in pairwise((0, *cuts, len(word))))
+    for i, piece in enumerate(pieces):
+        for end in range(1, len(piece) + 1):
+            yield line.opening if i == 0 else None, piece[:end]
+        if i:
+            yield pieces[:i], piece[0]
+
+
+def _change(
+    lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts, move: Cuts, users: Counter[_Key]
+) -> int:
+    """What a move adds to the cost, or takes off it; `users` are those of all counters and links before."""
+    moved: Counter[_Key] = Counter()
+    for member, anew in move.items():
+        moved.subtract(_laid(lines[member], words[member], cuts[member]))
+        moved.update(_laid(lines[member], words[member], anew))
+    return sum((users[key] + by > 0) - (users[key] > 0) for key, by in moved.items())
 
 
 def _numbered(lines: dict[int, Line]) -> dict[int, _Word]:
@@ -227,12 +248,8 @@ def _numbered(lines: dict[int, Line]) -> dict[int, _Word]:
     }
 
 
-def _pieces(word: _Word, cuts: tuple[int, ...]) -> tuple[_Word, ...]:
-    return tuple(word[low:high] for low, high in pairwise((0, *cuts, len(word))))
-
-
 def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Iterator[Cuts]:
-    """For every sub-pattern that several lines have: the cuts with all these lines chopped before it."""
+    """For every sub-pattern that several lines have: the new cuts of these lines, all chopped before it."""
     found: dict[_Word, list[tuple[int, int]]] = {}
     for member, word in words.items():
         for low in range(len(word) - 1):
@@ -247,10 +264,10 @@ def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Itera
         )
         if len({member for member, _ in places}) > 1 and fresh and fresh not in seen:
             seen.add(fresh)
-            moved = dict(cuts)
+            move: Cuts = {}
             for member, low in fresh:
-                moved[member] = tuple(sorted((*moved[member], low)))
-            yield moved
+                move[member] = tuple(sorted((*move.get(member, cuts[member]), low)))
+            yield move
 
 
 # ---------------------------------------------------------------- laying lines into trees
