@@ -2,8 +2,9 @@
 
     random_workload(rng)    queries, events and an order column: Workload(queries, events, order_column)
 
-Pieces are drawn first and put together to queries, so that several queries have the same prefix, or the same
-sub-pattern at different places; conditions and NOTs come from small pools, so that some are equal and some are not.
+Pieces are drawn first and put together to queries, so that several queries have the same prefix, or the
+same sub-pattern at different places; conditions and NOTs come from small pools, so that some are equal and
+some not.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import pytest
 
 import trendfold as tf
 from trendfold.kernel.lower_prefix import lower_prefixes
-from trendfold.kernel.prefix import Marked, PrefixProgram, fold_prefixes, most_marks
+from trendfold.kernel.marks import Marked, PrefixProgram
+from trendfold.kernel.prefix import fold_prefixes, most_marks
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan.aseq import line_of
 from trendfold.plan.carried import Carried
@@ -73,12 +74,14 @@ def folded(
 ) -> Run:
     """Fold one event a second, from second 1 `until` some time; windows hold the last `window` seconds.
 
-    START events share a mark where no window that is read, also later, begins between them, so the windows of the
-    whole stream are handed over in any case.
+    START events share a mark where no window that is read, also later, begins between them, so the windows of
+    the whole stream are handed over in any case.
     """
-    plans = [tf.parse(f"RETURN COUNT(*) PATTERN SEQ({', '.join(p)}) WITHIN 1 s").plan("aseq")[0] for p in patterns]
+    plans = [
+        tf.parse(f"RETURN COUNT(*) PATTERN SEQ({', '.join(p)}) WITHIN 1 s").plan("aseq")[0] for p in patterns
+    ]
     lines = [line_of(plan) for plan in plans]
-    [family] = share_prefixes(lines, cuts or {i: () for i in range(len(lines))}).families
+    [family] = share_prefixes(lines, cuts or dict.fromkeys(range(len(lines)), ())).families
     automata = [plan.operands[0].machine.automaton for plan in plans]
     types = sorted(set(stream))
     alphabet = [tuple(automaton.called(name) for automaton in automata) for name in types]
@@ -152,7 +155,10 @@ def test_example_5_partitions_have_counters_of_their_own() -> None:
 def test_example_7_one_update_serves_all_queries_with_a_prefix() -> None:
     run = folded(["ABCD", "ABE", "ABCDFG", "ABCDHI"], "ABCDEFGHI", FOREVER)
     assert len(run.family.trees[0].nodes) == 9
-    assert [int(run.program.op_start[i + 1] - run.program.op_start[i]) for i in range(2)] == [0, 1]  # of A, of B
+    assert [int(run.program.op_start[i + 1] - run.program.op_start[i]) for i in range(2)] == [
+        0,
+        1,
+    ]  # of A, of B
     assert [counts[-1] for counts in run.read] == [1, 1, 1, 1]
 
 

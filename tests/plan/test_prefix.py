@@ -98,7 +98,9 @@ def test_a_condition_on_a_whole_number_is_not_that_on_a_fraction() -> None:
 
 
 def test_queries_of_different_windows_do_not_share_marks() -> None:
-    plan = shared("PATTERN SEQ(A, B)", "PATTERN SEQ(A, B) WITHIN 3 s", "PATTERN SEQ(A, B) WITHIN 3 s SLIDE 1 s")
+    plan = shared(
+        "PATTERN SEQ(A, B)", "PATTERN SEQ(A, B) WITHIN 3 s", "PATTERN SEQ(A, B) WITHIN 3 s SLIDE 1 s"
+    )
     assert [len(family.readings) for family in plan.families] == [1, 1, 1]
 
 
@@ -114,7 +116,11 @@ def test_a_line_is_chopped_twice_where_both_rests_are_shared() -> None:
     assert family.readings[0].cuts == (3, 5)
     last = family.links[family.readings[0].link]
     assert last.before >= 0
-    assert [str(family.trees[t].nodes[n].step) for t, n in family.pieces(family.readings[0])] == ["C", "E", "H"]
+    assert [str(family.trees[t].nodes[n].step) for t, n in family.pieces(family.readings[0])] == [
+        "C",
+        "E",
+        "H",
+    ]
 
 
 def test_a_line_that_begins_with_not_is_not_chopped() -> None:
@@ -131,7 +137,7 @@ def test_every_chop_lowers_the_cost_and_the_cost_is_what_is_laid(seed: int) -> N
     numbers = {member: tuple(map(ord, pattern)) for member, pattern in enumerate(patterns)}
     found = chop(lines)
     plan = share_prefixes([*lines.values()])
-    whole: Cuts = {member: () for member in lines}
+    whole: Cuts = dict.fromkeys(lines, ())
     assert plan.updates == cost(lines, numbers, found) <= cost(lines, numbers, whole)
     assert cost(lines, numbers, whole) == share_prefixes([*lines.values()], whole).updates
     if sum(map(len, patterns)) <= 13:
@@ -141,7 +147,10 @@ def test_every_chop_lowers_the_cost_and_the_cost_is_what_is_laid(seed: int) -> N
 def best_cost(lines: dict[int, Line], numbers: dict[int, tuple[int, ...]]) -> int:
     """By trying all chops."""
     ways = [
-        [tuple(i for i in range(1, len(line.steps)) if bits >> i & 1) for bits in range(0, 2 ** len(line.steps), 2)]
+        [
+            tuple(i for i in range(1, len(line.steps)) if bits >> i & 1)
+            for bits in range(0, 2 ** len(line.steps), 2)
+        ]
         for line in lines.values()
     ]
     return min(cost(lines, numbers, dict(enumerate(cuts))) for cuts in itertools.product(*ways))

@@ -1,4 +1,4 @@
-"""A family of lines + symbols -> the arrays of `kernel.prefix`."""
+"""A family of lines + symbols -> the arrays of `kernel.marks`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import extreme_columns, value_columns
-from trendfold.kernel.prefix import ADD, LEAST, OWN, RESET, RESET_LEAST, VALUE, PrefixProgram
+from trendfold.kernel.marks import ADD, LEAST, OWN, RESET, RESET_LEAST, VALUE, PrefixProgram
 from trendfold.kernel.program import Ints
 from trendfold.plan.carried import Carried, Measure
 from trendfold.plan.prefix import Element, Family, Link, Reading
@@ -39,7 +39,7 @@ _COUNT = _Rider((Measure.BINDINGS, None), frozenset())
 def lower_prefixes(
     family: Family, carried: Sequence[Carried], columns: Carried, alphabet: Sequence[Sequence[Symbol]]
 ) -> PrefixProgram:
-    """The program of a family; `carried` and the symbols of `alphabet` are by member, `columns` is what events hold."""
+    """The program of a family; `carried` and each symbol are by member, `columns` is what events hold."""
     lowering = _Lowering(family, carried, columns)
     per_symbol = [lowering.operations(symbols) for symbols in alphabet]
     starts = [
@@ -197,8 +197,8 @@ class _Lowering:
     def column(self, rider: _Rider) -> int:
         """The column of the events that feeds a rider; -1 where every event counts one."""
         if rider.is_extreme:
-            return 1 + extreme_columns(self.columns).index(rider.what)  # type: ignore[arg-type]
-        return -1 if rider.what[1] is None else 1 + value_columns(self.columns).index(rider.what)  # type: ignore[arg-type]
+            return 1 + extreme_columns(self.columns).index(rider.what)
+        return -1 if rider.what[1] is None else 1 + value_columns(self.columns).index(rider.what)
 
     def operations(self, symbols: Sequence[Symbol]) -> list[tuple[int, ...]]:
         """What an event does to all trees, the deepest first, and resets before what gathers."""
@@ -216,7 +216,7 @@ class _Lowering:
     def _gather(self, tree: int, parent: int, depth: int, rider: _Rider, dst: int) -> list[tuple[int, ...]]:
         """What one rider gathers from the prefix before: what rode on it there, and what the event feeds."""
         count, past = self.entry[tree, parent, _COUNT], rider.between(0, depth)
-        found = []
+        found: list[tuple[int, ...]] = []
         if rider is _COUNT or past.places:
             kind = LEAST if rider.is_extreme else ADD
             found.append((kind, tree, depth, dst, self.entry[tree, parent, past], 0))
@@ -254,7 +254,7 @@ class _Lowering:
         return _Joint(at.before, at.tree, pieces[0][0], gate, numbers, extremes)
 
     def _sides(self, at: Link, rider: _Rider, low: int) -> tuple[int, int]:
-        """The number in the snapshots, and the entry, of the parts of a rider before and after the cut; or -1."""
+        """Of a rider's parts before and after the cut: the number in snapshots, and the entry, or -1."""
         left, right = rider.between(0, low), rider.between(low, low + 1 + self._depth(at))
         return (
             self.number[at.before, left] if left.places else -1,

@@ -1,148 +1,23 @@
-"""Prefix counters over events: dynamic prefix counting, START event marking, and snapshots that connect pieces.
+"""Prefix counters over events: dynamic prefix counting, START event marking, snapshots that connect pieces.
 
-Counters of one tree stand in rows, one for each *entry* (a prefix, and a number that rides on it), and in columns, one for
-each *mark*: the START events that expire together. Where windows move with every event, that is one START event each
-(A-Seq's SEM); where they do not, few marks, or one, serve all of them (dynamic prefix counting). An event updates an entry
-of all active marks in one loop over contiguous numbers:
+An event updates one entry of all active marks, in one loop over contiguous numbers (see kernel.marks):
 
     count(p_m) += count(p_(m-1))                                            (Lemma 1)
 
-Entries are numbered through all trees. Source: A-Seq (SIGMOD 2014), sections 3 and 4.
+Where windows move with every event, a mark is one START event (SEM); where they do not, few marks, or one,
+serve all START events (dynamic prefix counting). Source: A-Seq (SIGMOD 2014), sections 3 and 4.
+
+In loops arrays are locals: to take one out of a tuple counts its references, which takes longer than an
+update.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from trendfold.kernel.jit import inlined, kernel, reassociated
-from trendfold.kernel.program import Ints
+from trendfold.kernel.marks import COL, DEPTH, DST, KIND, LEAST, OWN, RESET, RESET_LEAST, SRC, TREE, VALUE
 from trendfold.kernel.wide import RADIX, add, normalise, times
-
-RESET, ADD, VALUE, RESET_LEAST, LEAST, OWN = range(6)
-"""What an operation does; a NOT's event resets (Lemma 6), the others gather from the prefix before.
-
-ADD     entry[dst] += entry[src]                    VALUE  entry[dst] += entry[src] · value[col]
-LEAST   least[dst] = min(least[dst], least[src])    OWN    the same with the event's value, where entry[src] is not 0
-"""
-
-KIND, TREE, DEPTH, DST, SRC, COL = range(6)
-"""The columns of an operation."""
-
-
-class PrefixProgram(NamedTuple):
-    """The trees of one family, and how their pieces connect.
-
-    op, op_start        per symbol: its operations [., 6], the deepest first, and at one depth resets first, so that done
-                        in this order each reads what was before the event
-    start, start_start  per symbol: trees that its events begin
-    is_slow    bool[A]  whether its events do more than begin trees, ADD and VALUE
-    bar, bar_start      per symbol: trees that its events close to later START events (NOT at the start)
-    root, root_start    per tree: (entry, value column or -1 for one) of a START event
-    low_root, low_root_start   the same for entries of extremes
-    entry_start, low_start  int32[T+1]   the entries of a tree, and those of extremes
-    is_joined  bool[T]  whether events that begin the tree take snapshots
-    join, join_start    per tree: the links into it
-
-    A *joint* is a link or, after all links, a reading. What it gives, per active START event of the whole line:
-    before  int32[J]    the link whose snapshots it continues, or -1
-    tree    int32[J]    the tree whose counts it multiplies them with, or takes as they are
-    origin  int32[J]    the tree of the line's START events
-    gate    int32[J]    the count among that tree's entries
-    out_start  int32[J+1]  its numbers, COUNT first; those of links are numbers of snapshots
-    term, term_start    per number: (number of a snapshot or -1, entry) products that add up to it
-    low_out, low_out_start   per joint: (extreme of a snapshot or -1, entry of an extreme or -1) for each extreme
-    """
-
-    op_start: Ints
-    op: Ints
-    start_start: Ints
-    start: Ints
-    is_slow: NDArray[np.bool_]
-    bar_start: Ints
-    bar: Ints
-    root_start: Ints
-    root: Ints
-    low_root_start: Ints
-    low_root: Ints
-    is_joined: NDArray[np.bool_]
-    join_start: Ints
-    join: Ints
-    entry_start: Ints
-    low_start: Ints
-    before: Ints
-    tree: Ints
-    origin: Ints
-    gate: Ints
-    out_start: Ints
-    term_start: Ints
-    term: Ints
-    low_out_start: Ints
-    low_out: Ints
-    links: int
-    deepest: int
-
-
-class Marked(NamedTuple):
-    """What the fold holds: counters by entry and mark, and snapshots.
-
-    mantissa, exponent   float64, int32 [E, C]   exponents only where numbers may leave a double's range
-    least      float64[X, C]
-    begin      int64[T, C]   the row of the first START event of each mark
-    barred     int64[T, C]   the last row of a NOT at the start before it, or -1
-    head, tail, base  int64[T]   active marks are [head, tail); mark k is number base + k of its segment
-    born, taken  int64[T]    the moment in which the last mark was made, and the last snapshot taken
-    closed     int64[T]      the last row of a NOT at the start so far, or -1
-
-    Snapshots of link l lie in slots, mark number modulo `slots[l]`, with a row for each tag: the number of a mark of the
-    line's first tree, modulo `tags[l]`. A row holds the sum over its tag and all later ones, so that what has not
-    expired is one number.
-    ends       int64[L, S]       per slot: the number of the mark after its last tag
-    snap_at, low_at  int64[.]    per number, and extreme, of a link: where its table begins (see _cell)
-    tags, slots      int64[L]    powers of two
-    """
-
-    mantissa: NDArray[np.float64]
-    exponent: NDArray[np.int32]
-    least: NDArray[np.float64]
-    begin: NDArray[np.int64]
-    barred: NDArray[np.int64]
-    head: NDArray[np.int64]
-    tail: NDArray[np.int64]
-    base: NDArray[np.int64]
-    born: NDArray[np.int64]
-    taken: NDArray[np.int64]
-    closed: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    snap_at: NDArray[np.int64]
-    snap: NDArray[np.float64]
-    snap_exponent: NDArray[np.int32]
-    low_at: NDArray[np.int64]
-    low_snap: NDArray[np.float64]
-    tags: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    is_wide: bool
-
-
-class Stops(NamedTuple):
-    """Window items of all readings, by where they end, and what marks need to know of them.
-
-    low, high  int64[I]   the rows of an item
-    joint      int32[I]   the reading's joint
-    at, low_at  int64[I]  where its numbers and extremes go in the output
-    edge       int64[n]   per row: the last row at or before it where an item begins, or -1
-    floor      int64[n]   per row: the first row of all items that end after it
-    """
-
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    joint: NDArray[np.int32]
-    at: NDArray[np.int64]
-    low_at: NDArray[np.int64]
-    edge: NDArray[np.int64]
-    floor: NDArray[np.int64]
 
 
 @kernel
@@ -178,8 +53,8 @@ def most_marks(symbol, moment, segment, stops, program):
 def _needs_mark(is_joined, last, edge, born, now):
     """Whether a START event needs a mark of its own; `last` is where the last mark began, -1 for none.
 
-    Without snapshots, START events expire together when no item begins between them. Snapshots are the same for the
-    events of one moment only.
+    Without snapshots, START events expire together when no item begins between them. Snapshots are the same
+    for the events of one moment only.
     """
     return last < 0 or (born != now if is_joined else edge > last)
 
@@ -348,7 +223,9 @@ def _begin(tree, events, i, edge, program, state):
         own = events.values[i, col] if col >= 0 else 1.0
         if state.is_wide:
             own_m, own_e = _times(1.0, np.int32(0), own)
-            m[entry, tail - 1], e[entry, tail - 1] = _plus(m[entry, tail - 1], e[entry, tail - 1], own_m, own_e)
+            m[entry, tail - 1], e[entry, tail - 1] = _plus(
+                m[entry, tail - 1], e[entry, tail - 1], own_m, own_e
+            )
         else:
             m[entry, tail - 1] += own
     for r in range(program.low_root_start[tree], program.low_root_start[tree + 1]):
@@ -383,8 +260,8 @@ def _make_room(tree, program, state):
 def _cell(tag, slot, slots, tags):
     """Where the row of a tag lies in the table of a link's snapshots, from the table's beginning on.
 
-    Eight rows of a snapshot lie side by side, and then the same rows of the next: to write a snapshot, and to read one
-    row of all of them, both go through memory in order. Numbers of tags and slots are powers of two.
+    Eight rows of a snapshot lie side by side, and then the same rows of the next: to write a snapshot, and to
+    read one row of all of them, both go through memory in order. Numbers of tags and slots are powers of two.
     """
     row = tag & (tags - 1)
     return np.uint64(((row >> 3) * slots + slot) * 8 + (row & 7))
@@ -575,7 +452,7 @@ def _sum(numbers, entry, low, high):
 
 @kernel
 def _read_joined(item, stops, program, state, out):
-    """The sum over marks of a chopped line's last piece, each times what its snapshot counts for this item."""
+    """The sum over marks of a chopped line's last piece, each times what its snapshot counts for the item."""
     joint, low = stops.joint[item], stops.low[item]
     tree, origin, before = program.tree[joint], program.origin[joint], program.before[joint]
     tag = state.base[origin] + _seek(state.begin, origin, state.head[origin], state.tail[origin], low)

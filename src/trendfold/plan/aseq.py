@@ -1,4 +1,4 @@
-"""A-Seq: which queries are sequences of fixed length, each as a line of steps, and how lines share counters."""
+"""A-Seq: which queries are sequences of one length, and each of them as a line of steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from trendfold.automaton.glushkov import END, START, Automaton
+from trendfold.automaton import Automaton, build, split
+from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
 from trendfold.plan import QueryPlan, plan_cogra
 from trendfold.plan.prefix import Element, Line, PrefixPlan, Step, share_prefixes
@@ -14,6 +15,7 @@ from trendfold.query.names import PredicateKind, kind, walk
 from trendfold.query.nodes import (
     Both,
     Either,
+    Matches,
     Maybe,
     Not,
     Pattern,
@@ -23,15 +25,16 @@ from trendfold.query.nodes import (
     Semantics,
     WindowUnit,
 )
-from trendfold.query.printer import expression_text, quoted
+from trendfold.query.printer import expression_text
 
 
 def plan_sequence(query: Query) -> QueryPlan:
     """The plan of one sequence, as if it were alone; where A-Seq has no answer, an error names the clause."""
     _check_clauses(query)
-    plan = replace(plan_cogra(query), strategy="aseq")
-    _check_pattern(query, plan.operands[0].machine.automaton)
-    return plan
+    automaton = build(query.pattern)
+    _check_pattern(query, automaton)
+    _check_predicates(query, automaton)
+    return replace(plan_cogra(query), strategy="aseq")
 
 
 def share_lines(members: Sequence[QueryPlan]) -> PrefixPlan:
@@ -44,6 +47,11 @@ def _refused(query: Query, clause: str, why: str) -> UnsupportedError:
 
 
 def _check_clauses(query: Query) -> None:
+    if isinstance(query.returns, Matches):
+        raise UnsupportedError(
+            f"query {query.name!r}: RETURN MATCHES, and strategy 'aseq' counts trends without building them; "
+            f"use aggregates"
+        )
     if query.semantics is not Semantics.ANY:
         clause = f"SEMANTICS {query.semantics}"
         raise _refused(query, clause, "and strategy 'aseq' counts under skip-till-any-match only")
@@ -51,10 +59,6 @@ def _check_clauses(query: Query) -> None:
         raise _refused(query, "PATTERN has an outermost AND", "and strategy 'aseq' counts one sequence")
     if query.window is not None and query.window.unit is WindowUnit.EVENTS:
         raise _refused(query, "WITHIN counts events", "and strategy 'aseq' knows durations only")
-    for conjunct in query.where:
-        if kind(conjunct) is PredicateKind.ADJACENCY:
-            clause = f"WHERE compares neighbours in {expression_text(conjunct)}"
-            raise _refused(query, clause, "which strategy 'aseq' cannot judge: it keeps counts, no events")
 
 
 def _check_pattern(query: Query, automaton: Automaton) -> None:
@@ -67,6 +71,16 @@ def _check_pattern(query: Query, automaton: Automaton) -> None:
     if automaton.edges != {*pairwise([START, *line, END])}:
         clause = f"PATTERN has {_branching(query.pattern)}"
         raise _refused(query, clause, "and strategy 'aseq' counts sequences of one length")
+
+
+def _check_predicates(query: Query, automaton: Automaton) -> None:
+    """Raise where WHERE compares events with one another: counters know none of them any more."""
+    why = "which strategy 'aseq' cannot judge: it keeps counts, no events"
+    for conjunct in query.where:
+        if kind(conjunct) is PredicateKind.ADJACENCY:
+            raise _refused(query, f"WHERE compares neighbours in {expression_text(conjunct)}", why)
+    if split(query, automaton).cross:
+        raise _refused(query, "WHERE compares two aliases without NEXT", why)
 
 
 _WORDS: tuple[tuple[type, str], ...] = (

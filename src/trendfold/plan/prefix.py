@@ -1,9 +1,9 @@
 """A-Seq's plan: prefixes that queries share (the PreTree), and sub-patterns that they share (chop-connect).
 
-A query is a *line* of steps. Lines are laid into prefix trees: one counter for each distinct prefix, however many
-queries have it. A line may be *chopped*: what comes after the cut is laid into a tree of its own, where it meets the
-same sub-pattern of other queries, and a *link* connects the pieces: a snapshot of the counts before the cut, taken at
-every event that begins the piece after it (the CNET events).
+A query is a *line* of steps. Lines are laid into prefix trees: one counter for each distinct prefix,
+however many queries have it. A line may be *chopped*: what comes after the cut is laid into a tree of its
+own, where it meets the same sub-pattern of other queries. A *link* connects the pieces: a snapshot of the
+counts before the cut, taken at every event that begins the piece after it (the CNET events).
 
 Source: A-Seq (SIGMOD 2014), sections 3.3, 4.1 and 4.2.
 """
@@ -25,7 +25,7 @@ class Element:
 
     type: str
     conditions: frozenset[str] = frozenset()
-    """Local predicates as they are written, without the alias: texts are equal only where they mean the same."""
+    """Local predicates as text, without the alias: equal only where they mean the same."""
     keyed: frozenset[str] = frozenset()
     """GROUP BY attributes of the alias that stands here: events of other groups are kept away."""
     position: int = field(default=-1, compare=False)
@@ -95,9 +95,9 @@ class Tree:
 class Link:
     """Where pieces meet: every event that begins tree `into` keeps a snapshot of what was counted before it.
 
-    That is the count at `node` of `tree`, times, where that tree is no beginning itself, the snapshots that its
-    own events got through the link `before` (multi-connect); -1 for none. A row per START event of the whole
-    line: its tag, so that rows expire with it.
+    That is the count at `node` of `tree`, times, where that tree is no beginning itself, the snapshots its
+    events got through the link `before` (multi-connect; -1 for none). There is a row for each START event
+    of the whole line, its tag, so that rows expire with it.
     """
 
     before: int
@@ -162,9 +162,10 @@ class PrefixPlan:
 def share_prefixes(lines: Sequence[Line], cuts: Cuts | None = None) -> PrefixPlan:
     """The plan of a workload; without `cuts` lines are chopped where that saves updates.
 
-    A chopped piece has counters for every event that begins it. Where windows move with every event, so has a
-    line that is not chopped, for every START event, and a snapshot costs what an update costs. In other windows
-    START events that expire together share their counters, and a set for every CNET event would only add some.
+    A chopped piece has counters for every event that begins it. Where windows move with every event, so has
+    a line that is not chopped, for every START event, and a snapshot costs what an update costs. In other
+    windows START events that expire together share counters, and a set for every CNET event would only add
+    some.
     """
     by_window: dict[Window | None, dict[int, Line]] = {}
     for member, line in enumerate(lines):
@@ -174,7 +175,7 @@ def share_prefixes(lines: Sequence[Line], cuts: Cuts | None = None) -> PrefixPla
         where = cuts
         if where is None:
             is_per_event = window is not None and window.slide is None
-            where = chop(own) if is_per_event else {member: () for member in own}
+            where = chop(own) if is_per_event else dict.fromkeys(own, ())
         families.append(_lay(window, own, where))
     return PrefixPlan(tuple(families), sum(len(line.steps) for line in lines))
 
@@ -186,14 +187,15 @@ _Word = tuple[int, ...]
 
 
 def chop(lines: dict[int, Line]) -> Cuts:
-    """Where to chop each line, by greedy search: the sub-pattern that saves most is shared first, then the next.
+    """Where to chop each line, by greedy search: the sub-pattern that saves most first, then the next.
 
-    A move takes one sub-pattern of two or more steps that several lines have, and chops all of them before it;
-    what comes after the sub-pattern stays a branch below it. Moves are made while they lower `cost`. A line that
-    begins with NOT is not chopped: which of its START events count in a window is not told by expiry alone.
+    A move takes one sub-pattern of two or more steps that several lines have, and chops all of them before
+    it; what comes after the sub-pattern stays a branch below it. Moves are made while they lower `cost`. A
+    line that begins with NOT is not chopped: which of its START events count in a window is not told by
+    expiry alone.
     """
     words = _numbered(lines)
-    cuts: Cuts = {member: () for member in lines}
+    cuts: Cuts = dict.fromkeys(lines, ())
     while True:
         users = Counter(key for member in lines for key in _laid(lines[member], words[member], cuts[member]))
         moves = _moves(lines, words, cuts)
@@ -215,7 +217,7 @@ def cost(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> int:
 
 
 _Key = tuple[object, tuple[int, ...]] | tuple[tuple[tuple[int, ...], ...], int]
-"""A counter, by its prefix and the NOT before; or a link, by the pieces before it and the step it leads to."""
+"""A counter, by its prefix and the NOT before; or a link, by the pieces before it and the step after it."""
 
 
 def _laid(line: Line, word: _Word, cuts: tuple[int, ...]) -> Iterator[_Key]:
@@ -325,7 +327,7 @@ def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> Family:
 
 
 def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
-    """The plan in lines of text: per family its trees, a node per line with the queries read there, and links."""
+    """The plan in lines of text: per family its trees, each node with the queries read there, and links."""
     found = [f"{plan.alone} prefix counters alone, {plan.updates} counters and snapshots shared"]
     for family in plan.families:
         found.append(f"{window_text(family.window) if family.window else 'no window'}:")

@@ -27,12 +27,13 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
 
 
 def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Every query a sequence; those whose rows can be sorted alike share prefix counters, and one alone has its own."""
+    """Every query a sequence; those whose rows can be sorted alike share prefix counters."""
 
     def key(each: QueryPlan) -> Hashable:
-        # A group stream has a value of GROUP BY T.g for a whole group where windows move with events, else for
-        # one partition, so members are alike in that.
-        return rows_key(each) or each.query.name, windows_at_once(each) == PER_EVENT
+        # Where windows move with events, each partition has a stream for every value of GROUP BY T.g that its
+        # group has, otherwise for its own: members are alike in that.
+        alike = rows_key(each)
+        return each.query.name if alike is None else alike, windows_at_once(each) == PER_EVENT
 
     plans = tuple(map(plan_sequence, queries))
     return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)

@@ -1,4 +1,4 @@
-"""Sequences folded together by A-Seq: rows of a group -> marks, counters and snapshots -> aggregates per member."""
+"""Sequences folded together by A-Seq: rows of a group -> counters and snapshots -> aggregates per member."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trendfold.kernel import prefix as kernels
 from trendfold.kernel.lower_prefix import lower_prefixes
-from trendfold.kernel.prefix import Marked, PrefixProgram, Stops
+from trendfold.kernel.marks import Marked, PrefixProgram, Stops
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group
 from trendfold.plan.carried import Carried
