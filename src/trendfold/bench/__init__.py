@@ -17,6 +17,7 @@ from trendfold.errors import InputError, nearest
 BENCHES: dict[str, str] = {
     "kernel": "trendfold.bench.kernel",
     "neighbour": "trendfold.bench.neighbour",
+    "sharing": "trendfold.bench.sharing",
     "spark": "trendfold.bench.spark",
     "stream": "trendfold.bench.stream",
     "windows": "trendfold.bench.windows",

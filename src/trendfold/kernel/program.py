@@ -366,6 +366,88 @@ class Bundle(NamedTuple):
     start: NDArray[np.int64]
 
 
+BLOCK, KIND, IS_LOOP, WAY, OTHER, PAIR, WEIGHT, TARGETS, TARGET, _TARGET_2, XTARGET, _XTARGET_2 = range(12)
+SOURCE, SOURCE_STOP, LANE, LANE_STOP = range(12, 16)
+"""What an operation of Together is: columns of `op`."""
+LANES, WIDTH, EXTREMES, FIRST, ROWS, START, END, FIRST_EXTREME = range(8)
+"""What a block of Together is: columns of `block`."""
+SPARSE, DENSE = range(2)
+"""Kinds of operations: a few lanes of a block, or a loop over all."""
+ANYHOW, GROW, ADD = range(3)
+"""Ways for operations on counts with one target: GROW has it and one other as sources, ADD a few lanes and
+one source, which is not the target."""
+
+
+class Together(NamedTuple):
+    """Machines of several queries; those of one shape are lanes of a block (see kernel.together).
+
+    block     int64[B,8]   how many lanes, numbers and extremes; its rows, and which of them are ⊥ and ⊤
+    block_pair int64[B+1]  its pairs of rows
+    home      int64[Q,2]   per query its block and first lane
+    at, xat   int64[]      where a row of numbers, or of extremes, begins among the cells
+    op        int64[K,16]  what an event does to some lanes: target rows (two at most), whether it follows
+                           itself, a source that is no target; see the names of the columns
+    op_start  int64[A+1]   operations of a symbol
+    feed, xfeed  int64[K,W], int64[K,X]   per number and extreme the column of values it takes in, or -1
+    source, xsource        per operation the rows of its sources' first numbers and extremes
+    pair      int64[.,2]   per source and target the first pair: numbers, then sums with the count
+    pair_row, pair_at      per pair the rows written and read, and where its factors begin
+    touching, touching_start   per row the pairs it is in
+    lane, weight           the lanes of operations; 0 or 1 per lane where all are looped over
+    column, column_start, xcolumn, xcolumn_start   per symbol the columns its events feed
+    is_plain  bool[A]      whether there are none
+    is_apart  bool[A]      whether an event takes one position of a query at most
+    share_from int64[A]    how many events a burst needs at least to act as one
+    """
+
+    block: NDArray[np.int64]
+    block_pair: NDArray[np.int64]
+    home: NDArray[np.int64]
+    at: NDArray[np.int64]
+    xat: NDArray[np.int64]
+    op: NDArray[np.int64]
+    op_start: NDArray[np.int64]
+    feed: NDArray[np.int64]
+    xfeed: NDArray[np.int64]
+    source: NDArray[np.int64]
+    xsource: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    pair_row: NDArray[np.int64]
+    pair_at: NDArray[np.int64]
+    touching_start: NDArray[np.int64]
+    touching: NDArray[np.int64]
+    lane: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    column_start: NDArray[np.int64]
+    column: NDArray[np.int64]
+    xcolumn_start: NDArray[np.int64]
+    xcolumn: NDArray[np.int64]
+    is_plain: NDArray[np.bool_]
+    is_apart: NDArray[np.bool_]
+    share_from: NDArray[np.int64]
+    cells: int
+    xcells: int
+    pair_cells: int
+
+
+class WindowCuts(NamedTuple):
+    """Where windows of several queries close and open, in the order of rows; closing comes first.
+
+    row, is_open, which, slot, item   per cut: before which row, which kind of window, its lane, its number
+    member, member_start              per kind of window the queries that have it
+    out_start  int64[Q]               where a query's windows begin among the results
+    """
+
+    row: NDArray[np.int64]
+    is_open: NDArray[np.bool_]
+    which: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    item: NDArray[np.int64]
+    member_start: NDArray[np.int64]
+    member: NDArray[np.int64]
+    out_start: NDArray[np.int64]
+
+
 class Events(NamedTuple):
     """The rows of one query, sorted by segment (partition and group) and time.
 

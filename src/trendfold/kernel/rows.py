@@ -28,6 +28,20 @@ def count_up(numbers):
 
 
 @kernel
+def find_intervals(values, cuts, code):
+    """1, 3, 5, ... between the cuts, which are in order, and 2, 4, ... on them, into `code`."""
+    size = np.uint64(cuts.shape[0])
+    for i in range(values.shape[0]):
+        low, left = np.uint64(0), size
+        while left > np.uint64(1):  # as often for every value
+            half = left >> np.uint64(1)
+            low = low + half if cuts[low + half] <= values[i] else low
+            left -= half
+        first = values[i] >= cuts[low]
+        code[i] = 2 * low + 2 - (values[i] != cuts[low]) + 2 * (first and values[i] != cuts[low])
+
+
+@kernel
 def sort_keys(values, low, step, key):
     """key = (values - low) / step, into `key`, modulo 2^64; False where a quotient is not whole.
 

@@ -6,6 +6,8 @@ written in LLVM's own vectors, which it lowers to what the machine has. Lanes ou
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -26,6 +28,7 @@ from trendfold.kernel.vectors import (
     load,
     scale,
     spread,
+    store,
 )
 from trendfold.kernel.wide import RADIX
 
@@ -136,6 +139,86 @@ def _step_rows(_context, mantissa, dst, src, terms, row, stop):
     return signature, generate
 
 
+def _grow_rows(has_factor: bool, has_weight: bool) -> Any:
+    """For each lane: m[to] += times · weight · (own · m[to] + factor · m[of]), without what is not there.
+
+    to, of, f and w are where rows begin; a row goes on to the next multiple of eight lanes, with zeros.
+    """
+
+    def grow(_context, m, to, of, lanes, times, own, factor, f, weight, w):
+        def generate(context, builder, signature, args):
+            m_data, f_data, w_data = (data_of(context, builder, signature, args, i) for i in (0, 6, 8))
+            _, to, of, lanes, times, own, _, f, _, w = args
+            gain, own = spread(builder, times, DOUBLES), spread(builder, own, DOUBLES)
+            with _each_vector(builder, lanes) as at:
+                old = load(builder, m_data, builder.add(to, at), DOUBLES)
+                read = load(builder, m_data, builder.add(of, at), DOUBLES)
+                if has_factor:
+                    read = builder.fmul(read, load(builder, f_data, builder.add(f, at), DOUBLES))
+                total = builder.fmul(builder.fadd(builder.fmul(old, own), read), gain)
+                if has_weight:
+                    total = builder.fmul(total, load(builder, w_data, builder.add(w, at), DOUBLES))
+                store(builder, builder.fadd(old, total), m_data, builder.add(to, at))
+            return context.get_dummy_value()
+
+        index, number = types.int64, types.float64
+        places = index, index, index, number, number, factor, index, weight, index
+        return types.void(m, *places), generate
+
+    return grow
+
+
+def _gather_rows(has_factor: bool) -> Any:
+    """For each lane: sums[to] = kept · sums[to] + times · factor · m[of]."""
+
+    def gather(_context, sums, to, kept, m, of, lanes, times, factor, f):
+        def generate(context, builder, signature, args):
+            s_data, m_data, f_data = (data_of(context, builder, signature, args, i) for i in (0, 3, 7))
+            _, to, kept, _, of, lanes, times, _, f = args
+            gain, kept = spread(builder, times, DOUBLES), spread(builder, kept, DOUBLES)
+            with _each_vector(builder, lanes) as at:
+                old = builder.fmul(load(builder, s_data, builder.add(to, at), DOUBLES), kept)
+                read = builder.fmul(load(builder, m_data, builder.add(of, at), DOUBLES), gain)
+                if has_factor:
+                    read = builder.fmul(read, load(builder, f_data, builder.add(f, at), DOUBLES))
+                store(builder, builder.fadd(old, read), s_data, builder.add(to, at))
+            return context.get_dummy_value()
+
+        index, number = types.int64, types.float64
+        return types.void(sums, index, number, m, index, index, number, factor, index), generate
+
+    return gather
+
+
+def _pour_rows(has_weight: bool) -> Any:
+    """For each lane: m[to] += weight · sums[to]; the sums are 0 then."""
+
+    def pour(_context, m, to, sums, lanes, weight, w):
+        def generate(context, builder, signature, args):
+            m_data, s_data, w_data = (data_of(context, builder, signature, args, i) for i in (0, 2, 4))
+            _, to, _, lanes, _, w = args
+            with _each_vector(builder, lanes) as at:
+                gain = load(builder, s_data, builder.add(to, at), DOUBLES)
+                store(builder, everywhere(DOUBLES, 0.0), s_data, builder.add(to, at))
+                if has_weight:
+                    gain = builder.fmul(gain, load(builder, w_data, builder.add(w, at), DOUBLES))
+                old = load(builder, m_data, builder.add(to, at), DOUBLES)
+                store(builder, builder.fadd(old, gain), m_data, builder.add(to, at))
+            return context.get_dummy_value()
+
+        return types.void(m, types.int64, sums, types.int64, weight, types.int64), generate
+
+    return pour
+
+
+@contextmanager
+def _each_vector(builder: Any, lanes: Any) -> Iterator[Any]:
+    """Where each vector of a row of so many lanes begins."""
+    count = builder.lshr(builder.add(lanes, _index(LANES - 1)), _index(3))
+    with cgutils.for_range(builder, count) as loop:
+        yield builder.shl(loop.index, _index(3))
+
+
 def _trailing_zeros(_context, word):
     """How many zeros stand below the lowest bit of a word that is not 0."""
 
@@ -182,5 +265,13 @@ def _inside(builder: Any, low: Any, high: Any) -> Any:
 top_of_blocks: Any = intrinsic(_top_of_blocks)
 sum_blocks: Any = intrinsic(_sum_blocks)
 step_rows: Any = intrinsic(_step_rows)
+grow_rows: Any = intrinsic(_grow_rows(has_factor=False, has_weight=False))
+grow_rows_by_factor: Any = intrinsic(_grow_rows(has_factor=True, has_weight=False))
+grow_rows_by_weight: Any = intrinsic(_grow_rows(has_factor=False, has_weight=True))
+grow_rows_by_both: Any = intrinsic(_grow_rows(has_factor=True, has_weight=True))
+gather_rows: Any = intrinsic(_gather_rows(has_factor=False))
+gather_rows_by_factor: Any = intrinsic(_gather_rows(has_factor=True))
+pour_rows: Any = intrinsic(_pour_rows(has_weight=False))
+pour_rows_by_weight: Any = intrinsic(_pour_rows(has_weight=True))
 trailing_zeros: Any = intrinsic(_trailing_zeros)
 prefetch: Any = intrinsic(_prefetch)

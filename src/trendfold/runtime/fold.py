@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from trendfold.kernel.lower import (
     no_grid,
     value_columns,
 )
+from trendfold.kernel.lower import Column as ValueColumn
 from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure
@@ -43,11 +45,24 @@ def read_events(
     plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
 ) -> Events:
     """What the kernels read of the rows for one operand, the `number`-th."""
-    values = [_values(batch.column(a).take(rows.row), m) for m, a in value_columns(plan.carried)]
-    extremes = [_extremes(batch.column(a), rows.row, is_max) for a, is_max in extreme_columns(plan.carried)]
-    beside = _beside(1.0, values, len(moment))
-    is_small = not values or bool(max(beside.max(initial=0.0), -beside.min(initial=0.0)) <= _LARGEST_VALUE)
-    return Events(rows.symbols[number], moment, beside, _beside(np.inf, extremes, len(moment)), is_small)
+    columns = value_columns(plan.carried), extreme_columns(plan.carried)
+    return values_beside(*columns, rows.symbols[number], moment, rows.row, batch)
+
+
+def values_beside(
+    values: Sequence[ValueColumn],
+    extremes: Sequence[tuple[str, bool]],
+    symbol: NDArray[np.int32],
+    moment: NDArray[np.int32],
+    row: NDArray[Any],
+    batch: EventBatch,
+) -> Events:
+    """Rows with the values that numbers add and extremes compare, side by side."""
+    added = [_values(batch.column(attribute).take(row), measure) for measure, attribute in values]
+    compared = [_extremes(batch.column(attribute), row, is_max) for attribute, is_max in extremes]
+    beside = _beside(1.0, added, len(moment))
+    is_small = not added or bool(max(beside.max(initial=0.0), -beside.min(initial=0.0)) <= _LARGEST_VALUE)
+    return Events(symbol, moment, beside, _beside(np.inf, compared, len(moment)), is_small)
 
 
 def fold_items(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ class GroupRows:
     moment    int32[n]  numbered through; equal for rows that are not before each other
     alphabet  per symbol and member the positions that such a row can take; symbol 0 is none for all
     items     per member its windows, as stretches of these rows
+    counts    what the fold counts, for the summary: bursts, snapshots, ...
     """
 
     rows: Rows
@@ -58,6 +59,7 @@ class GroupRows:
     alphabet: tuple[tuple[Symbol, ...], ...]
     items: tuple[Items, ...]
     batch: EventBatch
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,15 @@ def fold_group(
         workspace.groups[key] = (group, GroupFold(group, together, folded) if together is not None else None)
     found: GroupFold | None = workspace.groups[key][1]
     return found
+
+
+def counted(workspace: Workspace) -> dict[str, int]:
+    """What the folds of all groups have counted."""
+    total: dict[str, int] = {}
+    for _, fold in workspace.groups.values():
+        for what, count in fold.together.counts.items() if fold is not None else ():
+            total[what] = total.get(what, 0) + count
+    return total
 
 
 def read_group(

@@ -19,9 +19,10 @@ from trendfold.events.sources import read as read_source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
+from trendfold.runtime.calibration import costs_here, with_costs
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
-from trendfold.runtime.groups import fold_group, folds_together
+from trendfold.runtime.groups import counted, fold_group, folds_together
 from trendfold.runtime.lanes import Lanes, read_lanes
 from trendfold.runtime.lanes import applies as lanes_apply
 from trendfold.runtime.lanes import fold as fold_lanes
@@ -53,6 +54,8 @@ def run(
     started = time.perf_counter()
     if options.on_reject == "fail":
         source.require_whole()
+    if any(plan.group is not None and plan.group.method == "lanes" for plan in plans):
+        plans = with_costs(plans, costs_here())
     workspace = Workspace(read_batch(source.table, options), shared=shared_partitionings(plans))
     tables: dict[str, pa.Table] = {}
     windows = 0
@@ -72,6 +75,7 @@ def run(
         rows={name: result.num_rows for name, result in tables.items()},
         strategy={plan.query.name: plan.strategy for plan in plans},
         seconds=time.perf_counter() - started,
+        sharing=counted(workspace),
         warnings=(*source.warnings, *unseen_types(plans, batch.type_names), *infinite_columns(tables)),
     )
     return Result(tables, rejects, summary)

@@ -23,6 +23,8 @@ class Summary:
     warnings: tuple[str, ...] = ()
     ways: Mapping[str, str] = field(default_factory=dict)
     """On Spark, per query how its rows got to where they were folded."""
+    sharing: Mapping[str, int] = field(default_factory=dict)
+    """Where queries were folded together: bursts of equal events, those that acted once for all, ..."""
 
     def __str__(self) -> str:
         rows = sum(self.rows.values())
@@ -32,6 +34,8 @@ class Summary:
             f"{self.events:,} events, {self.rejects:,} rejects, {len(self.rows):,} queries, "
             f"{self.windows:,} windows, {rows:,} rows in {self.seconds:.2f} s ({where})"
         ]
+        if any(self.sharing.values()):
+            lines.append("together: " + ", ".join(f"{n:,} {what}" for what, n in self.sharing.items()))
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 

@@ -21,7 +21,8 @@ from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Expression, GroupKey, Semantics, WindowUnit
 from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
 from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.sorting import numbered, row_numbers, sort_with_rows
+from trendfold.runtime.sorting import combine, narrow, numbered, row_numbers, sort_with_rows
+from trendfold.runtime.tell_apart import tell_apart
 
 NO_SYMBOL: Symbol = frozenset()
 
@@ -77,6 +78,10 @@ class Workspace:
             self._conditions[condition] = np.broadcast_to(is_true(column), (len(self.batch),))
         return self._conditions[condition]
 
+    def knows(self, condition: Expression) -> bool:
+        """Whether the truth of a condition is there already; its columns may not be."""
+        return condition in self._conditions
+
     def partition(self, strict: tuple[str, ...], loose: tuple[str, ...]) -> tuple[NDArray[Any], int]:
         """Codes of the values of some attributes, and how many; -1 where a `strict` one is null.
 
@@ -91,9 +96,9 @@ class Workspace:
         columns = [self.batch.column(name) for name in names]
         if not names:
             return np.zeros(0, np.int32), 1
-        combined, distinct = _narrow(*_codes(columns[0]))
+        combined, distinct = narrow(*_codes(columns[0]))
         for column in columns[1:]:
-            combined, distinct = _combine(combined, distinct, *_codes(column))
+            combined, distinct = combine(combined, distinct, *_codes(column))
         for name, column in zip(names, columns, strict=True):
             if name in strict and not column.is_whole:
                 combined[~column.valid] = -1
@@ -124,23 +129,6 @@ def _codes(column: Column) -> tuple[NDArray[Any], int]:
         return codes(column)
     distinct, code = numbered(column.values.view(np.int64))  # there is one zero, and no NaN is valid
     return np.where(column.valid, code + 1, 0), len(distinct) + 1
-
-
-def _narrow(code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
-    """Codes below `high`, made dense where an array of `high` numbers would be much larger than they are."""
-    if high <= 4 * len(code) + 64:
-        return code.astype(np.int32 if high < 2**31 else np.int64, copy=False), high
-    distinct, dense = numbered(code.astype(np.int64, copy=False))
-    return dense, len(distinct)
-
-
-def _combine(
-    combined: NDArray[Any], distinct: int, code: NDArray[Any], high: int
-) -> tuple[NDArray[Any], int]:
-    """The codes of pairs of codes; 62 bits are enough for both sides once they are dense."""
-    if distinct * high >= 2**62:
-        code, high = _narrow(code, high)
-    return _narrow(combined.astype(np.int64) * high + code, distinct * high)
 
 
 def _sort(batch: EventBatch) -> TimeOrder:
@@ -328,29 +316,20 @@ def _conditional_symbols(
     alphabet: dict[Symbol, int],
 ) -> NDArray[np.int32]:
     """The symbols of one type's rows, from which of its positions' conditions hold."""
-    held = np.ones((len(groups), len(rows)), np.bool_)
-    for k, conditions in enumerate(groups):
-        for condition in conditions:
-            held[k] &= workspace.holds(condition)[rows]
-    sets, which = _distinct_columns(held)
-    places = list(groups.values())
-    found = []
-    for column in sets.T:
-        taken = frozenset(p for k, positions in enumerate(places) if column[k] for p in positions)
-        found.append(alphabet.setdefault(taken, len(alphabet)))
-    symbols: NDArray[np.int32] = np.array(found, np.int32)[which]
+    held, kind = tell_apart(list(dict.fromkeys(c for each in groups for c in each)), rows, workspace)
+    kinds = int(kind.max(initial=-1)) + 1
+    meets = [
+        np.logical_and.reduce([held[c] for c in each], axis=0) if each else np.ones(kinds, np.bool_)
+        for each in groups
+    ]
+    found = np.zeros(kinds, np.int32)
+    for k in range(kinds):
+        taken = frozenset(
+            p for met, positions in zip(meets, groups.values(), strict=True) if met[k] for p in positions
+        )
+        found[k] = alphabet.setdefault(taken, len(alphabet))
+    symbols: NDArray[np.int32] = found[kind]
     return symbols
-
-
-def _distinct_columns(held: NDArray[np.bool_]) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The distinct columns of a matrix of truth values, and which of them every column is."""
-    packed = np.packbits(held, axis=0)
-    if len(packed) == 1:
-        seen = np.bincount(packed[0], minlength=256) > 0
-        distinct, which = np.flatnonzero(seen).astype(np.uint8)[None], (np.cumsum(seen) - 1)[packed[0]]
-    else:
-        distinct, which = np.unique(packed, axis=1, return_inverse=True)
-    return np.unpackbits(distinct, axis=0), which.reshape(-1)
 
 
 def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> NDArray[np.int64] | None:

@@ -93,3 +93,30 @@ def numbered_pairs(
     width = max(1, len(rights))
     pairs, which = numbered(a.astype(np.int64) * width + b)
     return lefts[pairs // width], rights[pairs % width], which
+
+
+def narrow(code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
+    """Codes below `high`, made dense where an array of `high` numbers would be much larger than they are."""
+    if high <= 4 * len(code) + 64:
+        return code.astype(np.int32 if high < 2**31 else np.int64, copy=False), high
+    distinct, dense = numbered(code.astype(np.int64, copy=False))
+    return dense, len(distinct)
+
+
+def combine(combined: NDArray[Any], distinct: int, code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
+    """The codes of pairs of codes; 62 bits are enough for both sides once they are dense."""
+    if distinct * high >= 2**62:
+        code, high = narrow(code, high)
+    return narrow(combined.astype(np.int64) * high + code, distinct * high)
+
+
+def dense(code: NDArray[np.int64], high: int) -> tuple[int, NDArray[Any]]:
+    """How many different codes there are, and per row the place of its code among them."""
+    if high <= _FEW_CODES:
+        seen = np.bincount(code, minlength=high) > 0
+        return int(seen.sum()), (np.cumsum(seen) - 1)[code]
+    distinct, which = numbered(code)
+    return len(distinct), which
+
+
+_FEW_CODES = 1 << 16

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -28,6 +29,7 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.query.names import key_column, walk
 from trendfold.query.nodes import Attribute, Expression
+from trendfold.runtime.calibration import known_costs, with_costs
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import Progress, unseen_types
 from trendfold.runtime.result import Result, Summary
@@ -48,6 +50,7 @@ _TOLD = (
     Content.GROUPS,
     Content.SEEN,
     Content.WARNING,
+    Content.SHARING,
     Content.ERROR,
     Content.OVERLAP,
 )
@@ -102,7 +105,7 @@ def _job(
     own = families(plans, kinds, options, arithmetic)
     cores = parallelism(source.spark)
     job = Job(
-        plans=within_families(plans, own),
+        plans=with_costs(within_families(plans, own), known_costs()),
         families=own,
         ways=tuple(Way.STRETCHES if f.mode is Mode.LINEAR else Way.PARTITION for f in own),
         options=options,
@@ -281,6 +284,7 @@ class _Run:
                 for family, way in zip(job.families, job.ways, strict=True)
                 for query in family.queries
             },
+            sharing=sum((Counter(json.loads(blob.payload)) for blob in self.of(Content.SHARING)), Counter()),
         )
         return Result(tables, rejects, summary, self.tall)
 

@@ -28,6 +28,7 @@ from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.query.nodes import Expression, GroupKey
 from trendfold.runtime.bundle import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.exact import Exact
+from trendfold.runtime.groups import counted
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import infinite_columns, prepare, run_query
 from trendfold.runtime.pieces import (
@@ -286,6 +287,8 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
             except TrendfoldError as error:
                 yield failure(query, error)
+        if workspace is not None and (counts := counted(workspace)):
+            yield Blob(0, Content.SHARING, number, 0, json.dumps(counts).encode())
 
 
 def failure(query: int, error: TrendfoldError) -> Blob:

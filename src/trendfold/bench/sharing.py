@@ -1,0 +1,152 @@
+"""Hundreds of queries over one stream: as lanes, with bursts that act once, and as `auto` chooses; one core.
+
+SEQ(X, B+, Y) with ten types for X and ten for Y; B come in bursts. Rows are selected, sorted and cut into
+windows beforehand, and every way must come to the same numbers before any is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from trendfold.api import parse
+from trendfold.bench.harness import Case, Promise, Report
+from trendfold.events.batch import Options, read_batch
+from trendfold.kernel.program import Folded
+from trendfold.kernel.wide import log2
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.costs import NEVER
+from trendfold.plan.workload import plan_all
+from trendfold.runtime.calibration import costs_here, with_costs
+from trendfold.runtime.groups import read_group
+from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.local import prepare
+from trendfold.runtime.rows import Workspace, shared_partitionings
+from trendfold.runtime.side_by_side import make_ready
+
+EVENTS = 2_000_000
+BURSTS = (2, 10, 100)
+QUERIES = (1, 10, 50, 100)
+STARTS = 10
+WINDOW = 100_000
+PROMISED = {(2, 50): 30e6, (100, 50): 120e6}
+WITH_PREDICATES = 10e6
+NEARLY, ALWAYS = 0.9, 0.8
+"""`auto` is at least so good as the better way; one cell may be as low as the second."""
+
+Fold = Callable[[], tuple[Folded, ...]]
+
+
+def cases(seed: int, scale: float) -> list[Case]:
+    """Every burst and number of queries; then a different condition per query."""
+    found = []
+    for burst in BURSTS:
+        workspace = bursts(seed, max(1_000, int(EVENTS * scale)), burst)
+        for queries in QUERIES:
+            found += _cell(workspace, burst, queries)
+        found += _with_predicates(workspace, burst)
+    return found
+
+
+def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
+    plans = with_costs(plan_all(parse(texts(queries)).queries), costs_here())
+    lanes, shared = (_together(plans, workspace, share_from) for share_from in (NEVER, 2))
+    chosen = _together(plans, workspace) if plans[0].group is not None else _alone(plans, workspace)
+    _require_equal([lanes(), shared(), chosen(), _alone(plans, workspace)()])
+    names = [f"{way}, {queries} queries, bursts of {burst}" for way in ("lanes", "shared", "auto")]
+    promises = [Promise(ALWAYS, name) for name in names[:2]]
+    if (burst, queries) in PROMISED:
+        promises.append(Promise(PROMISED[burst, queries]))
+    events = len(workspace.batch)
+    return [
+        Case(names[0], lanes, events),
+        Case(names[1], shared, events),
+        Case(names[2], chosen, events, promises=tuple(promises)),
+    ]
+
+
+def _with_predicates(workspace: Workspace, burst: int) -> list[Case]:
+    """A threshold of its own for each of 50 queries: the fold, and all from rows to totals."""
+    plans = with_costs(plan_all(parse(texts(50, "WHERE B.x > {}")).queries), costs_here())
+    chosen = _together(plans, workspace)
+    _require_equal([chosen(), _alone(plans, workspace)()])
+    name, events = f"auto, 50 queries with a condition each, bursts of {burst}", len(workspace.batch)
+
+    def all_of_it() -> object:
+        fresh = Workspace(workspace.batch, shared=shared_partitionings(plans))
+        return [prepare(plan, fresh, 0).fold() for plan in plans]
+
+    return [
+        Case(name, chosen, events, promises=(Promise(WITH_PREDICATES),)),
+        Case(f"{name}, rows selected and sorted too", all_of_it, events),
+    ]
+
+
+def texts(queries: int, where: str = "") -> str:
+    """Queries that differ in where trends begin and end, and in their conditions if there is one."""
+    return ";".join(
+        f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ(X{i % STARTS}, B+, Y{(i // STARTS + i) % STARTS}) "
+        f"{where.format(900 * i // queries)} WITHIN {WINDOW} s SLIDE {WINDOW} s"
+        for i in range(queries)
+    )
+
+
+def bursts(seed: int, events: int, size: int) -> Workspace:
+    """One X or Y, then `size` B, and so on; one event per second, already in order."""
+    rng = np.random.default_rng(seed)
+    names = [f"{kind}{i}" for kind in "XY" for i in range(STARTS)] + ["B"]
+    codes = np.full((events // (size + 1) + 1, size + 1), len(names) - 1, np.int32)
+    codes[:, 0] = rng.integers(0, 2 * STARTS, len(codes))
+    flat = codes.reshape(-1)[:events]
+    table = {
+        "type": pa.DictionaryArray.from_arrays(pa.array(flat), pa.array(names)),
+        "ts": np.arange(events),
+        "x": rng.integers(0, 1_000, events).astype(np.float64),
+    }
+    return Workspace(read_batch(pa.table(table), Options()))
+
+
+def _together(plans: Sequence[QueryPlan], workspace: Workspace, share_from: int | None = None) -> Fold:
+    """All queries in one pass; bursts act once from so many events on, or as the cost table says."""
+    group = plans[0].group or Group("auto", "lanes", tuple(plans))
+    rows = read_group(group, workspace, 0, DEFAULTS, None)
+    assert rows is not None
+    return make_ready(group, rows, None if share_from is None else [share_from] * len(rows.alphabet)).fold
+
+
+def _alone(plans: Sequence[QueryPlan], workspace: Workspace) -> Fold:
+    """Each query in a pass of its own."""
+    alone = plans[0].group.members if plans[0].group is not None else plans
+    ready = [prepare(plan, workspace, 0) for plan in alone]
+    return lambda: tuple(each.fold()[0] for each in ready)
+
+
+def _require_equal(answers: Sequence[tuple[Folded, ...]]) -> None:
+    """Each way's counts of whole trends; windows without any may be left out."""
+    first, *others = (
+        [np.sort(log2(part.mantissa[:, 0], part.exponent[:, 0])) for part in answer] for answer in answers
+    )
+    for other in others:
+        for wanted, found in zip(first, other, strict=True):
+            some = wanted[~np.isnan(wanted)], found[~np.isnan(found)]
+            assert len(some[0]) == len(some[1])
+            assert np.allclose(*some, rtol=1e-12, atol=1e-9), "ways of folding differ"
+
+
+def notes(report: Report) -> tuple[str, ...]:
+    """In how many cells `auto` is close to the better way."""
+    speed = {line.name: line.events_per_s for line in report.measurements}
+    ratios = {}
+    for name in speed:
+        way, _, cell = name.partition(", ")
+        if way == "auto" and f"lanes, {cell}" in speed:
+            ratios[cell] = speed[name] / max(speed[f"lanes, {cell}"], speed[f"shared, {cell}"])
+    low = {cell: ratio for cell, ratio in ratios.items() if ratio < NEARLY}
+    told = ", ".join(f"{cell}: {ratio:.2f}" for cell, ratio in low.items()) or "none"
+    kept = len(low) <= 1 and all(ratio >= ALWAYS for ratio in low.values())
+    return (
+        f"auto beside the better of lanes and shared: {len(ratios)} cells, below {NEARLY}: {told} "
+        f"({'kept' if kept else 'broken'}: at most one, and that at least {ALWAYS})",
+    )

@@ -1,0 +1,44 @@
+"""What folding queries together costs, in nanoseconds: measured on the kernels (see runtime.calibration)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+NEVER = 1 << 30
+"""Longer than any burst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """The cost table of kernel.together; without a measurement, what one machine had.
+
+    event      to take up an event, or a burst, whatever it does
+    operation  to begin with one block of lanes
+    vector     eight lanes of one row
+    next       one more event of a burst
+    value      a value of it that is added up
+    """
+
+    event: float = 6.0
+    operation: float = 4.0
+    vector: float = 2.0
+    next: float = 1.0
+    value: float = 1.5
+
+    def apply(self, vectors: int, operations: int) -> float:
+        """What an event, or a burst that acts as one, costs."""
+        return self.event + self.operation * operations + self.vector * vectors
+
+    def lanes(self, events: int, vectors: int, operations: int, columns: int) -> float:
+        """A burst whose events act one by one."""
+        return events * (self.apply(vectors, operations) + self.value * columns)
+
+    def shared(self, events: int, vectors: int, operations: int, columns: int) -> float:
+        """A burst that acts once."""
+        return self.apply(vectors, operations) + events * (self.next + self.value * columns)
+
+    def share_from(self, vectors: int, operations: int) -> int:
+        """The shortest burst for which acting once is no dearer; values cost the same either way."""
+        act = self.apply(vectors, operations)
+        return max(2, ceil(act / (act - self.next))) if act > self.next else NEVER
