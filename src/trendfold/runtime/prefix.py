@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import log2
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel import prefix as kernels
+from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.kernel.lower_prefix import lower_prefixes
 from trendfold.kernel.marks import Marked, PrefixProgram, Stops
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group
 from trendfold.plan.carried import Carried
 from trendfold.plan.prefix import Family
-from trendfold.runtime.fold import no_trends, read_events
+from trendfold.runtime.fold import no_trends, values_beside
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items
 
@@ -35,10 +35,19 @@ def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folde
         tuple(dict.fromkeys(number for one in carried for number in one.numbers)),
         tuple(dict.fromkeys(extreme for one in carried for extreme in one.extremes)),
     )
-    operand = replace(group.members[0].operands[0], carried=columns)
-    events = read_events(operand, 0, together.rows, together.moment, together.batch)
+    events = values_beside(
+        value_columns(columns),
+        extreme_columns(columns),
+        together.rows.symbols[0],
+        together.moment,
+        together.rows.row,
+        together.batch,
+    )
     found: dict[int, Folded] = {}
-    for family in group.details.families:
+    families: tuple[Family, ...] = group.details.families
+    together.counts["prefix counters"] = sum(len(tree.nodes) for one in families for tree in one.trees)
+    together.counts["links with snapshots"] = sum(len(one.links) for one in families)
+    for family in families:
         program = lower_prefixes(family, carried, columns, together.alphabet)
         names = ", ".join(group.members[reading.member].query.name for reading in family.readings)
         found |= _fold_family(family, program, events, together, carried, names, limits)
