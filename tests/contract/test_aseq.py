@@ -134,6 +134,33 @@ def test_random_workloads_share_prefixes_chop_and_connect() -> None:
     assert set(seen) == {"shared", "chopped", "closed", "rows"}
 
 
+def test_a_window_per_event_ends_at_events_of_other_partitions_whatever_stands_beside_it() -> None:
+    """Group x has an event of partition 2, at 3, that ends a window; a query with other windows is first."""
+    queries = [
+        f"QUERY q{i}\nRETURN a.g, COUNT(*) AS r PATTERN SEQ(A a, B b)\nWHERE [k]\nGROUP BY a.g\n{window}"
+        for i, window in enumerate(["WITHIN 8 s SLIDE 4 s", "WITHIN 8 s"])
+    ]
+    rows = [("A", 1, 1, "x"), ("B", 2, 1, "y"), ("B", 3, 2, "y"), ("A", 4, 2, "y"), ("B", 5, 2, "y")]
+    events = [dict(zip(("type", "ts", "k", "g"), row, strict=True)) | {"v": 0, "w": 0.0} for row in rows]
+    assert [row["window_end"] for row in oracle.rows(queries[1], events, None) if row["g"] == "x"] == [
+        2,
+        3,
+        5,
+    ]
+    assert wrong(Workload(queries, events, None)) is None
+
+
+def test_what_is_shared_is_explained_and_what_is_refused_too() -> None:
+    asked = tf.parse(
+        "RETURN COUNT(*) PATTERN SEQ(A, B, C); RETURN COUNT(*) PATTERN A+; RETURN COUNT(*) PATTERN SEQ(A, B)"
+    )
+    told = str(asked.explain("aseq"))
+    assert "5 prefix counters alone, 3 counters and snapshots shared" in told
+    assert "B  -> q3" in told
+    assert "shared as told of q1" in told
+    assert "query 'q2': PATTERN has + or * (Kleene)" in " ".join(told.split())
+
+
 # ---------------------------------------------------------------- single queries of the whole language
 
 

@@ -44,10 +44,7 @@ def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folde
         together.batch,
     )
     found: dict[int, Folded] = {}
-    families: tuple[Family, ...] = group.details.families
-    together.counts["prefix counters"] = sum(len(tree.nodes) for one in families for tree in one.trees)
-    together.counts["links with snapshots"] = sum(len(one.links) for one in families)
-    for family in families:
+    for family in group.details.families:
         program = lower_prefixes(family, carried, columns, together.alphabet)
         names = ", ".join(group.members[reading.member].query.name for reading in family.readings)
         found |= _fold_family(family, program, events, together, carried, names, limits)
