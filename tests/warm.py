@@ -23,6 +23,7 @@ HALVES = (
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v WITHIN 9 s SLIDE 1 s", {}),
         ("RETURN SUM(B.v), MIN(B.x) PATTERN B+ SEMANTICS next WHERE B.v < NEXT(B).v", {}),
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v", {"arithmetic": "exact"}),
+        ("RETURN COUNT(*), SUM(B.v), MIN(B.x) PATTERN SEQ(A, B, C) WITHIN 4 s", {"strategy": "aseq"}),
     ],
 )
 

@@ -125,11 +125,16 @@ class _Lowering:
     entry: dict[tuple[int, int, _Rider], int] = field(default_factory=dict)
     number: dict[tuple[int, _Rider], int] = field(default_factory=dict)
     """Per link and rider its number among those of all links."""
+    named: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    """Per member and position the (tree, node)s that name it."""
 
     def __post_init__(self) -> None:
         for t, tree in enumerate(self.family.trees):
-            for n in range(len(tree.nodes)):
+            for n, node in enumerate(tree.nodes):
                 self.riders[t, n] = {_COUNT: None}
+                for element in (node.step.element, node.step.barred):
+                    if element is not None:
+                        self.named.setdefault((node.member, element.position), []).append((t, n))
         self.kept = {link: {_COUNT: None} for link in range(len(self.family.links))}
         for reading in self.family.readings:
             for rider in self.of_member(reading):
@@ -203,15 +208,20 @@ class _Lowering:
     def operations(self, symbols: Sequence[Symbol]) -> list[tuple[int, ...]]:
         """What an event does to all trees, the deepest first, and resets before what gathers."""
         found: list[tuple[int, ...]] = []
-        for (t, n), riders in self.riders.items():
+        for t, n in self._touched(symbols):
             node = self.family.trees[t].nodes[n]
-            for rider in riders:
+            for rider in self.riders[t, n]:
                 dst = self.entry[t, n, rider]
                 if _takes(node.step.barred, node.member, symbols):
                     found.append((RESET_LEAST if rider.is_extreme else RESET, t, node.depth, dst, 0, 0))
                 if node.parent >= 0 and _takes(node.step.element, node.member, symbols):
                     found += self._gather(t, node.parent, node.depth, rider, dst)
         return sorted(found, key=lambda op: (-op[2], op[0] not in (RESET, RESET_LEAST)))
+
+    def _touched(self, symbols: Sequence[Symbol]) -> list[tuple[int, int]]:
+        """The nodes, as (tree, node), that an event counts at or resets."""
+        taken = {(member, position) for member, symbol in enumerate(symbols) for position in symbol}
+        return sorted({place for key in taken for place in self.named.get(key, ())})
 
     def _gather(self, tree: int, parent: int, depth: int, rider: _Rider, dst: int) -> list[tuple[int, ...]]:
         """What one rider gathers from the prefix before: what rode on it there, and what the event feeds."""
