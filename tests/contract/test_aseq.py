@@ -19,6 +19,8 @@ import workloads
 from contract import engine, sequences
 from contract.engine import difference, many
 from contract.sequences import Workload
+from stream.simulation import arrival, ordered, simulate
+from stream.simulation import cuts as micro_batches
 from trendfold.errors import LimitError, UnsupportedError
 from trendfold.plan import QueryPlan, prefix, workload
 from trendfold.plan.aseq import line_of
@@ -148,6 +150,27 @@ def test_a_window_per_event_ends_at_events_of_other_partitions_whatever_stands_b
         5,
     ]
     assert wrong(Workload(queries, events, None)) is None
+
+
+@many(25)
+@given(seed=SEEDS)
+def test_a_stream_gives_the_rows_of_batch(seed: int) -> None:
+    rng = random.Random(seed)
+    case = sequences.random_workload(rng)
+    queries = [text for text in case.queries if "WITHIN" in text]
+    if not queries or case.order_column:
+        return
+    asked, table = tf.parse(";\n".join(queries)), to_table(case)
+    delay = rng.choice([0, 3, 50])
+    stream = simulate(asked, table.schema, delay * 1_000_000, strategy="aseq")
+    arrived = table.take(pa.array(arrival(table.column("ts").to_pylist(), delay, rng), pa.int64()))
+    for cut in micro_batches(len(arrived), rng):
+        stream.feed(arrived.slice(cut.start, cut.stop - cut.start))
+    stream.flush()
+    for query, text in zip(asked, queries, strict=True):
+        like = asked.run(table, engine="local", strategy="aseq")[query.name]
+        found = ordered(stream.results()[query.name], like, len(query.group_by)).to_pylist()
+        assert difference(found, oracle.rows(text, case.events, None), 2 + len(query.group_by)) is None
 
 
 def test_what_is_shared_is_explained_and_what_is_refused_too() -> None:
