@@ -26,7 +26,7 @@ from trendfold.runtime.local import prepare
 from trendfold.runtime.rows import Workspace, shared_partitionings
 from trendfold.runtime.side_by_side import make_ready
 
-EVENTS = 2_000_000
+EVENTS = 6_000_000
 BURSTS = (2, 10, 100)
 QUERIES = (1, 10, 50, 100)
 STARTS = 10

@@ -34,7 +34,7 @@ class Column:
     @property
     def is_whole(self) -> bool:
         """Whether no value is known to be null: `valid` is one True that fits every row."""
-        return not any(self.valid.strides) and bool(self.valid.all())
+        return not any(self.valid.strides) and (self.valid.size == 0 or bool(self.valid.flat[0]))
 
     def take(self, rows: NDArray[np.integer]) -> Column:
         """The column of some rows."""

@@ -211,6 +211,18 @@ def _pour_rows(has_weight: bool) -> Any:
     return pour
 
 
+def _empty_rows(_context, sums, to, lanes):
+    """For each lane: sums[to] = 0."""
+
+    def generate(context, builder, signature, args):
+        data = data_of(context, builder, signature, args, 0)
+        with _each_vector(builder, args[2]) as at:
+            store(builder, everywhere(DOUBLES, 0.0), data, builder.add(args[1], at))
+        return context.get_dummy_value()
+
+    return types.void(sums, types.int64, types.int64), generate
+
+
 @contextmanager
 def _each_vector(builder: Any, lanes: Any) -> Iterator[Any]:
     """Where each vector of a row of so many lanes begins."""
@@ -271,6 +283,7 @@ grow_rows_by_weight: Any = intrinsic(_grow_rows(has_factor=False, has_weight=Tru
 grow_rows_by_both: Any = intrinsic(_grow_rows(has_factor=True, has_weight=True))
 gather_rows: Any = intrinsic(_gather_rows(has_factor=False))
 gather_rows_by_factor: Any = intrinsic(_gather_rows(has_factor=True))
+empty_rows: Any = intrinsic(_empty_rows)
 pour_rows: Any = intrinsic(_pour_rows(has_weight=False))
 pour_rows_by_weight: Any = intrinsic(_pour_rows(has_weight=True))
 trailing_zeros: Any = intrinsic(_trailing_zeros)

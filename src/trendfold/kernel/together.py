@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.program import (
     ADD,
     BLOCK,
@@ -48,8 +48,11 @@ from trendfold.kernel.program import (
     WEIGHT,
     WIDTH,
     XTARGET,
+    Events,
+    Together,
 )
 from trendfold.kernel.simd import (
+    empty_rows,
     gather_rows,
     gather_rows_by_factor,
     grow_rows,
@@ -82,6 +85,7 @@ class Mass(NamedTuple):
     is_wide      per block, whether that is so for any of its rows
     open         per block, its open lanes
     fresh_m, fresh_e, fresh_x   what a moment adds
+    was_shared   per symbol, whether its last burst acted once: 1, -1 if not, 0 if there was none
     """
 
     m: np.ndarray
@@ -96,6 +100,7 @@ class Mass(NamedTuple):
     fresh_m: np.ndarray
     fresh_e: np.ndarray
     fresh_x: np.ndarray
+    was_shared: np.ndarray
 
 
 class Coefficients(NamedTuple):
@@ -116,58 +121,69 @@ class Coefficients(NamedTuple):
     gain_e: np.ndarray
 
 
+def no_mass(program: Together) -> Mass:
+    """Nothing has come yet."""
+    cells, xcells, rows = program.cells, program.xcells, len(program.at)
+    return Mass(
+        m=np.zeros(cells),
+        e=np.zeros(cells, np.int32),
+        x=np.full(xcells, np.inf),
+        factor=np.ones(program.pair_cells),
+        bound=np.zeros(rows),
+        most=np.ones(len(program.pair_at)),
+        is_raised=np.zeros(rows, np.bool_),
+        is_wide=np.zeros(len(program.block), np.bool_),
+        open=np.zeros(len(program.block), np.int64),
+        fresh_m=np.zeros(cells),
+        fresh_e=np.zeros(cells, np.int32),
+        fresh_x=np.full(xcells, np.inf),
+        was_shared=np.zeros(len(program.share_from), np.int8),
+    )
+
+
+def no_burst(program: Together, events: Events) -> Coefficients:
+    """Room for what the events of a burst add up to."""
+    columns, numbers = max(1, events.values.shape[1]), program.feed.shape[1]
+    return Coefficients(
+        looped=np.zeros(columns),
+        flat=np.zeros(columns),
+        least=np.full(max(1, events.extremes.shape[1]), np.inf),
+        ways=2.0 ** np.arange(LONGEST + 1),
+        gain_m=np.zeros(numbers),
+        gain_e=np.zeros(numbers, np.int32),
+    )
+
+
 @kernel
-def fold_together(events, cuts, program, out, counts):
+def fold_together(events, cuts, program, mass, burst, out, counts):
     """Fold all rows for all lanes; what a window holds when it closes goes to its row of `out`.
 
     events  symbol int32[n], moment int32[n], values float64[n,V] (column 0 is 1), extremes float64[n,X]
+    mass    of no_mass, burst of no_burst
     counts  int64[5]  see BURSTS
     """
-    mass = _no_mass(program)
-    columns, numbers = max(1, events.values.shape[1]), max(1, program.feed.shape[1])
-    burst = Coefficients(
-        np.zeros(columns),
-        np.zeros(columns),
-        np.full(max(1, events.extremes.shape[1]), np.inf),
-        2.0 ** np.arange(LONGEST + 1),
-        np.zeros(numbers),
-        np.zeros(numbers, np.int32),
+    events, cuts, program, mass, burst, out = (
+        lent(events),
+        lent(cuts),
+        lent(program),
+        lent(mass),
+        lent(burst),
+        lent(out),
     )
-    was_shared = np.zeros(program.share_from.shape[0], np.int8)
     rows, last = events.symbol.shape[0], cuts.row.shape[0]
     i = cut = 0
     while i < rows or cut < last:
         cut = _cut_windows(i, cut, cuts, program, mass, out)
         stop = cuts.row[cut] if cut < last else rows
-        _fold_rows(np.uint64(i), np.uint64(stop), events, program, mass, burst, was_shared, counts)
+        _fold_rows(np.uint64(i), np.uint64(stop), events, program, mass, burst, counts)
         i = stop
 
 
 @kernel
-def _no_mass(program):
-    cells, xcells, rows = program.cells, program.xcells, program.at.shape[0]
-    return Mass(
-        np.zeros(cells),
-        np.zeros(cells, np.int32),
-        np.full(xcells, np.inf),
-        np.ones(program.pair_cells),
-        np.zeros(rows),
-        np.ones(program.pair_at.shape[0]),
-        np.zeros(rows, np.bool_),
-        np.zeros(program.block.shape[0], np.bool_),
-        np.zeros(program.block.shape[0], np.int64),
-        np.zeros(cells),
-        np.zeros(cells, np.int32),
-        np.full(xcells, np.inf),
-    )
-
-
-@kernel
-def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
+def _fold_rows(i, stop, events, program, mass, burst, counts):
     """The rows [i, stop), between which no window closes or opens.
 
-    Indices are unsigned where it matters: a signed one costs a test for wraparound. Arrays are taken out of
-    their tuples once, and handed on one by one: numba counts references whenever one is taken out.
+    Indices are unsigned where it matters: a signed one costs a test for wraparound.
     """
     symbol, moment = events.symbol, events.moment
     m, e, x, factor, bound, most = mass.m, mass.e, mass.x, mass.factor, mass.bound, mass.most
@@ -182,7 +198,11 @@ def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
     )
     xat, xsource, xfeed = program.xat, program.xsource, program.xfeed
     share_from, is_plain, is_apart = program.share_from, program.is_plain, program.is_apart
-    gain_m, gain_e = burst.gain_m, burst.gain_e
+    column_start, column = program.column_start, program.column
+    xcolumn_start, xcolumn = program.xcolumn_start, program.xcolumn
+    values, extremes, least = events.values, events.extremes, burst.least
+    sums_looped, sums_flat, ways = burst.looped, burst.flat, burst.ways
+    gain_m, gain_e, was_shared = burst.gain_m, burst.gain_e, mass.was_shared
     one = np.uint64(1)
     bursts, shared, snapshots = 0, 0, 0
     while i < stop:
@@ -207,7 +227,7 @@ def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
                 end += one
             is_shared = end - i >= np.uint64(share_from[a])
             step = end - i if is_shared else one
-            flat, looped = float(step), burst.ways[step] - 1.0
+            flat, looped = float(step), ways[step] - 1.0
             bursts += 1
             if is_shared:
                 shared += 1
@@ -218,7 +238,12 @@ def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
             was_shared[a] = 1 if is_shared else -1
         while i < end:
             if not is_plain[a]:
-                _gather(i, i + step, a, is_tied, events, program, burst)
+                c, y = column_start[a], xcolumn_start[a]
+                _gather(
+                    i, i + step, c, column_start[a + one], is_tied, column, values, sums_looped, sums_flat
+                )
+                if y < xcolumn_start[a + one]:
+                    _gather_least(i, i + step, y, xcolumn_start[a + one], xcolumn, extremes, least)
             i += step
             for k in range(low, high):
                 times_ = looped if op[k, IS_LOOP] else flat
@@ -271,20 +296,20 @@ def _fold_rows(i, stop, events, program, mass, burst, was_shared, counts):
                             n = np.uint64(lane[o])
                             m[d + n] += times_ * m[s + n]
                         continue
-                sums = burst.looped if op[k, IS_LOOP] else burst.flat
                 if block[b, EXTREMES]:
-                    _lower(k, burst.least, op, at, xat, source, xsource, lane, xfeed, block, m, x)
-                done = op[k, KIND] == DENSE
+                    _lower(k, least, op, at, xat, source, xsource, lane, xfeed, block, m, x)
+                is_loop, done = op[k, IS_LOOP], op[k, KIND] == DENSE
                 if done:
                     done = _add_to_all(
-                        k, times_, sums, op, at, pair_at, source, pair, feed, block, m, fresh, factor,
-                        weight, bound, most, is_wide[b],
+                        k, times_, is_loop, sums_looped, sums_flat, op, at, pair_at, source, pair, feed,
+                        block, m, fresh, factor, weight, bound, most, is_wide[b],
                     )  # fmt: skip
                     if done and _is_high(k, op, block, bound):
                         _bring_all_back(k, program, mass)
                 if not done and _add_to_lanes(
-                    k, times_, sums, op, at, source, lane, feed, block, m, e, bound, gain_m, gain_e
-                ):
+                    k, times_, is_loop, sums_looped, sums_flat, op, at, source, lane, feed, block, m, e,
+                    bound, gain_m, gain_e,
+                ):  # fmt: skip
                     _bridge_lanes(k, program, mass)
     counts[BURSTS] += bursts
     counts[SHARED] += shared
@@ -308,24 +333,26 @@ def _is_uniform(symbol, i, j):
 
 
 @kernel
-def _gather(i, j, a, is_tied, events, program, burst):
+def _gather(i, j, first, last, is_tied, column, values, looped, flat):
     """The coefficients of the events [i, j); those that are tied do not follow each other."""
-    one = np.uint64(1)
-    for c in range(program.column_start[a], program.column_start[a + one]):
-        column = program.column[c]
+    for c in range(first, last):
         through, ways, alone = 0.0, 1.0, 0.0
         for k in range(i, j):
-            value = events.values[k, column]
+            value = values[k, column[c]]
             through = 2.0 * through + value * ways
             ways += ways
             alone += value
-        burst.looped[column], burst.flat[column] = alone if is_tied else through, alone
-    for c in range(program.xcolumn_start[a], program.xcolumn_start[a + one]):
-        column = program.xcolumn[c]
+        looped[column[c]], flat[column[c]] = alone if is_tied else through, alone
+
+
+@kernel
+def _gather_least(i, j, first, last, column, extremes, least):
+    """The least values of the events [i, j)."""
+    for c in range(first, last):
         low = np.inf
         for k in range(i, j):
-            low = min(low, events.extremes[k, column])
-        burst.least[column] = low
+            low = min(low, extremes[k, column[c]])
+        least[column[c]] = low
 
 
 # ---- What an event or a burst does to all lanes of a block --------------------------------------------
@@ -333,75 +360,52 @@ def _gather(i, j, a, is_tied, events, program, burst):
 
 @kernel
 def _add_to_all(
-    k,
-    times_,
-    sums,
-    op,
-    at,
-    pair_at,
-    source,
-    pair,
-    feed,
-    block,
-    m,
-    fresh,
-    factor,
-    weight,
-    bound,
-    most,
-    is_wide,
-):
+    k, times_, is_loop, looped, flat, op, at, pair_at, source, pair, feed, block, m, fresh, factor, weight,
+    bound, most, is_wide,
+):  # fmt: skip
     """All lanes on mantissas; False, with nothing done, where a bound or a factor does not allow it."""
-    b = op[k, BLOCK]
-    width, lanes, targets = block[b, WIDTH], block[b, LANES], op[k, TARGETS]
-    low, high = op[k, SOURCE], op[k, SOURCE_STOP]
-    for target in range(targets):
-        for w in range(width):
-            column, row = feed[k, w], op[k, TARGET + target] + w
-            top = bound[row]
-            for o in range(low, high):
-                p = pair[o, target]
-                top += times_ * bound[source[o] + w] * (most[p + w] if is_wide else 1.0)
-                if column >= 0:
-                    reach = most[p + width + w - 1] if is_wide else 1.0
-                    top += abs(sums[column]) * bound[source[o]] * reach
-            if not top < _FINITE:
-                return False
-    # Whatever is read is read before anything is written: sums stand in `fresh` for a while.
+    width, lanes, targets = block[op[k, BLOCK], WIDTH], block[op[k, BLOCK], LANES], op[k, TARGETS]
+    fits = True
+    # Whatever is read is read before anything is written: sums and bounds stand in `fresh` for a while.
     for target in range(targets):
         for w in range(width):
             column, row = feed[k, w], op[k, TARGET + target] + w
             kept, top = 0.0, bound[row]
-            for o in range(low, high):
+            for o in range(op[k, SOURCE], op[k, SOURCE_STOP]):
                 p, s = pair[o, target], at[source[o] + w]
                 if is_wide:
-                    f = pair_at[p + w]
-                    gather_rows_by_factor(fresh, at[row], kept, m, s, lanes, times_, factor, f)
+                    gather_rows_by_factor(fresh, at[row], kept, m, s, lanes, times_, factor, pair_at[p + w])
                     top += times_ * bound[source[o] + w] * most[p + w]
                 else:
                     gather_rows(fresh, at[row], kept, m, s, lanes, times_, factor, 0)
                     top += times_ * bound[source[o] + w]
                 kept = 1.0
                 if column >= 0:
-                    s, value = at[source[o]], sums[column]
+                    value = looped[column] if is_loop else flat[column]
+                    s = at[source[o]]
                     if is_wide:
                         p += width + w - 1
-                        gather_rows_by_factor(fresh, at[row], kept, m, s, lanes, value, factor, pair_at[p])
+                        gather_rows_by_factor(fresh, at[row], 1.0, m, s, lanes, value, factor, pair_at[p])
                         top += abs(value) * bound[source[o]] * most[p]
                     else:
-                        gather_rows(fresh, at[row], kept, m, s, lanes, value, factor, 0)
+                        gather_rows(fresh, at[row], 1.0, m, s, lanes, value, factor, 0)
                         top += abs(value) * bound[source[o]]
-            fresh[at[row] + lanes] = top  # for a while too: there is always room behind a row
+            fits &= top < _FINITE
+            fresh[at[row] + lanes] = top
     for target in range(targets):
         for w in range(width):
             row = op[k, TARGET + target] + w
-            bound[row] = fresh[at[row] + lanes]
+            top = fresh[at[row] + lanes]
             fresh[at[row] + lanes] = 0.0
-            if op[k, WEIGHT] < 0:
+            if not fits:
+                empty_rows(fresh, at[row], lanes)
+            elif op[k, WEIGHT] < 0:
+                bound[row] = top
                 pour_rows(m, at[row], fresh, lanes, weight, 0)
             else:
+                bound[row] = top
                 pour_rows_by_weight(m, at[row], fresh, lanes, weight, op[k, WEIGHT])
-    return True
+    return fits
 
 
 @kernel
@@ -456,12 +460,14 @@ def _bridge_all(pair, lanes, program, mass):
 
 
 @kernel
-def _add_to_lanes(k, times_, sums, op, at, source, lane, feed, block, m, e, bound, gain_m, gain_e):
+def _add_to_lanes(
+    k, times_, is_loop, looped, flat, op, at, source, lane, feed, block, m, e, bound, gain_m, gain_e
+):
     """Lane by lane; whether an exponent changed."""
     width, has_moved = block[op[k, BLOCK], WIDTH], False
     for o in range(op[k, LANE], op[k, LANE_STOP]):
         n = lane[o]
-        _sum_lane(k, n, times_, sums, op, at, source, feed, width, m, e, gain_m, gain_e)
+        _sum_lane(k, n, times_, is_loop, looped, flat, op, at, source, feed, width, m, e, gain_m, gain_e)
         for target in range(op[k, TARGETS]):
             for w in range(width):
                 row = op[k, TARGET + target] + w
@@ -475,7 +481,7 @@ def _add_to_lanes(k, times_, sums, op, at, source, lane, feed, block, m, e, boun
 
 
 @kernel
-def _sum_lane(k, n, times_, sums, op, at, source, feed, width, m, e, gain_m, gain_e):
+def _sum_lane(k, n, times_, is_loop, looped, flat, op, at, source, feed, width, m, e, gain_m, gain_e):
     """What one lane gains."""
     count_m, count_e = 0.0, np.int32(0)
     for w in range(width):
@@ -490,7 +496,8 @@ def _sum_lane(k, n, times_, sums, op, at, source, feed, width, m, e, gain_m, gai
             total_m, total_e = times(total_m, total_e, times_)
         column = feed[k, w]
         if column >= 0:
-            part_m, part_e = times(count_m, count_e, sums[column])
+            value = looped[column] if is_loop else flat[column]
+            part_m, part_e = times(count_m, count_e, value)
             total_m, total_e = add(total_m, total_e, part_m, part_e)
         gain_m[w], gain_e[w] = total_m, total_e
 
@@ -549,17 +556,23 @@ def _bridge(row, n, program, mass):
 def _fold_moment(i, j, events, program, mass, burst):
     """Events of one moment, or one event at several places of a query: all read what was there before."""
     op, op_start, at, source, lane = program.op, program.op_start, program.at, program.source, program.lane
-    feed, block, m, e = program.feed, program.block, mass.m, mass.e
+    feed, block, m, e, flat = program.feed, program.block, mass.m, mass.e, burst.flat
+    gain_m, gain_e, column_start, xcolumn_start = (
+        burst.gain_m,
+        burst.gain_e,
+        program.column_start,
+        program.xcolumn_start,
+    )
     one = np.uint64(1)
     for k in range(i, j):
         a = np.uint64(events.symbol[k])
-        _gather(k, k + one, a, False, events, program, burst)
+        c, y = column_start[a], xcolumn_start[a]
+        _gather(k, k + one, c, column_start[a + one], True, program.column, events.values, flat, flat)
+        _gather_least(k, k + one, y, xcolumn_start[a + one], program.xcolumn, events.extremes, burst.least)
         for o in range(op_start[a], op_start[a + one]):
             width = block[op[o, BLOCK], WIDTH]
             for q in range(op[o, LANE], op[o, LANE_STOP]):
-                _sum_lane(
-                    o, lane[q], 1.0, burst.flat, op, at, source, feed, width, m, e, burst.gain_m, burst.gain_e
-                )
+                _sum_lane(o, lane[q], 1.0, 0, flat, flat, op, at, source, feed, width, m, e, gain_m, gain_e)
                 _put_aside(o, lane[q], program, mass, burst)
     for k in range(i, j):
         a = np.uint64(events.symbol[k])

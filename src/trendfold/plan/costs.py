@@ -18,6 +18,7 @@ class Costs:
     vector     eight lanes of one row
     next       one more event of a burst
     value      a value of it that is added up
+    alone      an event of one query in a loop of its own
     """
 
     event: float = 6.0
@@ -25,6 +26,7 @@ class Costs:
     vector: float = 2.0
     next: float = 1.0
     value: float = 1.5
+    alone: float = 10.0
 
     def apply(self, vectors: int, operations: int) -> float:
         """What an event, or a burst that acts as one, costs."""
@@ -37,6 +39,13 @@ class Costs:
     def shared(self, events: int, vectors: int, operations: int, columns: int) -> float:
         """A burst that acts once."""
         return self.apply(vectors, operations) + events * (self.next + self.value * columns)
+
+    def pays_alone(self, burst: float, vectors: int) -> bool:
+        """Whether even one query is better off as lanes, where so many equal events come together.
+
+        Events that do not come in bursts are told apart one by one, which costs as much again.
+        """
+        return 2 * self.apply(vectors, 1) + (burst - 1) * self.next < burst * self.alone
 
     def share_from(self, vectors: int, operations: int) -> int:
         """The shortest burst for which acting once is no dearer; values cost the same either way."""

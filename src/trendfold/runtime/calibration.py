@@ -1,4 +1,4 @@
-"""The cost table of this machine: a measurement of a fraction of a second, kept for the next run."""
+"""The cost table of this machine: a measurement of a fraction of a second (see runtime.measuring)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,16 @@ import os
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
-import pyarrow as pa
 
-from trendfold.events.batch import Options, read_batch
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.costs import NEVER, Costs
-from trendfold.plan.workload import plan_all
-from trendfold.query import parse
-from trendfold.runtime.groups import GroupRows, read_group
-from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.rows import Workspace
-from trendfold.runtime.side_by_side import Ready, make_ready
-
-_EVENTS = 100_000
-_REPEATS = 3
-_FEW, _MANY = 8, 256
-"""Numbers of queries: one vector of lanes, and many."""
-_LONG = 200
-"""Events of a long burst."""
+from trendfold.plan.costs import Costs
+from trendfold.plan.workload import can_be_lanes, windows_at_once
+from trendfold.runtime.rows import Rows
 
 
 def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...]:
@@ -47,6 +34,7 @@ def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...
     return tuple(found)
 
 
+@cache
 def known_costs() -> Costs:
     """What an earlier run has measured, or what one machine had."""
     try:
@@ -60,12 +48,15 @@ def costs_here() -> Costs:
     place = _place()
     if place.is_file():
         return known_costs()
+    from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
+
     costs = measure()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         beside = place.with_suffix(f".{os.getpid()}")
         beside.write_text(json.dumps(asdict(costs)), encoding="utf-8")
         beside.replace(place)
+        known_costs.cache_clear()
     except OSError:
         pass  # measured again the next time
     return costs
@@ -85,45 +76,24 @@ def _place() -> Path:
     return Path(home) / "trendfold" / f"costs-{key}.json"
 
 
+def pays_as_lanes(plan: QueryPlan, rows: Rows) -> bool:
+    """Whether a query that is alone is better off as lanes: its rows come in bursts, and it only counts."""
+    if not plan.shares_windows or not can_be_lanes(plan):
+        return False
+    carried = plan.operands[0].carried
+    if carried.width > 1 or carried.extremes:
+        return False
+    symbol = rows.symbols[0][:_LOOKED_AT]
+    burst = len(symbol) / (1 + np.count_nonzero(symbol[1:] != symbol[:-1]))
+    return known_costs().pays_alone(burst, windows_at_once(plan) // 8 + 1)
+
+
+_LOOKED_AT = 1 << 16
+"""Rows from which the size of bursts is told."""
+
+
 def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
         return ""
-
-
-def measure() -> Costs:
-    """Time events one by one and in long bursts, over few lanes and many, and with a value to add up."""
-    few, many = (_ns_per_event(queries, _LONG, NEVER) for queries in (_FEW, _MANY))
-    long = _ns_per_event(_FEW, _LONG, 2)
-    valued = _ns_per_event(_FEW, _LONG, 2, "COUNT(*), SUM(B.x)")
-    vector = max(0.1, (many - few) / ((_MANY - _FEW) / 8))
-    act = max(0.2, few - vector)
-    step = max(0.05, long - few / _LONG)
-    value = max(0.05, valued - long)
-    # A single event is taken up and does one operation; they are not told apart.
-    return Costs(event=act / 2, operation=act / 2, vector=vector, next=step, value=value)
-
-
-def _ns_per_event(queries: int, burst: int, share_from: int, returns: str = "COUNT(*)") -> float:
-    """What an event of SEQ(A, B+) with so many queries costs, where so many B come together."""
-    ready = _ready(queries, burst, share_from, returns)
-    ready.fold()
-    best = np.inf
-    for _ in range(_REPEATS):
-        started = perf_counter()
-        ready.fold()
-        best = min(best, perf_counter() - started)
-    return float(best) / _EVENTS * 1e9
-
-
-def _ready(queries: int, burst: int, share_from: int, returns: str) -> Ready:
-    text = ";".join(f"QUERY q{i} RETURN {returns} PATTERN SEQ(A, B+, C)" for i in range(queries))
-    types = np.full(_EVENTS, "B")
-    types[:: burst + 1] = "A"
-    table = pa.table({"type": types, "ts": np.arange(_EVENTS), "x": np.ones(_EVENTS)})
-    group = plan_all(parse(text))[0].group
-    assert group is not None
-    together = read_group(group, Workspace(read_batch(table, Options())), 0, DEFAULTS, None)
-    assert isinstance(together, GroupRows)
-    return make_ready(group, together, [share_from] * len(together.alphabet))

@@ -33,7 +33,7 @@ from trendfold.runtime.rows import (
     read_symbols,
     takers_of,
 )
-from trendfold.runtime.side_by_side import fold_lanes
+from trendfold.runtime.side_by_side import Ready, fold_lanes, make_ready
 from trendfold.runtime.windows import Asked, Items, cut
 
 MOST_SYMBOLS = 1 << 12
@@ -105,6 +105,15 @@ def fold_group(
         workspace.groups[key] = (group, GroupFold(group, together, folded) if together is not None else None)
     found: GroupFold | None = workspace.groups[key][1]
     return found
+
+
+def alone_as_lanes(
+    plan: QueryPlan, rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch
+) -> Ready:
+    """One query as a group of its own."""
+    alphabet = tuple((symbol,) for symbol in rows.alphabets[0])
+    group = Group("auto", "lanes", (plan,))
+    return make_ready(group, GroupRows(rows, moment, alphabet, (items,), batch))
 
 
 def counted(workspace: Workspace) -> dict[str, int]:

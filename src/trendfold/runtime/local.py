@@ -19,16 +19,17 @@ from trendfold.events.sources import read as read_source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
-from trendfold.runtime.calibration import costs_here, with_costs
+from trendfold.runtime.calibration import costs_here, pays_as_lanes, with_costs
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
-from trendfold.runtime.groups import counted, fold_group, folds_together
+from trendfold.runtime.groups import alone_as_lanes, counted, fold_group, folds_together
 from trendfold.runtime.lanes import Lanes, read_lanes
 from trendfold.runtime.lanes import applies as lanes_apply
 from trendfold.runtime.lanes import fold as fold_lanes
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.rows import Rows, Workspace, read_rows, shared_partitionings
+from trendfold.runtime.side_by_side import Ready
 from trendfold.runtime.tables import Totals, build_table, total
 from trendfold.runtime.windows import Asked, Items, cut
 
@@ -94,11 +95,15 @@ class Prepared:
     """Where groups are lanes: they, and the items of all lanes together."""
     done: Folded | None = None
     """What the query's group has folded already."""
+    as_lanes: Ready | None = None
+    """Where rows come in bursts: the query as lanes, though it is alone."""
 
     def fold(self, limits: Limits = DEFAULTS) -> tuple[Folded, ...]:
         """The aggregates of every window item, per operand."""
         if self.done is not None:
             return (self.done,)
+        if self.as_lanes is not None:
+            return self.as_lanes.fold()
         if self.lanes is not None:
             return (fold_lanes(self.plan, self.events[0], self.rows, self.lanes[1], self.lanes[0]),)
         return tuple(
@@ -119,6 +124,7 @@ def prepare(
     arithmetic: str = "auto",
     limits: Limits = DEFAULTS,
     asked: Asked | None = None,
+    may_be_lanes: bool = True,
 ) -> Prepared:
     """Select and sort a query's rows, number their moments, and cut them into the items of windows."""
     batch = workspace.batch
@@ -132,7 +138,9 @@ def prepare(
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
     items = cut(plan, rows, rows.time, origin, asked)
     if not in_lanes:
-        return Prepared(plan, rows, items, events, batch)
+        pays = may_be_lanes and arithmetic == "auto" and pays_as_lanes(plan, rows)
+        as_lanes = alone_as_lanes(plan, rows, moment, items, batch) if pays else None
+        return Prepared(plan, rows, items, events, batch, as_lanes=as_lanes)
     lanes, grouped = read_lanes(plan, workspace, rows)
     return Prepared(plan, grouped, lanes.per_lane(items), events, batch, (lanes, items))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trendfold.kernel.lower_together import Member, columns_of, lower_together, work_of
 from trendfold.kernel.program import Events, Folded, Together, WindowCuts
-from trendfold.kernel.together import fold_together
+from trendfold.kernel.together import fold_together, no_burst, no_mass
 from trendfold.plan import Group
 from trendfold.plan.costs import Costs
 from trendfold.plan.workload import windows_at_once
@@ -53,7 +53,8 @@ class Ready:
         shape = sum(self.sizes), width
         out = Folded(np.zeros(shape), np.zeros(shape, np.int32), np.full((shape[0], extremes), np.inf))
         self.counts[:] = 0
-        fold_together(self.events, self.cuts, self.program, out, self.counts)
+        mass, burst = no_mass(self.program), no_burst(self.program, self.events)
+        fold_together(self.events, self.cuts, self.program, mass, burst, out, self.counts)
         return _apart(out, self.members, self.sizes)
 
 

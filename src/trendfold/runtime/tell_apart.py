@@ -41,7 +41,8 @@ def tell_apart(
     example = np.zeros(kinds, np.int64)
     example[kind] = np.arange(len(rows))
     some = rows[example]
-    lookup = attribute_lookup(lambda name: workspace.batch.column(name).take(some))
+    examples = {name: workspace.batch.column(name).take(some) for name in cut_by}
+    lookup = attribute_lookup(examples.__getitem__)
     held = {}
     for condition in conditions:
         if condition in bits:
