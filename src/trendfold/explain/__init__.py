@@ -13,7 +13,8 @@ from trendfold.errors import InputError, UnsupportedError
 from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
 from trendfold.explain.value import Unplanned, describe, to_json
-from trendfold.plan import PLANNERS, QueryPlan, plan
+from trendfold.plan import PLANNERS, QueryPlan
+from trendfold.plan.workload import WORKLOAD_PLANNERS, plan_all
 from trendfold.query.nodes import Query
 
 __all__ = [
@@ -46,17 +47,19 @@ class Explanation:
 
 
 def explain(queries: Iterable[Query], strategy: str = "auto", format: str = "text") -> Explanation:
-    """Plan query by query: one that cannot be planned is explained by the reason."""
+    """Plan what can be planned together; a query that cannot be planned is explained by the reason."""
     if format not in FORMATS:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
-    return Explanation(tuple(_plan_or_reason(query, strategy) for query in queries), format)
+    alone = [_plan_or_reason(query, strategy) for query in queries]
+    together = iter(plan_all([each.query for each in alone if isinstance(each, QueryPlan)], strategy))
+    return Explanation(tuple(next(together) if isinstance(e, QueryPlan) else e for e in alone), format)
 
 
 def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
     try:
-        return plan(query, strategy)
+        return plan_all([query], strategy)[0]
     except UnsupportedError as error:
-        if strategy not in PLANNERS:
+        if strategy not in PLANNERS and strategy not in WORKLOAD_PLANNERS:
             raise
         return Unplanned(query, strategy, str(error))
 

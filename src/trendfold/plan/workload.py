@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from trendfold.plan import Group, QueryPlan, plan, plan_auto
+from trendfold.errors import UnsupportedError
+from trendfold.plan import PLANNERS, Group, QueryPlan, plan, plan_auto
+from trendfold.plan.aseq import plan_sequence, share_lines
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
@@ -14,6 +16,9 @@ WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
 MOST_WINDOWS = 64
 """A query whose windows overlap more often is folded alone, where they share their stretches."""
 
+PER_EVENT = 1 << 30
+"""Stands for many windows at once: as many as there are events in one."""
+
 
 def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """Each query's best plan; those that may be vector lanes side by side are."""
@@ -21,8 +26,22 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     return grouped(plans, "auto", "lanes", lambda each: rows_key(each) if can_be_lanes(each) else None)
 
 
+def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """Every query a sequence; those whose rows can be sorted alike share prefix counters."""
+
+    def key(each: QueryPlan) -> Hashable:
+        # Where windows move with events, each partition has a stream for every value of GROUP BY T.g that its
+        # group has, otherwise for its own: members are alike in that.
+        alike = rows_key(each)
+        return each.query.name if alike is None else alike, windows_at_once(each) == PER_EVENT
+
+    plans = tuple(map(plan_sequence, queries))
+    return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
+
+
 WORKLOAD_PLANNERS: dict[str, WorkloadPlanner] = {
     "auto": plan_auto_together,
+    "aseq": plan_aseq,
 }
 """Strategies that look at a workload as a whole; all others plan query by query."""
 
@@ -31,6 +50,9 @@ def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPla
     """The plans of a workload under a strategy."""
     if strategy in WORKLOAD_PLANNERS:
         return WORKLOAD_PLANNERS[strategy](queries)
+    if strategy not in PLANNERS:
+        known = dict.fromkeys([*PLANNERS, *WORKLOAD_PLANNERS])
+        raise UnsupportedError(f"unknown strategy {strategy!r}; choose one of {', '.join(known)}")
     return tuple(plan(query, strategy) for query in queries)
 
 
@@ -47,18 +69,24 @@ def regrouped(plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
 
 
 def grouped(
-    plans: Sequence[QueryPlan], strategy: str, method: str, key: Callable[[QueryPlan], Hashable | None]
+    plans: Sequence[QueryPlan],
+    strategy: str,
+    method: str,
+    key: Callable[[QueryPlan], Hashable | None],
+    least: int = 2,
+    details: Callable[[Sequence[QueryPlan]], object] = lambda members: None,
 ) -> tuple[QueryPlan, ...]:
-    """Plans with a group for those of equal keys, if there are two of them; None stays alone."""
+    """Plans with a group for those of equal keys, if there are at least so many of them; None stays alone."""
     together: dict[Hashable, list[int]] = {}
     for number, each in enumerate(plans):
         if (found := key(each)) is not None:
             together.setdefault(found, []).append(number)
     result = list(plans)
     for numbers in together.values():
-        if len(numbers) < 2:
+        if len(numbers) < least:
             continue
-        group = Group(strategy, method, tuple(plans[n] for n in numbers))
+        members = tuple(plans[n] for n in numbers)
+        group = Group(strategy, method, members, details(members))
         for place, n in enumerate(numbers):
             result[n] = replace(plans[n], group=group, number=place)
     return tuple(result)
@@ -105,4 +133,4 @@ def windows_at_once(plan: QueryPlan) -> int:
     window = plan.query.window
     if window is None:
         return 1
-    return 1 << 30 if window.slide is None else -(-window.length // window.slide)
+    return PER_EVENT if window.slide is None else -(-window.length // window.slide)

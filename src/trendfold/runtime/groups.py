@@ -16,6 +16,7 @@ from trendfold.kernel.rows import mark_own_items, number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.prefix import fold_lines
 from trendfold.runtime.rows import (
     Rows,
     Symbols,
@@ -25,6 +26,7 @@ from trendfold.runtime.rows import (
     by_qualified_group,
     name_plain_groups,
     occupied,
+    own_types,
     partitioning,
     pick,
     place,
@@ -82,6 +84,7 @@ GroupFolder = Callable[[Group, GroupRows, Limits], tuple[Folded, ...]]
 
 FOLDS: dict[str, GroupFolder] = {
     "lanes": fold_lanes,
+    "aseq": fold_lines,
 }
 
 
@@ -198,8 +201,14 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Lim
 
 
 def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
-    """The types of an alias of the first member, which the others group by too, and all their positions."""
+    """The types of an alias of the first member, which the others group by too, and all their positions.
+
+    A member without others may have positions of such a type that its alias does not stand for.
+    """
     automaton = group.members[0].operands[0].machine.automaton
+    if len(group.members) == 1:
+        types, (taken,) = own_types(group.members[0], alias)
+        return types, taken
     types = frozenset(automaton.positions[p].type for p in automaton.called(alias))
     return types, frozenset(position for type_, _, position in _takers(group) if type_ in types)
 
