@@ -36,6 +36,7 @@ def test_mass_that_leaves_the_range_of_mantissas_when_a_not_breaks_it_is_not_los
 
 def test_a_whole_number_and_the_same_as_a_fraction_are_judged_apart() -> None:
     table = pa.table({"type": ["A"], "ts": [1], "v": [2**62]})
-    text = "QUERY whole RETURN COUNT(*) PATTERN A WHERE A.v * 2 > 0; QUERY real RETURN COUNT(*) PATTERN A WHERE A.v * 2.0 > 0"
-    result = trendfold.parse(text).run(table)
+    text = "QUERY {} RETURN COUNT(*) PATTERN A WHERE A.v * {} > 0"
+    text = ";".join([text.format("whole", 2), text.format("real", 2.0)])
+    result = tf.parse(text).run(table)
     assert (result["whole"].num_rows, result["real"].num_rows) == (0, 1)
