@@ -31,6 +31,7 @@ HALVES = (
             "a: RETURN COUNT(*) PATTERN SEQ(A, B+); b: RETURN MIN(B.x), COUNT(*) PATTERN B+",
             {"strategy": "hamlet"},
         ),
+        ("RETURN COUNT(*), SUM(B.v), MIN(B.x) PATTERN SEQ(A, B, C) WITHIN 4 s", {"strategy": "aseq"}),
     ],
 )
 

@@ -32,3 +32,11 @@ def test_mass_that_leaves_the_range_of_mantissas_when_a_not_breaks_it_is_not_los
     (row,) = workload.run(stream)["q1"].to_pylist()
     (whole,) = workload.run(stream, arithmetic="exact")["q1"].to_pylist()
     assert row["count"] == pytest.approx(float(int(whole["count"])), rel=1e-9)
+
+
+def test_a_whole_number_and_the_same_as_a_fraction_are_judged_apart() -> None:
+    table = pa.table({"type": ["A"], "ts": [1], "v": [2**62]})
+    text = "QUERY {} RETURN COUNT(*) PATTERN A WHERE A.v * {} > 0"
+    text = ";".join([text.format("whole", 2), text.format("real", 2.0)])
+    result = tf.parse(text).run(table)
+    assert (result["whole"].num_rows, result["real"].num_rows) == (0, 1)

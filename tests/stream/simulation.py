@@ -131,10 +131,9 @@ class Simulation:
 def simulate(
     workload: Workload, schema: pa.Schema, delay_us: int, shards: int = 3, **options: Any
 ) -> Simulation:
-    arithmetic = options.pop("arithmetic", "auto")
-    stream = stream_job(
-        [Epoch(workload.plan())], (), schema, Options(**options), 0, DEFAULTS, arithmetic, shards, True
-    )
+    arithmetic, strategy = options.pop("arithmetic", "auto"), options.pop("strategy", "auto")
+    epochs = [Epoch(workload.plan(strategy))]
+    stream = stream_job(epochs, (), schema, Options(**options), 0, DEFAULTS, arithmetic, shards, True)
     return Simulation(stream, delay_us)
 
 

@@ -47,22 +47,19 @@ class Explanation:
 
 
 def explain(queries: Iterable[Query], strategy: str = "auto", format: str = "text") -> Explanation:
-    """Plan query by query: one that cannot be planned is explained by the reason."""
+    """Plan what can be planned together; a query that cannot be planned is explained by the reason."""
     if format not in FORMATS:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
-    queries = tuple(queries)
-    found = [_plan_or_reason(query, strategy) for query in queries]
-    able = [i for i, each in enumerate(found) if isinstance(each, QueryPlan)]
-    for i, planned in zip(able, plan_all([queries[i] for i in able], strategy), strict=True):
-        found[i] = planned
-    return Explanation(tuple(found), format)
+    alone = [_plan_or_reason(query, strategy) for query in queries]
+    together = iter(plan_all([each.query for each in alone if isinstance(each, QueryPlan)], strategy))
+    return Explanation(tuple(next(together) if isinstance(e, QueryPlan) else e for e in alone), format)
 
 
 def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
     try:
         return plan_all([query], strategy)[0]
     except UnsupportedError as error:
-        if strategy not in (*PLANNERS, *WORKLOAD_PLANNERS):
+        if strategy not in PLANNERS and strategy not in WORKLOAD_PLANNERS:
             raise
         return Unplanned(query, strategy, str(error))
 

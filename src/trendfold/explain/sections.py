@@ -54,6 +54,7 @@ def _query_sections(value: Value) -> list[Section]:
         _section("window", _window_rows(value["window"])),
         _section("on Spark", _spark_rows(value["spark"])),
         *_sharing_sections(value["sharing"]),
+        _section("together", [(line,) for line in value["together"]]),
         _section("combined", [("product of the operands' counts; each operand is judged alone",)])
         if len(value["operands"]) > 1
         else _section("combined", ()),

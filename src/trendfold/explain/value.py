@@ -14,6 +14,8 @@ from trendfold.explain.sharing import describe_sharing
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.neighbour import BOUNDS, Structure
+from trendfold.plan.prefix import PrefixPlan
+from trendfold.plan.prefix import describe as tell
 from trendfold.plan.spread import Mode, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
@@ -51,6 +53,7 @@ STRATEGIES = {
     "greta": "every binding is kept and asked one by one",
     "hamlet": "bursts of E go once through a graphlet for all queries with E+, where that pays",
     "hamlet-static": "bursts of E go once through a graphlet for all queries with E+",
+    "aseq": "queries share the counters of prefixes and sub-patterns that they have in common",
     CONSTRUCT: "builds every trend, up to limits.trends, then aggregates",
 }
 SEMANTICS = {
@@ -90,6 +93,7 @@ def describe(plan: QueryPlan | Unplanned) -> Value:
         "window": _window(query) | _shared(plan),
         "spark": _spark(plan),
         "sharing": describe_sharing(plan),
+        "together": _together(plan),
         "operands": [
             _operand(operand, pattern, plan)
             for operand, pattern in zip(plan.operands, _patterns(query), strict=True)
@@ -103,6 +107,15 @@ def _spark(plan: QueryPlan) -> Value:
     keys = segment_attributes(plan) if mode is not Mode.COMPLETE else (k.attribute for k in plan.plain_keys)
     ways = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
     return {"mode": str(mode), "why": why, "ways": ways, "shuffle_by": sorted(keys)}
+
+
+def _together(plan: QueryPlan) -> list[str]:
+    """What a query's group shares, told with the first of its members."""
+    group = plan.group
+    if group is None or not isinstance(group.details, PrefixPlan):
+        return []
+    names = [member.query.name for member in group.members]
+    return list(tell(group.details, names)) if plan.number == 0 else [f"shared as told of {names[0]}"]
 
 
 def _built_because(plan: QueryPlan) -> str:
@@ -184,6 +197,7 @@ def _shared(plan: QueryPlan) -> Value:
 
 def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
     is_built = plan.strategy == CONSTRUCT
+    has_own = is_built or plan.strategy == "aseq"  # what the places of its machine would keep is not kept
     return {
         "pattern": pattern_text(pattern),
         "positions": _positions(operand.machine.automaton),
@@ -191,10 +205,10 @@ def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
         "predicates": _predicates(operand.machine, plan.query),
         "accesses": [] if is_built else _accesses(operand, plan.query),
         "guards": _guards(operand, pattern, is_built),
-        "grains": [] if is_built else _grains(operand),
+        "grains": [] if has_own else _grains(operand),
         "carried": _carried(operand, plan.query),
-        "state": None if is_built else _state(operand, plan),
-        "cost": [] if is_built else _costs(operand),
+        "state": None if has_own else _state(operand, plan),
+        "cost": [] if has_own else _costs(operand),
     }
 
 

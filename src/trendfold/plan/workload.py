@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from trendfold.errors import UnsupportedError
 from trendfold.plan import PLANNERS, Group, QueryPlan, plan, plan_auto
+from trendfold.plan.aseq import plan_sequence, share_lines
 from trendfold.plan.sharable import plan_shared
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
@@ -15,6 +16,9 @@ WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
 
 MOST_WINDOWS = 64
 """A query whose windows overlap more often is folded alone, where they share their stretches."""
+
+PER_EVENT = 1 << 30
+"""Stands for many windows at once: as many as there are events in one."""
 
 
 def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
@@ -33,10 +37,24 @@ def plan_hamlet_static(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     return plan_shared(queries, "hamlet-static", rows_key)
 
 
+def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """Every query a sequence; those whose rows can be sorted alike share prefix counters."""
+
+    def key(each: QueryPlan) -> Hashable:
+        # Where windows move with events, each partition has a stream for every value of GROUP BY T.g that its
+        # group has, otherwise for its own: members are alike in that.
+        alike = rows_key(each)
+        return each.query.name if alike is None else alike, windows_at_once(each) == PER_EVENT
+
+    plans = tuple(map(plan_sequence, queries))
+    return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
+
+
 WORKLOAD_PLANNERS: dict[str, WorkloadPlanner] = {
     "auto": plan_auto_together,
     "hamlet": plan_hamlet,
     "hamlet-static": plan_hamlet_static,
+    "aseq": plan_aseq,
 }
 """Strategies that look at a workload as a whole; all others plan query by query."""
 
@@ -46,8 +64,8 @@ def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPla
     if strategy in WORKLOAD_PLANNERS:
         return WORKLOAD_PLANNERS[strategy](queries)
     if strategy not in PLANNERS:
-        known = ", ".join(dict.fromkeys((*PLANNERS, *WORKLOAD_PLANNERS)))
-        raise UnsupportedError(f"unknown strategy {strategy!r}; choose one of {known}")
+        known = dict.fromkeys([*PLANNERS, *WORKLOAD_PLANNERS])
+        raise UnsupportedError(f"unknown strategy {strategy!r}; choose one of {', '.join(known)}")
     return tuple(plan(query, strategy) for query in queries)
 
 
@@ -64,18 +82,24 @@ def regrouped(plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
 
 
 def grouped(
-    plans: Sequence[QueryPlan], strategy: str, method: str, key: Callable[[QueryPlan], Hashable | None]
+    plans: Sequence[QueryPlan],
+    strategy: str,
+    method: str,
+    key: Callable[[QueryPlan], Hashable | None],
+    least: int = 2,
+    details: Callable[[Sequence[QueryPlan]], object] = lambda members: None,
 ) -> tuple[QueryPlan, ...]:
-    """Plans with a group for those of equal keys, if there are two of them; None stays alone."""
+    """Plans with a group for those of equal keys, if there are at least so many of them; None stays alone."""
     together: dict[Hashable, list[int]] = {}
     for number, each in enumerate(plans):
         if (found := key(each)) is not None:
             together.setdefault(found, []).append(number)
     result = list(plans)
     for numbers in together.values():
-        if len(numbers) < 2:
+        if len(numbers) < least:
             continue
-        group = Group(strategy, method, tuple(plans[n] for n in numbers))
+        members = tuple(plans[n] for n in numbers)
+        group = Group(strategy, method, members, details(members))
         for place, n in enumerate(numbers):
             result[n] = replace(plans[n], group=group, number=place)
     return tuple(result)
@@ -122,4 +146,4 @@ def windows_at_once(plan: QueryPlan) -> int:
     window = plan.query.window
     if window is None:
         return 1
-    return 1 << 30 if window.slide is None else -(-window.length // window.slide)
+    return PER_EVENT if window.slide is None else -(-window.length // window.slide)

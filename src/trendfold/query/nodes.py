@@ -79,12 +79,24 @@ Pattern: TypeAlias = EventRef | Seq | Either | Both | Not | Plus | Maybe | Repea
 # ---------------------------------------------------------------- expressions (WHERE, HAVING)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A number, a string, TRUE, FALSE or NULL."""
+    """A number, a string, TRUE, FALSE or NULL.
+
+    2 and 2.0 are not the same: whole numbers overflow to null, others do not.
+    """
 
     value: int | float | str | bool | None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._told() == other._told()
+
+    def __hash__(self) -> int:
+        return hash(self._told())
+
+    def _told(self) -> tuple[type, object]:
+        return type(self.value), self.value
 
 
 @dataclass(frozen=True, slots=True)

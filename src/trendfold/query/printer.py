@@ -64,7 +64,7 @@ def to_text(query: Query) -> str:
         _where(query),
         f"GROUP BY {_list(map(_key, query.group_by))}" if query.group_by else "",
         f"HAVING {expression_text(query.having)}" if query.having is not None else "",
-        _window(query.window) if query.window is not None else "",
+        window_text(query.window) if query.window is not None else "",
         f"LIMIT {query.limit}" if query.limit is not None else "",
     ]
     return "\n".join(filter(None, lines))
@@ -121,7 +121,8 @@ def _where(query: Query) -> str:
     return f"WHERE {' AND '.join(parts)}" if parts else ""
 
 
-def _window(window: Window) -> str:
+def window_text(window: Window) -> str:
+    """`WITHIN ... SLIDE ...` as it is written."""
     slide = f" SLIDE {_length(window.slide, window.unit)}" if window.slide is not None else ""
     return f"WITHIN {_length(window.length, window.unit)}{slide}"
 

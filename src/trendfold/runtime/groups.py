@@ -17,6 +17,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.hamlet import fold_hamlet, fold_hamlet_static
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.prefix import fold_lines
 from trendfold.runtime.rows import (
     Rows,
     Symbols,
@@ -26,6 +27,7 @@ from trendfold.runtime.rows import (
     by_qualified_group,
     name_plain_groups,
     occupied,
+    own_types,
     partitioning,
     pick,
     place,
@@ -85,6 +87,7 @@ FOLDS: dict[str, GroupFolder] = {
     "lanes": fold_lanes,
     "hamlet": fold_hamlet,
     "hamlet-static": fold_hamlet_static,
+    "aseq": fold_lines,
 }
 
 
@@ -201,8 +204,14 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Lim
 
 
 def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
-    """The types of an alias of the first member, which the others group by too, and all their positions."""
+    """The types of an alias of the first member, which the others group by too, and all their positions.
+
+    A member without others may have positions of such a type that its alias does not stand for.
+    """
     automaton = group.members[0].operands[0].machine.automaton
+    if len(group.members) == 1:
+        types, (taken,) = own_types(group.members[0], alias)
+        return types, taken
     types = frozenset(automaton.positions[p].type for p in automaton.called(alias))
     return types, frozenset(position for type_, _, position in _takers(group) if type_ in types)
 

@@ -204,7 +204,7 @@ def read_rows(
     )
     rows = name_plain_groups(rows, workspace, plan)
     for alias, keys in by_alias(plan.qualified_keys if splits else ()):
-        rows = by_qualified_group(rows, workspace, plan, *_own(plan, alias), keys, limits)
+        rows = by_qualified_group(rows, workspace, plan, *own_types(plan, alias), keys, limits)
     return rows
 
 
@@ -481,7 +481,7 @@ def _can_take(rows: Rows, takers: tuple[frozenset[int], ...]) -> NDArray[np.bool
     return found
 
 
-def _own(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozenset[int], ...]]:
+def own_types(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozenset[int], ...]]:
     """The types that stand only at the alias's positions, and those positions per operand."""
     inside: set[str] = set()
     outside: set[str] = set()

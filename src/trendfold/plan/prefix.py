@@ -1,0 +1,370 @@
+"""A-Seq's plan: prefixes that queries share (the PreTree), and sub-patterns that they share (chop-connect).
+
+A query is a *line* of steps. Lines are laid into prefix trees: one counter for each distinct prefix,
+however many queries have it. A line may be *chopped*: what comes after the cut is laid into a tree of its
+own, where it meets the same sub-pattern of other queries. A *link* connects the pieces: a snapshot of the
+counts before the cut, taken at every event that begins the piece after it (the CNET events).
+
+Source: A-Seq (SIGMOD 2014), sections 3.3, 4.1 and 4.2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from trendfold.query.nodes import Window
+from trendfold.query.printer import quoted, window_text
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What an event must be to take one place of a line, or to break one."""
+
+    type: str
+    conditions: frozenset[str] = frozenset()
+    """Local predicates as text, without the alias: equal only where they mean the same."""
+    keyed: frozenset[str] = frozenset()
+    """GROUP BY attributes of the alias that stands here: events of other groups are kept away."""
+    position: int = field(default=-1, compare=False)
+    """Its position in the automaton of the query it was read from."""
+
+    def __str__(self) -> str:
+        wanted = " AND ".join(sorted(self.conditions))
+        return quoted(self.type) + (f"[{wanted}]" if wanted else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One place of a line, and what must not come between it and the next place (or the window's end)."""
+
+    element: Element
+    barred: Element | None = None
+
+    def __str__(self) -> str:
+        return str(self.element) + (f", NOT {self.barred}" if self.barred else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One query as a sequence of steps; `opening` is what must not come before the first in its window."""
+
+    steps: tuple[Step, ...]
+    window: Window | None = None
+    opening: Element | None = None
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The automaton's position of every step."""
+        return tuple(step.element.position for step in self.steps)
+
+
+Cuts = dict[int, tuple[int, ...]]
+"""Per member the places before which its line is chopped, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A prefix counter. `member` is a query whose positions its step names; `users` are all that pass it."""
+
+    step: Step
+    parent: int
+    depth: int
+    member: int
+    users: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Counters of all prefixes that begin with one step; node 0 counts the START events."""
+
+    nodes: tuple[Node, ...]
+    opening: Element | None = None
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """The nodes from the root to `node`."""
+        found = [node]
+        while (parent := self.nodes[found[-1]].parent) >= 0:
+            found.append(parent)
+        return tuple(found[::-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where pieces meet: every event that begins tree `into` keeps a snapshot of what was counted before it.
+
+    That is the count at `node` of `tree`, times, where that tree is no beginning itself, the snapshots its
+    events got through the link `before` (multi-connect; -1 for none). There is a row for each START event
+    of the whole line, its tag, so that rows expire with it.
+    """
+
+    before: int
+    tree: int
+    node: int
+    into: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where the count of one query is read: at `node` of `tree`, times the snapshots of `link` (-1: none)."""
+
+    member: int
+    link: int
+    tree: int
+    node: int
+    cuts: tuple[int, ...]
+    """The places before which the line is chopped."""
+    positions: tuple[int, ...]
+    """The automaton's position at every place of the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Queries with one WITHIN and SLIDE: their START events expire together, so they may share counters."""
+
+    window: Window | None
+    trees: tuple[Tree, ...]
+    links: tuple[Link, ...]
+    readings: tuple[Reading, ...]
+
+    @property
+    def updates(self) -> int:
+        """Counters and snapshots that are kept up to date; see `cost`."""
+        return sum(len(tree.nodes) for tree in self.trees) + len(self.links)
+
+    def pieces(self, reading: Reading) -> tuple[tuple[int, int], ...]:
+        """The (tree, node) at which each piece of a line ends, in order."""
+        found = [(reading.tree, reading.node)]
+        at = reading.link
+        while at >= 0:
+            link = self.links[at]
+            found.append((link.tree, link.node))
+            at = link.before
+        return tuple(found[::-1])
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixPlan:
+    """How a workload of lines shares its counters; members are numbered as the lines were."""
+
+    families: tuple[Family, ...]
+    alone: int
+    """Counters that the queries would have without sharing."""
+
+    @property
+    def updates(self) -> int:
+        """Counters and snapshots that all families keep."""
+        return sum(family.updates for family in self.families)
+
+
+def share_prefixes(lines: Sequence[Line], cuts: Cuts | None = None) -> PrefixPlan:
+    """The plan of a workload; without `cuts` lines are chopped where that saves updates.
+
+    A chopped piece has counters for every event that begins it. Where windows move with every event, so has
+    a line that is not chopped, for every START event, and a snapshot costs what an update costs. In other
+    windows START events that expire together share counters, and a set for every CNET event would only add
+    some.
+    """
+    by_window: dict[Window | None, dict[int, Line]] = {}
+    for member, line in enumerate(lines):
+        by_window.setdefault(line.window, {})[member] = line
+    families = []
+    for window, own in by_window.items():
+        where = cuts
+        if where is None:
+            is_per_event = window is not None and window.slide is None
+            where = chop(own) if is_per_event else dict.fromkeys(own, ())
+        families.append(_lay(window, own, where))
+    return PrefixPlan(tuple(families), sum(len(line.steps) for line in lines))
+
+
+# ---------------------------------------------------------------- where to chop
+
+_Word = tuple[int, ...]
+"""Steps, by number."""
+
+
+def chop(lines: dict[int, Line]) -> Cuts:
+    """Where to chop each line, by greedy search: the sub-pattern that saves most first, then the next.
+
+    A move takes one sub-pattern of two or more steps that several lines have, and chops all of them before
+    it; what comes after the sub-pattern stays a branch below it. Moves are made while they lower `cost`. A
+    line that begins with NOT is not chopped: which of its START events count in a window is not told by
+    expiry alone.
+    """
+    words = _numbered(lines)
+    cuts: Cuts = dict.fromkeys(lines, ())
+    while True:
+        users = Counter(key for member in lines for key in _laid(lines[member], words[member], cuts[member]))
+        moves = _moves(lines, words, cuts)
+        tried = [(_change(lines, words, cuts, move, users), move) for move in moves]
+        change, move = min(tried, key=lambda found: found[0], default=(0, {}))
+        if change >= 0:
+            return cuts
+        cuts |= move
+
+
+def cost(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> int:
+    """Updates per round of events, one of each type, in units of active START events.
+
+    An event updates one counter for each prefix that ends with its type, and takes one snapshot for each link
+    into the tree that it begins; both go once through the active START events (A-Seq, section 4.2, cost
+    analysis, which counts a snapshot of a multi-connect no higher than others).
+    """
+    return len({key for member in lines for key in _laid(lines[member], words[member], cuts[member])})
+
+
+_Key = tuple[object, tuple[int, ...]] | tuple[tuple[tuple[int, ...], ...], int]
+"""A counter, by its prefix and the NOT before; or a link, by the pieces before it and the step after it."""
+
+
+def _laid(line: Line, word: _Word, cuts: tuple[int, ...]) -> Iterator[_Key]:
+    """The counters and links of one line."""
+    pieces = tuple(word[low:high] for low, high in pairwise((0, *cuts, len(word))))
+    for i, piece in enumerate(pieces):
+        for end in range(1, len(piece) + 1):
+            yield line.opening if i == 0 else None, piece[:end]
+        if i:
+            yield pieces[:i], piece[0]
+
+
+def _change(
+    lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts, move: Cuts, users: Counter[_Key]
+) -> int:
+    """What a move adds to the cost, or takes off it; `users` are those of all counters and links before."""
+    moved: Counter[_Key] = Counter()
+    for member, anew in move.items():
+        moved.subtract(_laid(lines[member], words[member], cuts[member]))
+        moved.update(_laid(lines[member], words[member], anew))
+    return sum((users[key] + by > 0) - (users[key] > 0) for key, by in moved.items())
+
+
+def _numbered(lines: dict[int, Line]) -> dict[int, _Word]:
+    """Equal steps by equal numbers: steps are compared often, and are long."""
+    number: dict[Step, int] = {}
+    return {
+        member: tuple(number.setdefault(step, len(number)) for step in line.steps)
+        for member, line in lines.items()
+    }
+
+
+def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Iterator[Cuts]:
+    """For every sub-pattern that several lines have: the new cuts of these lines, all chopped before it."""
+    found: dict[_Word, list[tuple[int, int]]] = {}
+    for member, word in words.items():
+        for low in range(len(word) - 1):
+            for high in range(low + 2, len(word) + 1):
+                found.setdefault(word[low:high], []).append((member, low))
+    seen: set[tuple[tuple[int, int], ...]] = set()
+    for places in found.values():
+        fresh = tuple(
+            (member, low)
+            for member, low in places
+            if low and low not in cuts[member] and lines[member].opening is None
+        )
+        if len({member for member, _ in places}) > 1 and fresh and fresh not in seen:
+            seen.add(fresh)
+            move: Cuts = {}
+            for member, low in fresh:
+                move[member] = tuple(sorted((*move.get(member, cuts[member]), low)))
+            yield move
+
+
+# ---------------------------------------------------------------- laying lines into trees
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A tree while lines are laid into it."""
+
+    opening: Element | None
+    steps: list[tuple[Step, int, int, int]] = field(default_factory=list)
+    """Per node its step, parent, depth and first user."""
+    users: list[list[int]] = field(default_factory=list)
+    children: dict[tuple[int, Step], int] = field(default_factory=dict)
+
+    def lay(self, steps: Iterable[Step], member: int) -> int:
+        """The node at which a piece ends; nodes that are not there yet grow."""
+        node = -1
+        for depth, step in enumerate(steps):
+            if (node, step) not in self.children:
+                self.children[node, step] = len(self.steps)
+                self.steps.append((step, node, depth, member))
+                self.users.append([])
+            node = self.children[node, step]
+            if member not in self.users[node]:
+                self.users[node].append(member)
+        return node
+
+    def grown(self) -> Tree:
+        nodes = [Node(*made, tuple(users)) for made, users in zip(self.steps, self.users, strict=True)]
+        return Tree(tuple(nodes), self.opening)
+
+
+def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> Family:
+    """The trees, links and readings of lines that are chopped at `cuts`."""
+    roots: dict[tuple[Element | None, Step], int] = {}
+    trees: list[_Growing] = []
+    links: dict[Link, int] = {}
+    readings = []
+    for member, line in lines.items():
+        link, end = -1, (-1, -1)
+        for low, high in pairwise((0, *cuts[member], len(line.steps))):
+            opening = line.opening if low == 0 else None
+            tree = roots.setdefault((opening, line.steps[low]), len(trees))
+            if tree == len(trees):
+                trees.append(_Growing(opening))
+            if low:
+                link = links.setdefault(Link(link, *end, tree), len(links))
+            end = tree, trees[tree].lay(line.steps[low:high], member)
+        readings.append(Reading(member, link, *end, cuts[member], line.positions))
+    return Family(window, tuple(tree.grown() for tree in trees), tuple(links), tuple(readings))
+
+
+# ---------------------------------------------------------------- in words
+
+
+def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
+    """The plan in lines of text: per family its trees, each node with the queries read there, and links."""
+    found = [f"{plan.alone} prefix counters alone, {plan.updates} counters and snapshots shared"]
+    for family in plan.families:
+        found.append(f"{window_text(family.window) if family.window else 'no window'}:")
+        for number, tree in enumerate(family.trees):
+            found += [f"  {line}" for line in _describe_tree(family, number, tree, names)]
+    return tuple(found)
+
+
+def _describe_tree(family: Family, number: int, tree: Tree, names: Sequence[str]) -> Iterator[str]:
+    before = f" (NOT {tree.opening} before)" if tree.opening else ""
+    yield f"tree {number + 1}{before}"
+    for node in _in_depth(tree):
+        made = tree.nodes[node]
+        read = [names[r.member] for r in family.readings if (r.tree, r.node) == (number, node)]
+        tail = f"  -> {', '.join(read)}" if read else ""
+        yield f"{'  ' * (made.depth + 1)}{made.step}{tail}"
+    for link in family.links:
+        if link.into == number:
+            source = " ".join(
+                str(family.trees[tree].nodes[n].step.element)
+                for tree, end in _chain(family, link)
+                for n in family.trees[tree].path(end)
+            )
+            yield f"  each {tree.nodes[0].step.element} keeps a snapshot of: {source}"
+
+
+def _chain(family: Family, link: Link) -> tuple[tuple[int, int], ...]:
+    return family.pieces(Reading(-1, link.before, link.tree, link.node, (), ()))
+
+
+def _in_depth(tree: Tree) -> Iterator[int]:
+    """Nodes in the order in which a tree is drawn: each below its parent."""
+    children: dict[int, list[int]] = {}
+    for number, node in enumerate(tree.nodes):
+        children.setdefault(node.parent, []).append(number)
+    waiting = [0]
+    while waiting:
+        here = waiting.pop()
+        yield here
+        waiting += reversed(children.get(here, []))

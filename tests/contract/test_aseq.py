@@ -1,0 +1,276 @@
+"""A-Seq gives the oracle's rows on random workloads of sequences, however they share their counters."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+import trendfold as tf
+import workloads
+from contract import engine, sequences
+from contract.engine import difference, many
+from contract.sequences import Workload
+from stream.simulation import arrival, ordered, simulate
+from stream.simulation import cuts as micro_batches
+from trendfold.errors import LimitError, UnsupportedError
+from trendfold.plan import QueryPlan, prefix, workload
+from trendfold.plan.aseq import line_of
+from trendfold.plan.prefix import share_prefixes
+
+SEEDS = st.integers(0, 2**40)
+TYPES = {"type": pa.string(), "ts": pa.int64(), "k": pa.int64(), "g": pa.string(), "v": pa.int64()}
+
+
+def to_table(case: Workload) -> pa.Table:
+    types = TYPES | {"w": pa.float64()} | ({"seq": pa.int64()} if case.order_column else {})
+    return pa.table({name: pa.array([e[name] for e in case.events], type_) for name, type_ in types.items()})
+
+
+def wrong(case: Workload) -> str | None:
+    """What is wrong with the answer to a workload, or None."""
+    asked = tf.parse(";\n".join(case.queries))
+    result = asked.run(to_table(case), strategy="aseq", engine="local", order_column=case.order_column)
+    for query, text in zip(asked, case.queries, strict=True):
+        assert result.summary.strategy[query.name] == "aseq"
+        expected = oracle.rows(text, case.events, case.order_column)
+        problem = difference(result[query.name].to_pylist(), expected, 2 + len(query.group_by))
+        if problem:
+            return f"{query.name}: {problem}"
+    return None
+
+
+def check(seed: int) -> None:
+    """Fail, with a smaller workload, unless the rows are the oracle's."""
+    case = sequences.random_workload(random.Random(seed))
+    if wrong(case) is None:
+        return
+    shrinking = True
+    while shrinking:
+        shrinking = False
+        smaller = [
+            case._replace(queries=case.queries[:i] + case.queries[i + 1 :]) for i in range(len(case.queries))
+        ]
+        smaller += [
+            case._replace(events=case.events[:i] + case.events[i + 1 :]) for i in range(len(case.events))
+        ]
+        for candidate in smaller:
+            if candidate.queries and wrong(candidate) is not None:
+                case, shrinking = candidate, True
+                break
+    queries = ";\n".join(case.queries)
+    raise AssertionError(f"seed {seed}: {wrong(case)}\n{queries}\n{case.events!r}\n{case.order_column!r}")
+
+
+@contextmanager
+def chopped(cuts: Callable[[list[prefix.Line]], prefix.Cuts]) -> Iterator[None]:
+    """Lines are chopped as `cuts` says, whatever the planner would do."""
+
+    def share(plans: Sequence[QueryPlan]) -> prefix.PrefixPlan:
+        lines = [*map(line_of, plans)]
+        return share_prefixes(lines, cuts(lines))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workload, "share_lines", share)
+        yield
+
+
+@many(150)
+@given(seed=SEEDS)
+def test_workloads_of_sequences_give_the_oracles_rows(seed: int) -> None:
+    check(seed)
+
+
+@many(80)
+@given(seed=SEEDS)
+def test_lines_may_be_chopped_in_windows_of_any_kind(seed: int) -> None:
+    with chopped(lambda lines: prefix.chop(dict(enumerate(lines)))):
+        check(seed)
+
+
+@many(200)
+@given(seed=SEEDS)
+def test_lines_may_be_chopped_anywhere(seed: int) -> None:
+    def cuts(lines: list[prefix.Line]) -> prefix.Cuts:
+        rng = random.Random(seed)
+        return {
+            member: tuple(i for i in range(1, len(line.steps)) if line.opening is None and rng.random() < 0.5)
+            for member, line in enumerate(lines)
+        }
+
+    with chopped(cuts), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trendfold.runtime.prefix.is_wide", lambda *_: seed % 2 == 0)
+        check(seed)
+
+
+@many(60)
+@given(seed=SEEDS)
+def test_wide_numbers_give_the_same_rows(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trendfold.runtime.prefix.is_wide", lambda *_: True)
+        check(seed)
+
+
+def test_random_workloads_share_prefixes_chop_and_connect() -> None:
+    """What the tests above compare is not empty, and is shared."""
+    seen: Counter[str] = Counter()
+    for seed in range(60):
+        case = sequences.random_workload(random.Random(seed))
+        for plan in tf.parse(";\n".join(case.queries)).plan("aseq"):
+            lines = [*map(line_of, plan.group.members)] if plan.number == 0 else []
+            for cuts in (None, prefix.chop(dict(enumerate(lines)))) if lines else ():
+                for family in share_prefixes(lines, cuts).families:
+                    seen["shared"] += any(len(node.users) > 1 for tree in family.trees for node in tree.nodes)
+                    seen["chopped"] += bool(family.links)
+                    seen["closed"] += any(tree.opening is not None for tree in family.trees)
+        seen["rows"] += any(oracle.rows(text, case.events, case.order_column) for text in case.queries)
+    assert min(seen.values()) > 10
+    assert set(seen) == {"shared", "chopped", "closed", "rows"}
+
+
+def test_a_window_per_event_ends_at_events_of_other_partitions_whatever_stands_beside_it() -> None:
+    """Group x has an event of partition 2, at 3, that ends a window; a query with other windows is first."""
+    queries = [
+        f"QUERY q{i}\nRETURN a.g, COUNT(*) AS r PATTERN SEQ(A a, B b)\nWHERE [k]\nGROUP BY a.g\n{window}"
+        for i, window in enumerate(["WITHIN 8 s SLIDE 4 s", "WITHIN 8 s"])
+    ]
+    rows = [("A", 1, 1, "x"), ("B", 2, 1, "y"), ("B", 3, 2, "y"), ("A", 4, 2, "y"), ("B", 5, 2, "y")]
+    events = [dict(zip(("type", "ts", "k", "g"), row, strict=True)) | {"v": 0, "w": 0.0} for row in rows]
+    assert [row["window_end"] for row in oracle.rows(queries[1], events, None) if row["g"] == "x"] == [
+        2,
+        3,
+        5,
+    ]
+    assert wrong(Workload(queries, events, None)) is None
+
+
+@many(25)
+@given(seed=SEEDS)
+def test_a_stream_gives_the_rows_of_batch(seed: int) -> None:
+    rng = random.Random(seed)
+    case = sequences.random_workload(rng)
+    queries = [text for text in case.queries if "WITHIN" in text]
+    if not queries or case.order_column:
+        return
+    asked, table = tf.parse(";\n".join(queries)), to_table(case)
+    delay = rng.choice([0, 3, 50])
+    stream = simulate(asked, table.schema, delay * 1_000_000, strategy="aseq")
+    arrived = table.take(pa.array(arrival(table.column("ts").to_pylist(), delay, rng), pa.int64()))
+    for cut in micro_batches(len(arrived), rng):
+        stream.feed(arrived.slice(cut.start, cut.stop - cut.start))
+    stream.flush()
+    for query, text in zip(asked, queries, strict=True):
+        like = asked.run(table, engine="local", strategy="aseq")[query.name]
+        found = ordered(stream.results()[query.name], like, len(query.group_by)).to_pylist()
+        assert difference(found, oracle.rows(text, case.events, None), 2 + len(query.group_by)) is None
+
+
+def test_what_is_shared_is_explained_and_what_is_refused_too() -> None:
+    asked = tf.parse(
+        "RETURN COUNT(*) PATTERN SEQ(A, B, C); RETURN COUNT(*) PATTERN A+; RETURN COUNT(*) PATTERN SEQ(A, B)"
+    )
+    told = str(asked.explain("aseq"))
+    assert "5 prefix counters alone, 3 counters and snapshots shared" in told
+    assert "B  -> q3" in told
+    assert "shared as told of q1" in told
+    assert "query 'q2': PATTERN has + or * (Kleene)" in " ".join(told.split())
+
+
+# ---------------------------------------------------------------- single queries of the whole language
+
+
+@many(250)
+@given(seed=SEEDS)
+def test_a_query_of_the_language_is_answered_right_or_refused(seed: int) -> None:
+    case = workloads.random_case(random.Random(seed), aggregates=True, having=True, both=True)
+    with suppress(UnsupportedError):
+        engine.check(case, "aseq", gaps={})
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (
+            "PATTERN SEQ(A, B+)",
+            "PATTERN has + or * (Kleene), and strategy 'aseq' counts sequences of one length",
+        ),
+        ("PATTERN SEQ(A, B*)", "PATTERN has + or * (Kleene)"),
+        ("PATTERN SEQ(A, B | C)", "PATTERN has OR"),
+        ("PATTERN SEQ(A, B?)", "PATTERN has ? (an option)"),
+        ("PATTERN SEQ(A, B{1,2})", "PATTERN has {m,n} (repetition)"),
+        ("PATTERN SEQ(A, NOT SEQ(N, M), B)", "PATTERN has a NOT of a pattern"),
+        ("PATTERN AND(A, B)", "PATTERN has an outermost AND"),
+        ("PATTERN SEQ(A, B) SEMANTICS next", "SEMANTICS skip-till-next-match"),
+        ("PATTERN SEQ(A, B) SEMANTICS contiguous", "SEMANTICS contiguous"),
+        ("PATTERN SEQ(A, B) WHERE A.v < NEXT(B).v", "WHERE compares neighbours in A.v < NEXT(B).v"),
+        (
+            "PATTERN SEQ(A, B) WHERE A.v < B.v",
+            "WHERE compares two aliases without NEXT, which strategy 'aseq'",
+        ),
+        ("PATTERN SEQ(A, B) WITHIN 3 events SLIDE 3 events", "WITHIN counts events"),
+    ],
+)
+def test_what_aseq_cannot_count_is_refused_with_query_clause_and_way_out(query: str, told: str) -> None:
+    with pytest.raises(UnsupportedError) as error:
+        tf.parse(f"QUERY late RETURN COUNT(*) {query}").plan("aseq")
+    assert str(error.value).startswith(f"query 'late': {told}")
+    assert "'auto'" in str(error.value)
+
+
+def test_matches_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="'late': RETURN MATCHES, and strategy 'aseq' counts trends"):
+        tf.parse("QUERY late RETURN MATCHES PATTERN SEQ(A, AND(B, C)) WITHIN 5 s").plan("aseq")
+
+
+def test_an_unknown_strategy_is_told_with_all_known_ones() -> None:
+    with pytest.raises(UnsupportedError, match=r"unknown strategy 'fast'; choose one of auto, .*aseq"):
+        tf.parse("RETURN COUNT(*) PATTERN A").plan("fast")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["A", "A{3}", "SEQ(A, SEQ(B, C))", "SEQ(A, NOT N+, B)", "SEQ(NOT N, A, NOT M)"]
+)
+def test_patterns_of_one_length_are_sequences_however_they_are_written(pattern: str) -> None:
+    [plan] = tf.parse(f"RETURN COUNT(*) PATTERN {pattern}").plan("aseq")
+    assert plan.strategy == "aseq"
+    assert plan.group is not None
+
+
+# ---------------------------------------------------------------- where the paper slips
+
+
+def test_a_sum_is_carried_with_its_count() -> None:
+    """The rule of section 5 (sum · count(ABCD) / count(ABC) at the end) gives 151.5; the trends give 102."""
+    events = pa.table({"type": list("ABCDCD"), "ts": list(range(6)), "w": [0, 0, 1, 0, 100, 0]})
+    result = tf.parse("RETURN SUM(C.w), AVG(C.w), COUNT(*) PATTERN SEQ(A, B, C, D)").run(
+        events, strategy="aseq", engine="local"
+    )
+    [row] = result["q1"].to_pylist()
+    assert (row["sum_C_w"], row["avg_C_w"], row["count"]) == (102.0, 34.0, 3.0)
+
+
+# ---------------------------------------------------------------- at any size
+
+
+def test_counts_past_the_range_of_doubles_are_right() -> None:
+    events = pa.table({"type": ["A"] * 2000, "ts": list(range(2000)), "v": [0.5] * 2000})
+    query = "RETURN LOG2(COUNT(*)) AS bits, COUNT(*), AVG(A.v) AS mean PATTERN A{300}"
+    [row] = tf.parse(query).run(events, strategy="aseq", engine="local")["q1"].to_pylist()
+    assert row["bits"] == pytest.approx(math.log2(math.comb(2000, 300)), rel=1e-12)
+    assert row["count"] == math.inf
+    assert row["mean"] == pytest.approx(0.5, rel=1e-9)
+
+
+def test_snapshots_that_do_not_fit_are_told_before_they_are_made() -> None:
+    events = pa.table({"type": list("ADEF") * 300, "ts": list(range(1200))})
+    queries = ";".join(f"RETURN COUNT(*) PATTERN SEQ({first}, D, E, F) WITHIN 1200 s" for first in "ABC")
+    with pytest.raises(LimitError, match="prefix counters and snapshots, past limits state=50,000"):
+        tf.parse(queries).run(events, strategy="aseq", engine="local", limits={"state": 50_000})
