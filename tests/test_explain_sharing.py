@@ -7,6 +7,7 @@ import json
 import pytest
 
 import trendfold as tf
+from trendfold.explain import to_json
 
 WORKLOAD = """
 q1: RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 10 min SLIDE 5 min;
@@ -60,3 +61,20 @@ def test_text_and_page_tell_the_same() -> None:
 def test_an_unknown_strategy_is_told_with_all_that_are_known() -> None:
     with pytest.raises(tf.errors.UnsupportedError, match="greta, cogra, hamlet, hamlet-static"):
         tf.parse("RETURN COUNT(*) PATTERN A").explain("hamlett")
+
+
+def test_auto_tells_who_are_lanes_together_and_why_others_are_alone() -> None:
+    workload = tf.parse(
+        "QUERY a RETURN COUNT(*) PATTERN SEQ(A, B+, C); QUERY b RETURN COUNT(*) PATTERN SEQ(D, B+, E);"
+        "QUERY c RETURN SUM(B.x) PATTERN B+; QUERY d RETURN COUNT(*) PATTERN SEQ(A, NOT C, B);"
+        "QUERY e RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u]"
+    )
+    a, b, c, d, e = to_json(workload.plan())["queries"]
+    assert a["together"][1:] == [
+        "b: of the same shape: lanes side by side",
+        "c: of another shape: a block of its own",
+    ]
+    assert b["together"][1] == "a: of the same shape: lanes side by side"
+    assert c["sharing"] == {}
+    assert d["sharing"] == {"alone": "a NOT moves what waits behind it from class to class"}
+    assert e["sharing"] == {"alone": "no other query of its kind needs the same partitions and groups"}

@@ -151,6 +151,7 @@ FOLDED = {
     "any number of windows; each window on its own where that is cheaper",
     "lanes": "many windows at once, each a lane: neighbours are found once for all of them, and eight lanes "
     "are added at a time; each window on its own where that is cheaper",
+    "together": "every open window is a lane, beside those of the queries it is folded together with",
     "each": "every window on its own: an event costs one fold per window that it is in",
 }
 

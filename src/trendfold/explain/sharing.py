@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from trendfold.plan import QueryPlan
+from trendfold.plan import Group, QueryPlan
 from trendfold.plan.sharable import Pair, Sharable
+from trendfold.plan.workload import shape_of
 
 Value = dict[str, Any]
 
@@ -30,6 +31,18 @@ def describe_sharing(plan: QueryPlan) -> Value:
             for t in details.template.transitions
         ],
     }
+
+
+def tell_lanes(plan: QueryPlan, group: Group) -> list[str]:
+    """What a query has in common with each query it is folded together with, as lanes."""
+    lines = ["one pass over rows that are sorted once; a burst of equal events acts once, for all queries"]
+    for k, member in enumerate(group.members):
+        if k == plan.number:
+            continue
+        is_alike = shape_of(member) == shape_of(plan)
+        what = "of the same shape: lanes side by side" if is_alike else "of another shape: a block of its own"
+        lines.append(f"{member.query.name}: {what}")
+    return lines
 
 
 def _pair(pair: Pair, number: int, names: list[str]) -> Value:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
-from trendfold.explain.sharing import describe_sharing
+from trendfold.explain.sharing import describe_sharing, tell_lanes
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.neighbour import BOUNDS, Structure
@@ -112,6 +112,8 @@ def _spark(plan: QueryPlan) -> Value:
 def _together(plan: QueryPlan) -> list[str]:
     """What a query's group shares, told with the first of its members."""
     group = plan.group
+    if group is not None and group.method == "lanes":
+        return tell_lanes(plan, group)
     if group is None or not isinstance(group.details, PrefixPlan):
         return []
     names = [member.query.name for member in group.members]
@@ -189,6 +191,8 @@ def _shared(plan: QueryPlan) -> Value:
     """What windows that overlap share, in any operand; nothing where they do not overlap."""
     ways = dict.fromkeys(plan.sharing(operand) for operand in plan.operands)
     found = [str(way) for way in ways if way is not None]
+    if found and plan.group is not None and plan.group.method == "lanes":
+        found = ["together"]
     return {"folded": found} if found else {}
 
 

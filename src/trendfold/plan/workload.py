@@ -24,7 +24,13 @@ PER_EVENT = 1 << 30
 def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """Each query's best plan; those that may be vector lanes side by side are."""
     plans = tuple(map(plan_auto, queries))
-    return grouped(plans, "auto", "lanes", lambda each: rows_key(each) if can_be_lanes(each) else None)
+    found = grouped(plans, "auto", "lanes", lambda each: rows_key(each) if can_be_lanes(each) else None)
+    if len(found) < 2:
+        return found
+    return tuple(replace(p, alone=why_no_lanes(p) or _NOBODY) if p.group is None else p for p in found)
+
+
+_NOBODY = "no other query of its kind needs the same partitions and groups"
 
 
 def plan_hamlet(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
@@ -125,20 +131,40 @@ def rows_key(plan: QueryPlan) -> Hashable | None:
 
 
 def can_be_lanes(plan: QueryPlan) -> bool:
-    """Whether a query's machine can stand beside others of its shape (see kernel.shared)."""
+    """Whether a query's machine can stand beside others of its shape (see kernel.together)."""
+    return not why_no_lanes(plan)
+
+
+def why_no_lanes(plan: QueryPlan) -> str:
+    """Why a query cannot be lanes beside others; empty if it can."""
     (operand, *more) = plan.operands
     machine, window = operand.machine, plan.query.window
-    return (
-        not more
-        and not operand.builds_trends
-        and not machine.by_event
-        and not machine.automaton.guards
-        and plan.query.semantics is Semantics.ANY
-        and plan.query.having is None
-        and not plan.qualified_keys
-        and windows_at_once(plan) <= MOST_WINDOWS
-        and (window is None or window.unit is WindowUnit.MICROSECONDS)
-    )
+    if more:
+        return "AND combines operands that are judged alone"
+    if plan.query.semantics is not Semantics.ANY:
+        return f"under {plan.query.semantics} an event uses up what it continues"
+    if operand.builds_trends or machine.by_event:
+        return "a predicate compares events, so bindings are kept one by one"
+    if machine.automaton.guards:
+        return "a NOT moves what waits behind it from class to class"
+    if plan.query.having is not None:
+        return "HAVING is judged on true values, query by query"
+    if plan.qualified_keys:
+        return f"GROUP BY {plan.qualified_keys[0].alias}.… makes lanes of its groups"
+    if window is not None and window.unit is not WindowUnit.MICROSECONDS:
+        return "its windows are counted in events"
+    if windows_at_once(plan) == PER_EVENT:
+        return "its windows move with every event"
+    if windows_at_once(plan) > MOST_WINDOWS:
+        return f"its windows overlap more than {MOST_WINDOWS} times, so they share their stretches instead"
+    return ""
+
+
+def shape_of(plan: QueryPlan) -> Hashable:
+    """Equal for queries whose machines differ in the types of their positions only."""
+    (operand,) = plan.operands
+    automaton = operand.machine.automaton
+    return len(automaton.positions), frozenset(automaton.edges), operand.carried
 
 
 def windows_at_once(plan: QueryPlan) -> int:
