@@ -1,0 +1,99 @@
+"""Matches as tables: one row per match, one list of events per alias (spec 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from trendfold.detect.evaluate import Counts
+from trendfold.detect.family import families
+from trendfold.events.batch import EventBatch, Options
+from trendfold.plan import QueryPlan
+from trendfold.query.names import key_column, list_names
+from trendfold.query.nodes import Matches
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.matches import Bindings, Found, Planner, Prepared, concatenated, find, prepare, written_order
+from trendfold.runtime.rows import Workspace
+from trendfold.runtime.tables import times_column, values_at
+
+
+def run_matches(
+    plans: Sequence[QueryPlan],
+    workspace: Workspace,
+    options: Options,
+    limits: Limits,
+    planner: Planner = written_order,
+) -> dict[str, pa.Table]:
+    """The table of every query that asks for matches."""
+    tables = {}
+    for family in families(plan for plan in plans if plan.finds_matches):
+        ready = prepare(family, workspace, limits)
+        first = 0
+        for found in find(ready, limits, planner):
+            size = len(found.plan.operands[0].machine.automaton.positions)
+            tables[found.plan.query.name] = build_table(found, ready, first, workspace.batch, options)
+            first += size
+    return tables
+
+
+def build_table(found: Found, ready: Prepared, first: int, batch: EventBatch, options: Options) -> pa.Table:
+    """The matches of one query, whose positions begin at `first`; ordered by start, end and group."""
+    query, rows = found.plan.query, ready.rows
+    bindings = concatenated(found.parts)
+    least, most = bindings.least(), bindings.most()
+    columns = {
+        "start": times_column(rows.time[least], batch),
+        "end": times_column(rows.time[most], batch),
+    }
+    segment = np.searchsorted(rows.segment, least, side="right") - 1
+    for key in query.group_by:
+        at = rows.group_rows[key][rows.group[segment]]
+        columns[key_column(query, key)] = values_at(batch, key.attribute, at)
+    order = [(name, "ascending", "at_start") for name in columns]
+    listed = _Lists(bindings, found.plan, first)
+    assert isinstance(query.returns, Matches)
+    for name in list_names(query.pattern):
+        start, row = listed.of(name)
+        events = _events(rows.row[row], query.returns.attributes, batch, options)
+        columns[name] = pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), events)
+    table = pa.table(columns)
+    return table.take(pc.sort_indices(table.select([name for name, _, _ in order]), sort_keys=order))
+
+
+class _Lists:
+    """The bindings of matches by name and in time."""
+
+    def __init__(self, bindings: Bindings, plan: QueryPlan, first: int) -> None:
+        positions = plan.operands[0].machine.automaton.positions
+        self.names = list(dict.fromkeys(p.alias or p.type for p in positions))
+        label = np.array([self.names.index(p.alias or p.type) for p in positions], np.int64)
+        self.count = len(bindings)
+        self.match = np.repeat(np.arange(self.count), np.diff(bindings.start))
+        self.label = label[bindings.position - first]
+        self.row = bindings.row
+
+    def of(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Where each match's list begins, and all rows."""
+        mine = np.flatnonzero(self.label == self.names.index(name))
+        match, row = self.match[mine], self.row[mine]
+        start = np.concatenate([[0], np.cumsum(np.bincount(match, minlength=self.count))])
+        if len(row) > self.count:  # one event each is in order
+            row = row[np.lexsort((row, match))]
+        return start, row
+
+
+def _events(
+    row: NDArray[np.int64], attributes: Sequence[str], batch: EventBatch, options: Options
+) -> pa.StructArray:
+    """Events as values: id, time, and the attributes asked for."""
+    if options.id_column is not None:
+        ids = values_at(batch, options.id_column, row)
+    else:
+        ids = pa.array(np.asarray(row if batch.positions is None else batch.positions[row], np.int64))
+    fields = {"id": ids, "time": times_column(batch.time[row], batch)}
+    fields |= {name: values_at(batch, name, row) for name in attributes}
+    return pa.StructArray.from_arrays(list(fields.values()), list(fields))
