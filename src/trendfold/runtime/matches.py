@@ -69,6 +69,14 @@ class Bindings:
         return Bindings(start, self.row[inside], self.position[inside])
 
 
+    def take(self, order: NDArray[Any]) -> Bindings:
+        """The matches in another order."""
+        sizes = np.diff(self.start)[order]
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        at = np.repeat(self.start[order] - start[:-1], sizes) + np.arange(start[-1])
+        return Bindings(start, self.row[at], self.position[at])
+
+
 def concatenated(parts: Sequence[Bindings]) -> Bindings:
     """All matches of some."""
     if len(parts) == 1:
