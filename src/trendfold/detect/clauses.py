@@ -12,7 +12,19 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from trendfold.query.nodes import Both, Either, EventRef, Maybe, Not, Pattern, Plus, Query, Repeat, Semantics, Seq
+from trendfold.query.nodes import (
+    Both,
+    Either,
+    EventRef,
+    Maybe,
+    Not,
+    Pattern,
+    Plus,
+    Query,
+    Repeat,
+    Semantics,
+    Seq,
+)
 
 MOST_CLAUSES = 64
 """A pattern without AND that would make more clauses is walked."""
@@ -187,9 +199,7 @@ def _operand(node: _Node, number: int, most: int) -> list[_Block]:
     found = []
     for block in _expand(inner[0] if len(inner) == 1 else _Node("seq", inner), most):
         elements = tuple(replace(element, operand=number) for element in block.clause.elements)
-        clause = replace(
-            block.clause, elements=elements, at_start=tuple(at_start), at_end=tuple(at_end)
-        )
+        clause = replace(block.clause, elements=elements, at_start=tuple(at_start), at_end=tuple(at_end))
         found.append(replace(block, clause=clause))
     return [block for block in found if block.clause.elements]
 

@@ -39,7 +39,7 @@ class Material:
     latest: NDArray[np.int32]
 
 
-class TooManyPartialMatches(Exception):
+class PartialMatchError(Exception):
     """A single row makes more partial matches than memory may hold."""
 
 
@@ -87,7 +87,7 @@ def detect(
         made = _batch(view, steps, material, most, counts)
         if made is None:
             if high - low == 1:
-                raise TooManyPartialMatches
+                raise PartialMatchError
             size = max(1, (high - low) // 4)
             continue
         yield {number: view.new(number) for number in wanted}
@@ -141,9 +141,7 @@ class _View:
         return np.concatenate([kept, self.made[number]]) if len(kept) else self.made[number]
 
 
-def _batch(
-    view: _View, steps: Sequence[_Step], material: Material, most: int, counts: Counts
-) -> int | None:
+def _batch(view: _View, steps: Sequence[_Step], material: Material, most: int, counts: Counts) -> int | None:
     """Make all new partial matches of a batch; how many, or None if they are too many."""
     total = 0
     done: dict[int, tuple[int, int]] = {}

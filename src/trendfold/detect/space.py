@@ -85,5 +85,3 @@ def find_reach(segment, place, length, low, high):
             while b < stop and place[b] < place[i] + length:
                 b += 1
             low[i], high[i] = a, b
-
-

@@ -98,7 +98,15 @@ def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semanti
                             if paths.is_last[q] and (
                                 bound.behind[t] < 0
                                 or _follows(
-                                    y, q, bound.behind[t], bound.behind_at[t], moment, paths, pairs, latest, stacks
+                                    y,
+                                    q,
+                                    bound.behind[t],
+                                    bound.behind_at[t],
+                                    moment,
+                                    paths,
+                                    pairs,
+                                    latest,
+                                    stacks,
                                 )
                             ):
                                 if found == source.shape[0]:
@@ -152,7 +160,22 @@ def _follows(x, p, y, q, moment, paths, pairs, latest, stacks):
 
 @kernel
 def _next(
-    own, is_own, symbol, moment, ceiling, paths, pairs, latest, semantics, x, p, top, at, taking, until, stacks
+    own,
+    is_own,
+    symbol,
+    moment,
+    ceiling,
+    paths,
+    pairs,
+    latest,
+    semantics,
+    x,
+    p,
+    top,
+    at,
+    taking,
+    until,
+    stacks,
 ):
     """The next binding adjacent to (x, p) (spec 5): its place in `own` and its position, or -1."""
     while at[top] < own.shape[0]:
@@ -165,7 +188,11 @@ def _next(
         while taking[top] < end:
             q = paths.take[taking[top]]
             taking[top] += 1
-            if is_own[q] and paths.edge[p, q] >= 0 and _follows(x, p, y, q, moment, paths, pairs, latest, stacks):
+            if (
+                is_own[q]
+                and paths.edge[p, q] >= 0
+                and _follows(x, p, y, q, moment, paths, pairs, latest, stacks)
+            ):
                 if semantics == NEXT:
                     until[top] = moment[y]  # all of the earliest moment, nothing after it
                 return at[top], q

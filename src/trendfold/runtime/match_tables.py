@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from trendfold.detect.evaluate import Counts
 from trendfold.detect.family import families
+from trendfold.detect.plans import WorkloadPlanner
 from trendfold.events.batch import EventBatch, Options
 from trendfold.plan import QueryPlan
 from trendfold.query.names import key_column, list_names
 from trendfold.query.nodes import Matches
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import Bindings, Found, Planner, Prepared, concatenated, find, prepare, written_order
+from trendfold.runtime.matches import Bindings, Found, Prepared, concatenated, find, prepare
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.tables import times_column, values_at
 
@@ -26,7 +26,7 @@ def run_matches(
     workspace: Workspace,
     options: Options,
     limits: Limits,
-    planner: Planner = written_order,
+    planner: WorkloadPlanner | None = None,
 ) -> dict[str, pa.Table]:
     """The table of every query that asks for matches."""
     tables = {}

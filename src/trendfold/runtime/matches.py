@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -11,28 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.detect.clauses import Clause
-from trendfold.detect.evaluate import Counts, Material, TooManyPartialMatches, detect
-from trendfold.detect.family import Family, families, same_conditions, same_guards, walk_machine
+from trendfold.detect.evaluate import Counts, Material, PartialMatchError, detect
+from trendfold.detect.family import Family, same_conditions, same_guards, walk_machine
 from trendfold.detect.join import SPAN, Table
-from trendfold.detect.multitree import Multitree, Planned
-from trendfold.detect.pattern import JoinPattern, Tree, join_pattern
+from trendfold.detect.multitree import Planned
+from trendfold.detect.pattern import JoinPattern, join_pattern
+from trendfold.detect.plans import Search, WorkloadPlanner
 from trendfold.detect.space import Reach, Space, read_reach, read_space
+from trendfold.detect.statistics import measure
 from trendfold.detect.walk import Bound, Walked, append, walk
 from trendfold.errors import LimitError
-from trendfold.events.batch import EventBatch, Options
 from trendfold.events.buffers import empty
 from trendfold.kernel.lower import SEMANTICS, lower_paths
 from trendfold.kernel.program import Events, Pairs
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
-from trendfold.query.nodes import WindowUnit
 from trendfold.runtime.bindings import pairs_of
 from trendfold.runtime.fold import latest_of, read_events
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows, Workspace, read_rows
-
-Planner = Callable[[Sequence[JoinPattern], Material, Sequence[int]], Sequence[Tree]]
-"""Patterns, what they are joined from and how many segments there are, in; a plan for each, out."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,6 @@ class Bindings:
         inside = np.repeat(kept, sizes)
         start = np.concatenate([[0], np.cumsum(sizes[kept])])
         return Bindings(start, self.row[inside], self.position[inside])
-
 
     def take(self, order: NDArray[Any]) -> Bindings:
         """The matches in another order."""
@@ -130,11 +126,13 @@ def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
     return Prepared(family, rows, events, space, pairs, latest, reach)
 
 
-def written_order(
-    patterns: Sequence[JoinPattern], material: Material, segments: Sequence[int]
-) -> Sequence[Tree]:
-    """The trivial plan."""
-    return [pattern.written for pattern in patterns]
+SEARCH_S, SEARCH_S_PER_ROW = 5.0, 2e-6
+"""The longest a plan is searched for, and how long per row and pattern: less than it takes to join them."""
+
+
+def default_planner(rows: int, patterns: int) -> WorkloadPlanner:
+    """Search for a while that fits the work to be done."""
+    return Search(min(SEARCH_S, SEARCH_S_PER_ROW * rows * patterns))
 
 
 @dataclass
@@ -169,18 +167,19 @@ class Found:
         if self.count > self.limits.matches:
             raise LimitError(
                 f"query {self.plan.query.name!r} has more than {self.limits.matches:,} matches, past limits "
-                f"matches={self.limits.matches:,}; raise the limit, add LIMIT, shorten WITHIN, or ask for COUNT(*)"
+                f"matches={self.limits.matches:,}; raise the limit, add LIMIT, shorten WITHIN, or ask for "
+                f"COUNT(*)"
             )
 
 
-def find(ready: Prepared, limits: Limits, planner: Planner, counts: Counts | None = None) -> list[Found]:
+def find(
+    ready: Prepared, limits: Limits, planner: WorkloadPlanner | None = None, counts: Counts | None = None
+) -> list[Found]:
     """All matches of a family's queries."""
     family = ready.family
     found = [Found(plan, limits) for plan in family.plans]
     tasks = [
-        _Task(ready, clause, found[q], limits)
-        for q, split in enumerate(family.clauses)
-        for clause in split
+        _Task(ready, clause, found[q], limits) for q, split in enumerate(family.clauses) for clause in split
     ]
     joined = [task for task in tasks if task.clause.fixed]
     for task in tasks:
@@ -192,13 +191,17 @@ def find(ready: Prepared, limits: Limits, planner: Planner, counts: Counts | Non
 
 
 def _find_joined(
-    ready: Prepared, tasks: Sequence[_Task], limits: Limits, planner: Planner, counts: Counts | None
+    ready: Prepared,
+    tasks: Sequence[_Task],
+    limits: Limits,
+    planner: WorkloadPlanner | None,
+    counts: Counts | None,
 ) -> None:
     """Join the fixed parts of all clauses in one multitree, and hand every batch to its clauses."""
     patterns, material = _patterns(ready, tasks)
-    trees = planner(patterns, material, ready.rows.segment)
-    tree = Multitree()
-    planned = [tree.add(i, *pair) for i, pair in enumerate(zip(patterns, trees, strict=True))]
+    planner = planner or default_planner(len(ready.rows.row), len(patterns))
+    workplan = planner(patterns, measure(patterns, material, ready.rows.segment))
+    tree, planned = workplan.lay_out(patterns)
     for task, plan in zip(tasks, planned, strict=True):
         task.planned = plan
     most = max(1, limits.state // (4 * 8 * 2))
@@ -210,7 +213,7 @@ def _find_joined(
                     task.take(tables[plan.root])
             if all(task.found.is_enough for task in tasks):
                 break
-    except TooManyPartialMatches:
+    except PartialMatchError:
         names = ", ".join(dict.fromkeys(task.found.plan.query.name for task in tasks))
         limits.check_state(names, limits.state + 1, "partial matches of a single event")
 
@@ -331,9 +334,7 @@ class _Task:
             most,
         )
         self.limits.check_trends(self.found.plan.query.name, tried if is_final or count < most else most + 1)
-        return partial.grown(
-            number, Walked(source[:count], start[: count + 1], row[:used], position[:used])
-        )
+        return partial.grown(number, Walked(source[:count], start[: count + 1], row[:used], position[:used]))
 
     def _bound(self, partial: _Partial, number: int) -> Bound:
         """What an element must fit in every match so far."""
@@ -359,7 +360,15 @@ class _Task:
                 ends = partial.ends[meeting.right]
                 behind, behind_at = ends.first, ends.first_at
         return Bound(
-            lower, upper, bindings.start, bindings.row, bindings.position, before, before_at, behind, behind_at
+            lower,
+            upper,
+            bindings.start,
+            bindings.row,
+            bindings.position,
+            before,
+            before_at,
+            behind,
+            behind_at,
         )
 
     # ------------------------------------------------------------ NOT at the ends
