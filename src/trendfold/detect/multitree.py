@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from trendfold.detect.pattern import JoinPattern, Tree
 
 Entry = tuple[str, int, int, int]
-"""("before", 0, a, b), ("asked", condition, a, b), ("guard", guard, a, b) or ("apart", 0, a, b): columns a, b."""
+"""What must hold between columns a and b: (kind, number, a, b).
+
+Kinds are "before" and "apart", without a number, "asked" with that of a condition, "guard" with that of a NOT.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Node:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether it is joined from nothing."""
         return self.left < 0
 
 

@@ -166,7 +166,7 @@ class Neighbourhood:
         return () if not pick else part.names
 
     def _around(self, number: int, part: SubPattern) -> Tree:
-        """A pattern's best plan with the sub-pattern's plan in it, and perhaps with what it shares already."""
+        """A pattern's best plan with the sub-pattern's in it, and perhaps with what it shares already."""
         inner = self._part_plan(number, part)
         given = [inner]
         if not self.is_prefix and self.rng.random() < 0.5:
@@ -238,6 +238,7 @@ class Best:
 
     @property
     def is_stuck(self) -> bool:
+        """Whether nothing better was found for long."""
         return self.steps - self.last > PATIENCE
 
 

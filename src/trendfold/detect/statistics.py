@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def measure(
     space = material.space
     low, high = rows or (0, len(space.place))
     bounds = np.unique(np.clip(segment, low, high))
-    span = sum(float(space.place[b - 1] - space.place[a]) for a, b in zip(bounds, bounds[1:], strict=False))
+    span = sum(float(space.place[b - 1] - space.place[a]) for a, b in pairwise(bounds))
     span = max(span, 1.0)
     inside = [leaf[np.searchsorted(leaf, low) : np.searchsorted(leaf, high)] for leaf in material.leaves]
     rates = tuple(len(leaf) / span for leaf in inside)

@@ -95,19 +95,9 @@ def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semanti
                             row[depth], position[depth] = y, q
                             at[depth], taking[depth], until[depth] = step + 1, -1, NO_MOMENT
                             depth += 1
+                            z, r = bound.behind[t], bound.behind_at[t]
                             if paths.is_last[q] and (
-                                bound.behind[t] < 0
-                                or _follows(
-                                    y,
-                                    q,
-                                    bound.behind[t],
-                                    bound.behind_at[t],
-                                    moment,
-                                    paths,
-                                    pairs,
-                                    latest,
-                                    stacks,
-                                )
+                                z < 0 or _follows(y, q, z, r, moment, paths, pairs, latest, stacks)
                             ):
                                 if found == source.shape[0]:
                                     source = _longer(source, 2 * found)

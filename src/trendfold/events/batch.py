@@ -128,8 +128,8 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
         table, types = table.filter(pa.array(good)), types.filter(pa.array(good))
         time, positions = time[good], np.flatnonzero(good)
         order = None if order is None else order[good]
-    column, ticks = options.time_column, options.ticks
-    return EventBatch(table, time, *_encode(types), order, column, ticks, rejects, positions)
+    coded, unit = _encode(types), (options.time_column, options.ticks)
+    return EventBatch(table, time, *coded, order, *unit, rejects, positions)
 
 
 def _mark(reasons: NDArray[np.uint8], where: NDArray[np.bool_], reason: int) -> None:

@@ -106,8 +106,8 @@ def plan_mcep(query: Query) -> QueryPlan:
     """Matches by joins that patterns share; what cannot be joined is walked."""
     if not isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN asks for aggregates, and strategy 'mcep' finds matches; use 'auto', or "
-            f"RETURN MATCHES"
+            f"query {query.name!r}: RETURN asks for aggregates, and strategy 'mcep' finds matches; "
+            f"use 'auto', or RETURN MATCHES"
         )
     return _plan_matches(query, "mcep")
 
@@ -132,8 +132,8 @@ def _automata(query: Query) -> tuple[Automaton, ...]:
     """The automaton of every operand."""
     if isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN MATCHES asks for trends, and this strategy aggregates without building "
-            f"them; use 'auto', 'mcep' or 'construct'"
+            f"query {query.name!r}: RETURN MATCHES asks for trends, and this strategy aggregates without "
+            f"building them; use 'auto', 'mcep' or 'construct'"
         )
     return tuple(map(build, query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)))
 

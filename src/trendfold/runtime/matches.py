@@ -395,11 +395,11 @@ class _Task:
         found = self.ready.latest[guard][space.moment[np.maximum(before, 0)]]
         is_there = (before >= space.begin[start]) & (found >= space.moment[space.begin[start]])
         if self.window is None:
-            return ~is_there
+            return np.asarray(~is_there, np.bool_)
         first_of = np.zeros(int(space.moment[-1]) + 1, np.int64)
         first_of[space.moment] = np.arange(len(space.moment))
         began = space.place[first_of[np.maximum(found, 0)]]
-        return ~(is_there & (began > space.place[end] - self.window))
+        return np.asarray(~(is_there & (began > space.place[end] - self.window)), np.bool_)
 
     def _unbroken_end(self, bindings: Bindings, operand: int, guard: int) -> NDArray[np.bool_]:
         """No trend of N inside (end, start + w): of those that ended by then, none started after end."""
