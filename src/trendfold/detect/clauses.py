@@ -1,8 +1,9 @@
 """Patterns as clauses (spec 8): disjunctive normal form, one clause one plan (MCEP, section 2).
 
 A clause is a set of elements and which of them come before which. Most elements are one event each and are
-joined. What has no fixed number of events (`P+`), or would make too many clauses, is *walked*: its trends are
-built one by one beside the joined rest. Under *next* and *contiguous* a whole operand is walked.
+joined. Of `E+` the first event is joined and the others are *walked*: built one by one for every match of the
+joined rest. What is repeated as a whole (`SEQ(A, B)+`), or would make too many clauses, is walked altogether.
+Under *next* and *contiguous* a whole operand is.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Element:
     first: frozenset[int]
     last: frozenset[int]
     is_walked: bool = False
+    is_kleene: bool = False
+    """Whether it is walked from a first event that is joined."""
     operand: int = 0
     """Which operand of an outermost AND it is in."""
 
@@ -64,12 +67,12 @@ class Clause:
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """The elements that are one event each."""
-        return tuple(i for i, element in enumerate(self.elements) if not element.is_walked)
+        """The elements that are joined, by their only or their first event."""
+        return tuple(i for i, e in enumerate(self.elements) if not e.is_walked or e.is_kleene)
 
     @property
     def walked(self) -> tuple[int, ...]:
-        """The others, in the order written."""
+        """The elements that are walked, in the order written."""
         return tuple(i for i, element in enumerate(self.elements) if element.is_walked)
 
 
@@ -207,10 +210,10 @@ def _operand(node: _Node, number: int, most: int) -> list[_Block]:
 def _expand(node: _Node, most: int) -> list[_Block]:
     """Every clause of a part, the empty one too if it can be empty; none twice."""
     if not node.has_and and node.kind != "event" and (node.kind == "plus" or _count(node) > most):
-        return _walked(node)
+        return _walked(node, most)
     match node.kind:
         case "event" if most == 0:
-            return _walked(node)
+            return _walked(node, most)
         case "event":
             here = frozenset({node.number})
             return [_Block(Clause((Element(here, here, here),)), 0, 0)]
@@ -237,9 +240,10 @@ def _some(node: _Node, most: int) -> Iterator[_Block]:
         yield from (_chain(row) for row in product(*copies[:count]))
 
 
-def _walked(node: _Node) -> list[_Block]:
+def _walked(node: _Node, most: int) -> list[_Block]:
     ends = _ends(node)
-    element = Element(node.positions, ends.first, ends.last, is_walked=True)
+    is_kleene = most > 0 and node.kind == "plus" and node.parts[0].kind == "event"
+    element = Element(node.positions, ends.first, ends.last, is_walked=True, is_kleene=is_kleene)
     found = [_Block(Clause((element,)), 0, 0)]
     return [_EMPTY, *found] if ends.can_be_empty else found
 

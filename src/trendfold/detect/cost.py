@@ -8,6 +8,12 @@ from dataclasses import dataclass, field
 from trendfold.detect.pattern import JoinPattern, Tree
 from trendfold.detect.statistics import Statistics
 
+LOOK = 0.25
+"""What a pair costs that a join looks at, of what a partial match costs that it makes: measured on `join`.
+
+With 0 costs are the paper's: it counts partial matches, and lets whoever finds them look at nothing else.
+"""
+
 MOST_SUBSETS = 60.0
 """Past 2^60 sub-sequences it does not matter how many more there are."""
 
@@ -25,7 +31,9 @@ class Priced:
 
     pattern: JoinPattern
     statistics: Statistics
+    look: float = LOOK
     _cost: dict[int, float] = field(default_factory=dict)
+    _ordered: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pattern, count = self.pattern, len(self.pattern.leaves)
@@ -46,13 +54,33 @@ class Priced:
         found = self._cost.get(elements)
         if found is None:
             inside = [i for i in range(len(self.weight)) if elements >> i & 1]
-            found = 1.0
+            found = self.ordered(elements)
             for n, i in enumerate(inside):
-                found *= self.weight[i] / (1 + (self.before[i] & elements).bit_count())
+                found *= self.weight[i]
                 for j in inside[:n]:
                     found *= self.sel[i][j]
             self._cost[elements] = found
         return found
+
+    def ordered(self, elements: int) -> float:
+        """order(S): the share of arrangements that are in order."""
+        found = self._ordered.get(elements)
+        if found is None:
+            found = 1.0
+            for i, before in enumerate(self.before):
+                if elements >> i & 1:
+                    found /= 1 + (before & elements).bit_count()
+            self._ordered[elements] = found
+        return found
+
+    def join(self, left: int, right: int) -> float:
+        """What a join costs: the partial matches it makes, and the pairs in order that it looks at."""
+        both = left | right
+        made = self.cost(both)
+        if not self.look:
+            return made
+        share = self.ordered(both) / (self.ordered(left) * self.ordered(right))
+        return made + self.look * self.cost(left) * self.cost(right) * share
 
 
 @dataclass
@@ -65,9 +93,12 @@ class PricedPart:
     def __post_init__(self) -> None:
         self.weight = [self.priced.weight[i] for i in self.elements]
 
-    def cost(self, elements: int) -> float:
-        """C(S) of the elements whose bits are set."""
-        return self.priced.cost(sum(1 << e for i, e in enumerate(self.elements) if elements >> i & 1))
+    def join(self, left: int, right: int) -> float:
+        """What a join of two sets of elements costs."""
+        return self.priced.join(self._of(left), self._of(right))
+
+    def _of(self, elements: int) -> int:
+        return sum(1 << e for i, e in enumerate(self.elements) if elements >> i & 1)
 
 
 def order_cost(priced: Priced, order: tuple[int, ...]) -> float:

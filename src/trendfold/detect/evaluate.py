@@ -69,9 +69,19 @@ class _Step:
 
 
 def detect(
-    material: Material, tree: Multitree, wanted: Sequence[int], most: int, counts: Counts | None = None
-) -> Iterator[Mapping[int, Table]]:
-    """The matches of the `wanted` nodes, batch by batch; none holds more than `most` partial matches."""
+    material: Material,
+    tree: Multitree,
+    wanted: Sequence[int],
+    most: int,
+    counts: Counts | None = None,
+    start: int = 0,
+    largest: int | None = None,
+) -> Iterator[tuple[int, Mapping[int, Table]]]:
+    """The matches of the `wanted` nodes that end in row `start` or later, with the row after each batch.
+
+    A batch has at most `largest` rows and holds at most `most` partial matches. Before `start`, only what a
+    window reaches from there is looked at, so a plan can take over from another at any row.
+    """
     counts = counts if counts is not None else Counts()
     rows = len(material.space.moment)
     nodes = tree.in_use()
@@ -80,9 +90,10 @@ def detect(
     leaf_tables = {n.number: _leaf_table(material.leaves[n.leaves[0]]) for n in nodes if n.is_leaf}
     reaches = {node.number: material.reach(tree.window(node.number)) for node in nodes}
     old: dict[int, Table] = {step.node.number: _nothing(len(step.node.leaves)) for step in steps}
-    low, size = 0, FIRST_BATCH
+    low = min((int(reach.low[start]) for reach in reaches.values()), default=0) if start < rows else rows
+    size = FIRST_BATCH
     while low < rows:
-        high = min(rows, low + size)
+        high = min(start if low < start else rows, low + min(size, largest or rows))
         view = _View(low, high, leaf_tables, reaches, old)
         made = _batch(view, steps, material, most, counts)
         if made is None:
@@ -90,7 +101,8 @@ def detect(
                 raise PartialMatchError
             size = max(1, (high - low) // 4)
             continue
-        yield {number: view.new(number) for number in wanted}
+        if low >= start:
+            yield high, {number: view.new(number) for number in wanted}
         old = {s.node.number: _alive(view.every(s.node.number), reaches[s.node.number], high) for s in steps}
         counts.batches += 1
         counts.most_kept = max(counts.most_kept, sum(map(len, old.values())))

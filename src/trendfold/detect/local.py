@@ -35,11 +35,11 @@ def best_tree(priced: Priced | PricedPart, given: Sequence[Tree] = ()) -> Tree:
         part = (s - 1) & s
         while part:
             if part & top:  # each split once
-                here = cost[part] + cost[s ^ part]
+                here = cost[part] + cost[s ^ part] + priced.join(union[part], union[s ^ part])
                 if here < best:
                     best, where = here, part
             part = (part - 1) & s
-        cost[s], cut[s] = best + priced.cost(union[s]), where
+        cost[s], cut[s] = best, where
 
     def tree(s: int) -> Tree:
         if not s & (s - 1):
@@ -55,7 +55,7 @@ def greedy_tree(priced: Priced | PricedPart, given: Sequence[Tree] = ()) -> Tree
     while len(parts) > 1:
         a, b = min(
             combinations(range(len(parts)), 2),
-            key=lambda pair: priced.cost(parts[pair[0]][0] | parts[pair[1]][0]),
+            key=lambda pair: priced.join(parts[pair[0]][0], parts[pair[1]][0]),
         )
         joined = parts[a][0] | parts[b][0], (parts[a][1], parts[b][1])
         parts = [part for k, part in enumerate(parts) if k not in (a, b)] + [joined]
@@ -74,7 +74,7 @@ def best_order(priced: Priced | PricedPart, prefix: tuple[int, ...] = ()) -> Tre
         for chosen, (cost, order) in best.items():
             for i in rest:
                 if not chosen >> i & 1:
-                    here = cost + priced.cost(chosen | 1 << i)
+                    here = cost + (priced.join(chosen, 1 << i) if chosen else 0.0)
                     if here < grown.get(chosen | 1 << i, (float("inf"), ()))[0]:
                         grown[chosen | 1 << i] = here, (*order, i)
         best = grown
@@ -87,7 +87,7 @@ def greedy_order(priced: Priced | PricedPart, prefix: tuple[int, ...] = ()) -> T
     order, chosen = prefix, sum(1 << i for i in prefix)
     while len(order) < len(priced.weight):
         left = [i for i in range(len(priced.weight)) if not chosen >> i & 1]
-        element = min(left, key=lambda i: priced.cost(chosen | 1 << i))
+        element = min(left, key=lambda i: priced.join(chosen, 1 << i) if chosen else priced.weight[i])
         order, chosen = (*order, element), chosen | 1 << element
     return left_deep(order)
 

@@ -15,7 +15,7 @@ from trendfold.detect.pattern import JoinPattern, Tree
 Entry = tuple[str, int, int, int]
 """What must hold between columns a and b: (kind, number, a, b).
 
-Kinds are "before" and "apart", without a number, "asked" with that of a condition, "guard" with that of a NOT.
+Kinds are "before" and "apart", whose number is 0, "asked" (a condition), and "guard" (a NOT).
 """
 
 

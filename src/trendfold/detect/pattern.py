@@ -100,8 +100,15 @@ def join_pattern(
     place = {element: i for i, element in enumerate(clause.fixed)}
     ordered = {(place[i], place[j]) for i, j in clause.before if i in place and j in place}
     meeting = {
-        (place[n.left], place[n.right]): n for n in clause.neighbours if n.left in place and n.right in place
-    }
+        (place[n.left], place[n.right]): n
+        for n in clause.neighbours
+        if n.left in place and n.right in place and not clause.elements[n.left].is_kleene
+    }  # what comes after the last event of E+ is judged when that is known
+    crossing = [
+        (same_condition[len(predicates.adjacency) + c], cross.left, cross.right)
+        for c, cross in enumerate(predicates.cross)
+        if not cross.left.isdisjoint(at) and not cross.right.isdisjoint(at)
+    ]
     relations = {}
     for j in range(len(at)):
         for i in range(j):
@@ -112,11 +119,7 @@ def join_pattern(
                     asked += [(same_condition[c], back) for c in predicates.between(at[a], at[b])]
                     guard = meeting[a, b].guard
                     guards += [(same_guard[guard], back)] if guard is not None else []
-                asked += [
-                    (same_condition[len(predicates.adjacency) + c], back)
-                    for c, cross in enumerate(predicates.cross)
-                    if at[a] in cross.left and at[b] in cross.right
-                ]
+                asked += [(c, back) for c, left, right in crossing if at[a] in left and at[b] in right]
             order = ((i, j) in ordered) - ((j, i) in ordered)
             is_apart = not order and positions[at[i]].type == positions[at[j]].type
             found = Relation(order, tuple(sorted(set(asked))), tuple(sorted(set(guards))), is_apart)

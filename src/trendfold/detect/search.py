@@ -88,7 +88,7 @@ class PlanState:
         self.cost += self._cost_of(nodes) - before
 
     def _cost_of(self, nodes: tuple[int, ...]) -> float:
-        """C(N) of the nodes that are in use, each once, in its longest window."""
+        """What the nodes that are in use cost, each once, in its longest window."""
         total = 0.0
         for node in set(nodes):
             users = self.tree.windows.get(node)
@@ -97,7 +97,7 @@ class PlanState:
         return total
 
     def node_cost(self, node: int, users: Counter[int | None]) -> float:
-        """The partial matches of a node at a time."""
+        """What a node costs per window."""
         window = self.priced[0].statistics.window(longest(users))
         return self._unit[node] * window ** len(self.tree.nodes[node].leaves)
 
@@ -105,18 +105,17 @@ class PlanState:
         if all(node in self._unit for node in nodes):
             return
         priced = self.priced[number]
-        masks = iter(_masks(plan))
-        for node in nodes:
-            mask = next(masks)
-            self._unit.setdefault(node, priced.cost(mask) / priced.window ** mask.bit_count())
+        for node, (left, right) in zip(nodes, _joins(plan), strict=True):
+            cost = priced.join(left, right) if right else 0.0
+            self._unit.setdefault(node, cost / priced.window ** (left | right).bit_count())
 
 
-def _masks(plan: Tree) -> list[int]:
-    """The elements of every node of a plan, in the order in which a multitree lists them."""
+def _joins(plan: Tree) -> list[tuple[int, int]]:
+    """What every node of a plan joins, in the order in which a multitree lists them; a leaf joins nothing."""
     if isinstance(plan, int):
-        return [1 << plan]
-    left, right = _masks(plan[0]), _masks(plan[1])
-    return [*left, *right, left[-1] | right[-1]]
+        return [(1 << plan, 0)]
+    left, right = _joins(plan[0]), _joins(plan[1])
+    return [*left, *right, (left[-1][0] | left[-1][1], right[-1][0] | right[-1][1])]
 
 
 # ---------------------------------------------------------------- neighbours

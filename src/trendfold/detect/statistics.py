@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,14 +39,6 @@ class Statistics:
         """WITHIN in units of place."""
         return self.span / max(self.segments, 1) if length is None else float(length)
 
-    def drift(self, other: Statistics) -> float:
-        """How far two statistics are apart: the largest ratio of rates, or of selectivities."""
-        pairs = [*zip(self.rates, other.rates, strict=True)]
-        pairs += [(value, other.selectivity.get(key, value)) for key, value in self.selectivity.items()]
-        floor = 1e-3 * max((*self.rates, *other.rates, 1e-12))
-        ratios = [(max(a, floor) / max(b, floor)) for a, b in pairs]
-        return max((max(ratio, 1 / ratio) for ratio in ratios), default=1.0)
-
 
 def measure(
     patterns: Iterable[JoinPattern],
@@ -57,14 +48,10 @@ def measure(
     rows: tuple[int, int] | None = None,
 ) -> Statistics:
     """Statistics of some rows: rates are counted, selectivities sampled. By default of all rows."""
-    space = material.space
-    low, high = rows or (0, len(space.place))
-    bounds = np.unique(np.clip(segment, low, high))
-    span = sum(float(space.place[b - 1] - space.place[a]) for a, b in pairwise(bounds))
-    span = max(span, 1.0)
-    inside = [leaf[np.searchsorted(leaf, low) : np.searchsorted(leaf, high)] for leaf in material.leaves]
-    rates = tuple(len(leaf) / span for leaf in inside)
-    found = Statistics(rates, span, len(bounds) - 1)
+    low, high = rows or (0, len(material.space.place))
+    span, segments = _span(material, segment, low, high)
+    inside = [leaf[slice(*np.searchsorted(leaf, (low, high)))] for leaf in material.leaves]
+    found = Statistics(tuple(len(leaf) / span for leaf in inside), span, segments)
     rng = np.random.default_rng(seed)
     for pattern in patterns:
         for (i, j), relation in pattern.relations.items():
@@ -72,6 +59,30 @@ def measure(
             if key not in found.selectivity:
                 found.selectivity[key] = _selectivity(key, inside, material, pattern.window, rng)
     return found
+
+
+def _span(material: Material, segment: NDArray[np.int64], low: int, high: int) -> tuple[float, int]:
+    """The places that some rows cover, and in how many segments."""
+    bounds, place = np.unique(np.clip(segment, low, high)), material.space.place
+    starts, ends = bounds[:-1], bounds[1:] - 1
+    return max(float((place[ends] - place[starts]).sum()), 1.0), len(starts)
+
+
+FEW = 16
+"""Rows of a leaf that may be there by chance."""
+
+
+def rate_drift(
+    known: Statistics, material: Material, segment: NDArray[np.int64], rows: tuple[int, int]
+) -> float:
+    """By which factor the rate of a leaf in some rows differs most from what is known."""
+    span, _ = _span(material, segment, *rows)
+    most = 1.0
+    for leaf, rate in zip(material.leaves, known.rates, strict=True):
+        begin, end = np.searchsorted(leaf, rows)
+        ratio = (end - begin + FEW) / (rate * span + FEW)
+        most = max(most, ratio, 1 / ratio)
+    return float(most)
 
 
 def _selectivity(

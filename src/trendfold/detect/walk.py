@@ -27,6 +27,7 @@ class Bound(NamedTuple):
     row, position int32[]
     before, before_at  int32[n]  the binding directly before the element, or -1
     behind, behind_at  int32[n]  ... and directly after it
+    pinned        int32[n]   the element's first event, if the match has it already, or -1
     """
 
     lower: Ints
@@ -38,6 +39,7 @@ class Bound(NamedTuple):
     before_at: Ints
     behind: Ints
     behind_at: Ints
+    pinned: Ints
 
 
 class Walked(NamedTuple):
@@ -67,7 +69,9 @@ def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semanti
     at, taking, until = np.empty(deep, np.int64), np.empty(deep, np.int64), np.empty(deep, np.int32)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     for t in range(bound.lower.shape[0]):
-        for s in range(np.searchsorted(own, bound.lower[t]), own.shape[0]):
+        lead = 1 if bound.pinned[t] >= 0 else 0  # what is pinned is in the match already
+        begin = np.searchsorted(own, bound.pinned[t] if lead else bound.lower[t])
+        for s in range(begin, begin + 1 if lead else own.shape[0]):
             first = own[s]
             if first >= bound.upper[t]:
                 break
@@ -76,8 +80,12 @@ def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semanti
                 y, q = first, paths.take[f]
                 if not (is_own[q] and paths.is_first[q]):
                     continue
-                if bound.before[t] >= 0 and not _follows(
-                    bound.before[t], bound.before_at[t], y, q, moment, paths, pairs, latest, stacks
+                if (
+                    lead == 0
+                    and bound.before[t] >= 0
+                    and not _follows(
+                        bound.before[t], bound.before_at[t], y, q, moment, paths, pairs, latest, stacks
+                    )
                 ):
                     continue
                 depth, step = 0, s
@@ -86,7 +94,7 @@ def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semanti
                         tried += 1
                         if tried > steps:
                             return source, start, out_row, out_position, found, tried, used
-                        if _fits(bound, t, row, position, depth, y, q, paths, pairs, stacks):
+                        if depth < lead or _fits(bound, t, row, position, depth, y, q, paths, pairs, stacks):
                             if depth == deep:
                                 deep *= 2
                                 row, position = _longer(row, deep), _longer(position, deep)
@@ -102,12 +110,13 @@ def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semanti
                                 if found == source.shape[0]:
                                     source = _longer(source, 2 * found)
                                     start = _longer(start, 2 * found + 1)
-                                while used + depth > out_row.shape[0]:
+                                size = depth - lead
+                                while used + size > out_row.shape[0]:
                                     out_row = _longer(out_row, 2 * out_row.shape[0])
                                     out_position = _longer(out_position, 2 * out_position.shape[0])
-                                out_row[used : used + depth] = row[:depth]
-                                out_position[used : used + depth] = position[:depth]
-                                used += depth
+                                out_row[used : used + size] = row[lead:depth]
+                                out_position[used : used + size] = position[lead:depth]
+                                used += size
                                 source[found] = t
                                 found += 1
                                 start[found] = used

@@ -16,9 +16,10 @@ from trendfold.plan import QueryPlan
 from trendfold.query.names import key_column, list_names
 from trendfold.query.nodes import Matches
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import Bindings, Found, Prepared, concatenated, find, prepare
+from trendfold.runtime.matches import find, prepare
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.tables import times_column, values_at
+from trendfold.runtime.whole import Bindings, Found, Prepared, concatenated
 
 
 def run_matches(

@@ -1,111 +1,36 @@
-"""RETURN MATCHES over a batch of events: rows, joins, walks, and one table per query (spec 8)."""
+"""RETURN MATCHES over a batch of events: rows, statistics, a plan, and joins that follow it (spec 8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.detect.clauses import Clause
+from trendfold.detect.cost import Priced
 from trendfold.detect.evaluate import Counts, Material, PartialMatchError, detect
-from trendfold.detect.family import Family, same_conditions, same_guards, walk_machine
-from trendfold.detect.join import SPAN, Table
-from trendfold.detect.multitree import Planned
+from trendfold.detect.family import Family, same_conditions, same_guards
 from trendfold.detect.pattern import JoinPattern, join_pattern
-from trendfold.detect.plans import Search, WorkloadPlanner
-from trendfold.detect.space import Reach, Space, read_reach, read_space
-from trendfold.detect.statistics import measure
-from trendfold.detect.walk import Bound, Walked, append, walk
-from trendfold.errors import LimitError
+from trendfold.detect.plans import Search, WorkloadPlanner, Workplan
+from trendfold.detect.search import PlanState
+from trendfold.detect.space import Reach, read_reach, read_space
+from trendfold.detect.statistics import Statistics, measure, rate_drift
 from trendfold.events.buffers import empty
-from trendfold.kernel.lower import SEMANTICS, lower_paths
-from trendfold.kernel.program import Events, Pairs
 from trendfold.kernel.rows import number_moments
-from trendfold.plan import QueryPlan
 from trendfold.runtime.bindings import pairs_of
 from trendfold.runtime.fold import latest_of, read_events
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import Rows, Workspace, read_rows
+from trendfold.runtime.rows import Workspace, read_rows
+from trendfold.runtime.whole import Found, Prepared, Task
 
-
-@dataclass(frozen=True)
-class Bindings:
-    """Matches as bindings: those of match k are row[start[k] : start[k + 1]], at the positions beside.
-
-    start     int64[n+1]
-    row       int32[]     into the family's rows
-    position  int32[]     into the family's positions
-    """
-
-    start: NDArray[np.int64]
-    row: NDArray[np.int32]
-    position: NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.start) - 1
-
-    def least(self) -> NDArray[np.int32]:
-        """The first row of every match."""
-        return np.minimum.reduceat(self.row, self.start[:-1]) if len(self) else self.row
-
-    def most(self) -> NDArray[np.int32]:
-        """The last row of every match."""
-        return np.maximum.reduceat(self.row, self.start[:-1]) if len(self) else self.row
-
-    def keep(self, kept: NDArray[np.bool_]) -> Bindings:
-        """Some of the matches."""
-        if kept.all():
-            return self
-        sizes = np.diff(self.start)
-        inside = np.repeat(kept, sizes)
-        start = np.concatenate([[0], np.cumsum(sizes[kept])])
-        return Bindings(start, self.row[inside], self.position[inside])
-
-    def take(self, order: NDArray[Any]) -> Bindings:
-        """The matches in another order."""
-        sizes = np.diff(self.start)[order]
-        start = np.concatenate([[0], np.cumsum(sizes)])
-        at = np.repeat(self.start[order] - start[:-1], sizes) + np.arange(start[-1])
-        return Bindings(start, self.row[at], self.position[at])
-
-
-def concatenated(parts: Sequence[Bindings]) -> Bindings:
-    """All matches of some."""
-    if len(parts) == 1:
-        return parts[0]
-    sizes = [np.diff(part.start) for part in parts]
-    nothing = np.zeros(0, np.int32)
-    return Bindings(
-        np.concatenate([[0], np.cumsum(np.concatenate([*sizes, np.zeros(0, np.int64)]))]),
-        np.concatenate([nothing, *(part.row for part in parts)]),
-        np.concatenate([nothing, *(part.position for part in parts)]),
-    )
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A family whose rows are read: only finding is left."""
-
-    family: Family
-    rows: Rows
-    events: Events
-    space: Space
-    pairs: Pairs
-    latest: NDArray[np.int32]
-    reach: Callable[[int | None], Reach]
-
-    def leaf(self, position: int) -> NDArray[np.int32]:
-        """The rows that can take a position."""
-        return self.taking(frozenset({position}))
-
-    def taking(self, positions: frozenset[int]) -> NDArray[np.int32]:
-        """The rows that can take one of some positions."""
-        member = np.array([bool(symbol & positions) for symbol in self.rows.alphabets[0]], np.bool_)
-        return np.flatnonzero(member[self.rows.symbols[0]]).astype(np.int32)
+SEARCH_S, SEARCH_S_PER_ROW = 5.0, 2e-6
+"""The longest a plan is searched for, and how long per row and pattern: less than it takes to join them."""
+DRIFT, WORTH = 2.0, 1.3
+"""Plans are made anew when a rate has changed by this factor, and followed if they are that much cheaper."""
+ADAPTS_FROM, LOOKS_AFTER = 50_000, 1 << 15
+"""Rows from which on plans may change, and rows after which rates are looked at."""
 
 
 def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
@@ -126,101 +51,119 @@ def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
     return Prepared(family, rows, events, space, pairs, latest, reach)
 
 
-SEARCH_S, SEARCH_S_PER_ROW = 5.0, 2e-6
-"""The longest a plan is searched for, and how long per row and pattern: less than it takes to join them."""
-
-
-def default_planner(rows: int, patterns: int) -> WorkloadPlanner:
-    """Search for a while that fits the work to be done."""
-    return Search(min(SEARCH_S, SEARCH_S_PER_ROW * rows * patterns))
-
-
 @dataclass
-class Found:
-    """The matches of one query so far."""
+class Detection:
+    """The joins of a family, planned: patterns, what they are joined from, and how."""
 
-    plan: QueryPlan
-    limits: Limits
-    parts: list[Bindings] = field(default_factory=list)
-    count: int = 0
+    ready: Prepared
+    clauses: list[tuple[int, int]]
+    """Per pattern the query, and which of its clauses."""
+    patterns: list[JoinPattern]
+    material: Material
+    statistics: Statistics
+    workplan: Workplan
+    planner: WorkloadPlanner
+    replans: int = 0
+    """How often the plan was changed."""
 
-    @property
-    def is_enough(self) -> bool:
-        """Whether LIMIT is reached."""
-        limit = self.plan.query.limit
-        return limit is not None and self.count >= limit
+    def run(self, limits: Limits, counts: Counts | None = None, *, adapts: bool = False) -> list[Found]:
+        """All matches of the family's queries; with `adapts`, plans follow the rates."""
+        family = self.ready.family
+        found = [Found(plan, limits) for plan in family.plans]
+        for q, split in enumerate(family.clauses):
+            for clause in split:
+                if not clause.fixed and not found[q].is_enough:
+                    Task(self.ready, clause, found[q], limits).take(None)
+        tasks = [Task(self.ready, family.clauses[q][k], found[q], limits) for q, k in self.clauses]
+        at: int | None = 0 if tasks and len(self.ready.rows.row) else None
+        workplan, statistics = self.workplan, self.statistics
+        while at is not None:
+            at = self._follow(workplan, statistics, tasks, at, limits, counts, adapts)
+            if at is not None:
+                statistics = self._measure((max(0, at - LOOKS_AFTER), at))
+                workplan = self._cheaper(workplan, statistics)
+        return found
 
-    @property
-    def room(self) -> int:
-        """How many more matches may come; one more than that is too many."""
-        limit = self.plan.query.limit
-        most = self.limits.matches if limit is None else min(limit, self.limits.matches)
-        return max(most - self.count, 0)
+    def _follow(
+        self,
+        workplan: Workplan,
+        statistics: Statistics,
+        tasks: Sequence[Task],
+        start: int,
+        limits: Limits,
+        counts: Counts | None,
+        adapts: bool,
+    ) -> int | None:
+        """Follow a plan from a row on; to the end, or to the row from which rates call for another."""
+        tree, planned = workplan.lay_out(self.patterns)
+        for task, plan in zip(tasks, planned, strict=True):
+            task.planned = plan
+        wanted = sorted({plan.root for plan in planned})
+        most = max(1, limits.state // _PARTIAL_BYTES)
+        rows = len(self.ready.rows.row)
+        largest = LOOKS_AFTER if adapts else rows
+        try:
+            for high, tables in detect(self.material, tree, wanted, most, counts, start, largest):
+                for task, plan in zip(tasks, planned, strict=True):
+                    if not task.found.is_enough and len(tables[plan.root]):
+                        task.take(tables[plan.root])
+                if all(task.found.is_enough for task in tasks):
+                    return None
+                if adapts and start < high < rows and self._has_drifted(statistics, start, high):
+                    return high
+        except PartialMatchError:
+            names = ", ".join(dict.fromkeys(task.found.plan.query.name for task in tasks))
+            limits.check_state(names, limits.state + 1, "partial matches of a single event")
+        return None
 
-    def add(self, bindings: Bindings) -> None:
-        """Keep more matches, up to LIMIT."""
-        limit = self.plan.query.limit
-        if limit is not None and len(bindings) > limit - self.count:
-            bindings = bindings.keep(np.arange(len(bindings)) < limit - self.count)
-        self.parts.append(bindings)
-        self.count += len(bindings)
-        if self.count > self.limits.matches:
-            raise LimitError(
-                f"query {self.plan.query.name!r} has more than {self.limits.matches:,} matches, past limits "
-                f"matches={self.limits.matches:,}; raise the limit, add LIMIT, shorten WITHIN, or ask for "
-                f"COUNT(*)"
-            )
+    def _has_drifted(self, statistics: Statistics, start: int, high: int) -> bool:
+        low = max(start, high - LOOKS_AFTER)
+        return rate_drift(statistics, self.material, self.ready.rows.segment, (low, high)) > DRIFT
+
+    def _measure(self, rows: tuple[int, int]) -> Statistics:
+        return measure(self.patterns, self.material, self.ready.rows.segment, rows=rows)
+
+    def _cheaper(self, workplan: Workplan, statistics: Statistics) -> Workplan:
+        """A new plan if it pays under new statistics, or the one there is."""
+        found = self.planner(self.patterns, statistics)
+        priced = [Priced(pattern, statistics) for pattern in self.patterns]
+        old, new = (PlanState(priced, list(plan.trees)).cost for plan in (workplan, found))
+        if old <= WORTH * new:
+            return workplan
+        self.replans += 1
+        return found
+
+
+_PARTIAL_BYTES = 4 * 8 * 2
+"""A partial match of six events, old and new."""
+
+
+def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detection:
+    """Measure, and plan the joins of a family's clauses."""
+    clauses = [
+        (q, k)
+        for q, split in enumerate(ready.family.clauses)
+        for k, clause in enumerate(split)
+        if clause.fixed
+    ]
+    patterns, material = _patterns(ready, clauses)
+    rows = len(ready.rows.row)
+    planner = planner or Search(min(SEARCH_S, SEARCH_S_PER_ROW * rows * len(patterns)))
+    statistics = measure(patterns, material, ready.rows.segment)
+    return Detection(ready, clauses, patterns, material, statistics, planner(patterns, statistics), planner)
 
 
 def find(
     ready: Prepared, limits: Limits, planner: WorkloadPlanner | None = None, counts: Counts | None = None
 ) -> list[Found]:
     """All matches of a family's queries."""
-    family = ready.family
-    found = [Found(plan, limits) for plan in family.plans]
-    tasks = [
-        _Task(ready, clause, found[q], limits) for q, split in enumerate(family.clauses) for clause in split
-    ]
-    joined = [task for task in tasks if task.clause.fixed]
-    for task in tasks:
-        if not task.clause.fixed and not task.found.is_enough:
-            task.take(None)
-    if joined and len(ready.rows.row):
-        _find_joined(ready, joined, limits, planner, counts)
-    return found
+    adapts = len(ready.rows.row) >= ADAPTS_FROM and len(ready.family.plans) > 1
+    return plan_joins(ready, planner).run(limits, counts, adapts=adapts)
 
 
-def _find_joined(
-    ready: Prepared,
-    tasks: Sequence[_Task],
-    limits: Limits,
-    planner: WorkloadPlanner | None,
-    counts: Counts | None,
-) -> None:
-    """Join the fixed parts of all clauses in one multitree, and hand every batch to its clauses."""
-    patterns, material = _patterns(ready, tasks)
-    planner = planner or default_planner(len(ready.rows.row), len(patterns))
-    workplan = planner(patterns, measure(patterns, material, ready.rows.segment))
-    tree, planned = workplan.lay_out(patterns)
-    for task, plan in zip(tasks, planned, strict=True):
-        task.planned = plan
-    most = max(1, limits.state // (4 * 8 * 2))
-    wanted = sorted({plan.root for plan in planned})
-    try:
-        for tables in detect(material, tree, wanted, most, counts):
-            for task, plan in zip(tasks, planned, strict=True):
-                if not task.found.is_enough and len(tables[plan.root]):
-                    task.take(tables[plan.root])
-            if all(task.found.is_enough for task in tasks):
-                break
-    except PartialMatchError:
-        names = ", ".join(dict.fromkeys(task.found.plan.query.name for task in tasks))
-        limits.check_state(names, limits.state + 1, "partial matches of a single event")
-
-
-def _patterns(ready: Prepared, tasks: Sequence[_Task]) -> tuple[list[JoinPattern], Material]:
+def _patterns(ready: Prepared, clauses: Sequence[tuple[int, int]]) -> tuple[list[JoinPattern], Material]:
     """The fixed parts of clauses, and the leaves they are joined from, each once."""
-    machine = ready.family.machine
+    family, machine = ready.family, ready.family.machine
     positions, predicates = machine.automaton.positions, machine.predicates
     same_condition, same_guard = same_conditions(predicates), same_guards(machine)
     number: dict[object, int] = {}
@@ -228,7 +171,7 @@ def _patterns(ready: Prepared, tasks: Sequence[_Task]) -> tuple[list[JoinPattern
 
     def leaf_of(position: int) -> int:
         key: object = positions[position].type, predicates.wanted_at(position)
-        if ready.family.joint.qualified_keys:
+        if family.joint.qualified_keys:
             key = position  # its rows also depend on the group
         if number.setdefault(key, len(leaves)) == len(leaves):
             leaves.append(ready.leaf(position))
@@ -236,211 +179,15 @@ def _patterns(ready: Prepared, tasks: Sequence[_Task]) -> tuple[list[JoinPattern
 
     patterns = [
         join_pattern(
-            task.found.plan.query.name,
-            task.clause,
+            family.plans[q].query.name,
+            family.clauses[q][k],
             positions,
             predicates,
-            task.window,
+            None if (window := family.plans[q].query.window) is None else window.length,
             leaf_of,
             same_condition,
             same_guard,
         )
-        for task in tasks
+        for q, k in clauses
     ]
     return patterns, Material(ready.space, leaves, ready.reach, ready.pairs, ready.latest)
-
-
-# ---------------------------------------------------------------- one clause
-
-
-@dataclass
-class _Task:
-    """One clause of one query: from tables of its fixed part to whole matches."""
-
-    ready: Prepared
-    clause: Clause
-    found: Found
-    limits: Limits
-    planned: Planned | None = None
-
-    @property
-    def window(self) -> int | None:
-        """WITHIN, as `place` measures it."""
-        window = self.found.plan.query.window
-        return None if window is None else window.length
-
-    def take(self, table: Table | None) -> None:
-        """Whole matches from a table of partial ones; None: from nothing."""
-        partial = self._nothing() if table is None else self._fixed(table)
-        for number in self.clause.walked:
-            if not len(partial.bindings):
-                return
-            partial = self._walk(partial, number)
-        bindings = partial.bindings
-        for operand, guard in self.clause.at_start:
-            bindings = bindings.keep(self._unbroken_start(bindings, operand, guard))
-        for operand, guard in self.clause.at_end:
-            bindings = bindings.keep(self._unbroken_end(bindings, operand, guard))
-        if len(bindings):
-            self.found.add(bindings)
-
-    def _nothing(self) -> _Partial:
-        none = np.zeros(0, np.int32)
-        return _Partial(Bindings(np.zeros(2, np.int64), none, none), {})
-
-    def _fixed(self, table: Table) -> _Partial:
-        assert self.planned is not None
-        reach = self.ready.reach(self.window)
-        fits = table[:, 1] < reach.high[table[:, 0]]
-        if not fits.all():
-            table = table[fits]
-        width = table.shape[1] - SPAN
-        elements = [self.clause.fixed[column] for column in self.planned.columns]
-        positions = [min(self.clause.elements[i].positions) for i in elements]
-        bindings = Bindings(
-            np.arange(len(table) + 1, dtype=np.int64) * width,
-            np.ascontiguousarray(table[:, SPAN:]).reshape(-1),
-            np.tile(np.array(positions, np.int32), len(table)),
-        )
-        if not self.clause.walked:
-            return _Partial(bindings, {})
-        ends = {}
-        for k, (element, position) in enumerate(zip(elements, positions, strict=True)):
-            row, at = np.ascontiguousarray(table[:, SPAN + k]), np.full(len(table), position, np.int32)
-            ends[element] = _Ends(row, at, row, at)
-        return _Partial(bindings, ends)
-
-    def _walk(self, partial: _Partial, number: int) -> _Partial:
-        """Every match with every trend of one more element that fits."""
-        ready, machine = self.ready, walk_machine(self.ready.family.machine, self.clause, number)
-        own = self.clause.elements[number].positions
-        is_own = np.zeros(len(machine.automaton.positions), np.bool_)
-        is_own[sorted(own)] = True
-        # All of the matches asked for, or as many as show that they are too many.
-        is_final = number == self.clause.walked[-1] and not (self.clause.at_start or self.clause.at_end)
-        most = self.found.room + 1 if is_final else self.limits.trends
-        source, start, row, position, count, tried, used = walk(
-            self._bound(partial, number),
-            ready.taking(own),
-            is_own,
-            ready.events.symbol,
-            ready.space.moment,
-            ready.reach(self.window).high,
-            lower_paths(machine, ready.rows.alphabets[0], ready.family.joint.operands[0].carried),
-            ready.pairs,
-            ready.latest,
-            SEMANTICS[machine.semantics],
-            self.limits.trends,
-            most,
-        )
-        self.limits.check_trends(self.found.plan.query.name, tried if is_final or count < most else most + 1)
-        return partial.grown(number, Walked(source[:count], start[: count + 1], row[:used], position[:used]))
-
-    def _bound(self, partial: _Partial, number: int) -> Bound:
-        """What an element must fit in every match so far."""
-        space, reach, bindings = self.ready.space, self.ready.reach(self.window), partial.bindings
-        count = len(bindings)
-        if len(bindings.row):
-            lower, upper = reach.low[bindings.most()], reach.high[bindings.least()]
-        else:
-            lower = np.zeros(count, np.int32)
-            upper = np.full(count, len(space.moment), np.int32)
-        none = np.full(count, -1, np.int32)
-        before, before_at, behind, behind_at = none, none, none, none
-        for element, ends in partial.ends.items():
-            if (element, number) in self.clause.before:
-                lower = np.maximum(lower, space.after[ends.last])
-            if (number, element) in self.clause.before:
-                upper = np.minimum(upper, space.first[ends.first])
-        for meeting in self.clause.neighbours:
-            if meeting.right == number and meeting.left in partial.ends:
-                ends = partial.ends[meeting.left]
-                before, before_at = ends.last, ends.last_at
-            if meeting.left == number and meeting.right in partial.ends:
-                ends = partial.ends[meeting.right]
-                behind, behind_at = ends.first, ends.first_at
-        return Bound(
-            lower,
-            upper,
-            bindings.start,
-            bindings.row,
-            bindings.position,
-            before,
-            before_at,
-            behind,
-            behind_at,
-        )
-
-    # ------------------------------------------------------------ NOT at the ends
-
-    def _of_operand(self, bindings: Bindings, operand: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The first and last row of one operand in every match."""
-        if len({element.operand for element in self.clause.elements}) == 1:
-            return bindings.least(), bindings.most()
-        inside = np.zeros(len(self.ready.family.machine.automaton.positions), np.bool_)
-        for element in self.clause.elements:
-            if element.operand == operand:
-                inside[sorted(element.positions)] = True
-        mine, at = inside[bindings.position], bindings.start[:-1]
-        least = np.minimum.reduceat(np.where(mine, bindings.row, np.int32(2**31 - 1)), at)
-        return least, np.maximum.reduceat(np.where(mine, bindings.row, np.int32(-1)), at)
-
-    def _unbroken_start(self, bindings: Bindings, operand: int, guard: int) -> NDArray[np.bool_]:
-        """No trend of N inside (end - w, start): the one that starts latest of those before start tells."""
-        if not len(bindings):
-            return np.ones(0, np.bool_)
-        space = self.ready.space
-        start, end = self._of_operand(bindings, operand)
-        before = space.first[start] - 1  # a row of the moment before, in the segment or not
-        found = self.ready.latest[guard][space.moment[np.maximum(before, 0)]]
-        is_there = (before >= space.begin[start]) & (found >= space.moment[space.begin[start]])
-        if self.window is None:
-            return np.asarray(~is_there, np.bool_)
-        first_of = np.zeros(int(space.moment[-1]) + 1, np.int64)
-        first_of[space.moment] = np.arange(len(space.moment))
-        began = space.place[first_of[np.maximum(found, 0)]]
-        return np.asarray(~(is_there & (began > space.place[end] - self.window)), np.bool_)
-
-    def _unbroken_end(self, bindings: Bindings, operand: int, guard: int) -> NDArray[np.bool_]:
-        """No trend of N inside (end, start + w): of those that ended by then, none started after end."""
-        if not len(bindings):
-            return np.ones(0, np.bool_)
-        space = self.ready.space
-        start, end = self._of_operand(bindings, operand)
-        horizon = space.moment[self.ready.reach(self.window).high[start] - 1]
-        found: NDArray[np.bool_] = self.ready.latest[guard][horizon] <= space.moment[end]
-        return found
-
-
-@dataclass(frozen=True)
-class _Ends:
-    """The first and last binding of one element in every match."""
-
-    first: NDArray[np.int32]
-    first_at: NDArray[np.int32]
-    last: NDArray[np.int32]
-    last_at: NDArray[np.int32]
-
-    def take(self, source: NDArray[np.int64]) -> _Ends:
-        return _Ends(self.first[source], self.first_at[source], self.last[source], self.last_at[source])
-
-
-@dataclass(frozen=True)
-class _Partial:
-    """Matches of some of a clause's elements."""
-
-    bindings: Bindings
-    ends: dict[int, _Ends]
-
-    def grown(self, number: int, walked: Walked) -> _Partial:
-        """With one more element in each."""
-        old = self.bindings
-        count = len(walked.source)
-        total = int(np.diff(old.start)[walked.source].sum()) + len(walked.row)
-        out = np.zeros(count + 1, np.int64), np.empty(total, np.int32), np.empty(total, np.int32)
-        append(old.start, old.row, old.position, *walked, out)
-        ends = {element: each.take(walked.source) for element, each in self.ends.items()}
-        first, last = walked.start[:-1], walked.start[1:] - 1
-        row, at = walked.row, walked.position
-        ends[number] = _Ends(row[first], at[first], row[last], at[last])
-        return _Partial(Bindings(*out), ends)
