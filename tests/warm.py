@@ -23,6 +23,7 @@ HALVES = (
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v WITHIN 9 s SLIDE 1 s", {}),
         ("RETURN SUM(B.v), MIN(B.x) PATTERN B+ SEMANTICS next WHERE B.v < NEXT(B).v", {}),
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v", {"arithmetic": "exact"}),
+        ("RETURN MATCHES PATTERN SEQ(A, B+, NOT D, C) WHERE A.v < C.v WITHIN 4 s", {}),
     ],
 )
 
