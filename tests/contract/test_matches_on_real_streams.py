@@ -110,11 +110,11 @@ def test_sequences_of_stock_minutes(start: int) -> None:
 
 def test_conjunctions_of_stock_minutes() -> None:
     events = stocks("NASDAQ_MEDIUM.txt", slice(0, 200))
-    query = """RETURN MATCHES PATTERN AND(DRIV d, MSFT m, AAPL a)
+    query = """RETURN MATCHES PATTERN AND(DRIV d, MSFT m, ORLY a)
         WHERE d.volume < m.volume AND a.close > a.open WITHIN 4 min"""
     expected = loop(
         events,
-        ["DRIV", "MSFT", "AAPL"],
+        ["DRIV", "MSFT", "ORLY"],
         240,
         False,
         lambda d, m, a: d["volume"] < m["volume"] and a["close"] > a["open"],

@@ -6,13 +6,14 @@ different queries can be joined from the same leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from trendfold.automaton.glushkov import END, START, Automaton, Guard, Position
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Local, Pairwise, Predicates
 from trendfold.detect.clauses import Clause, Element, clauses
+from trendfold.detect.pattern import JoinPattern, join_pattern
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.query.nodes import Semantics, WindowUnit
@@ -160,6 +161,60 @@ def _meaning(guard: Guard, machine: Machine, same: dict[int, int]) -> object:
             (number[p], number[q], tuple(same[c] for c in predicates.between(p, q))) for p, q in guard.edges
         ),
         frozenset(cross),
+    )
+
+
+# ---------------------------------------------------------------- what is joined
+
+
+@dataclass(frozen=True)
+class Joins:
+    """The joined parts of a family's clauses."""
+
+    clauses: tuple[tuple[int, int], ...]
+    """Per pattern its query, and which of the query's clauses it is."""
+    patterns: tuple[JoinPattern, ...]
+    leaves: tuple[int, ...]
+    """Per leaf a position whose rows it has."""
+
+
+def read_joins(family: Family) -> Joins:
+    """The patterns of all clauses, over leaves that each stand for the same events everywhere."""
+    machine = family.machine
+    positions, predicates = machine.automaton.positions, machine.predicates
+    number: dict[object, int] = {}
+    leaves: list[int] = []
+
+    def leaf_of(position: int) -> int:
+        key: object = positions[position].type, predicates.wanted_at(position)
+        if family.joint.qualified_keys:
+            key = position  # its rows also depend on the group
+        if number.setdefault(key, len(leaves)) == len(leaves):
+            leaves.append(position)
+        return number[key]
+
+    same = same_conditions(predicates), same_guards(machine)
+    found = [
+        ((q, k), _pattern(family.plans[q], clause, machine, leaf_of, *same))
+        for q, split in enumerate(family.clauses)
+        for k, clause in enumerate(split)
+        if clause.fixed
+    ]
+    return Joins(tuple(at for at, _ in found), tuple(pattern for _, pattern in found), tuple(leaves))
+
+
+def _pattern(
+    plan: QueryPlan,
+    clause: Clause,
+    machine: Machine,
+    leaf_of: Callable[[int], int],
+    same_condition: dict[int, int],
+    same_guard: dict[int, int],
+) -> JoinPattern:
+    window = None if plan.query.window is None else plan.query.window.length
+    positions, predicates = machine.automaton.positions, machine.predicates
+    return join_pattern(
+        plan.query.name, clause, positions, predicates, window, leaf_of, same_condition, same_guard
     )
 
 

@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trendfold.detect.cost import Priced
 from trendfold.detect.evaluate import Counts, Material, PartialMatchError, detect
-from trendfold.detect.family import Family, same_conditions, same_guards
-from trendfold.detect.pattern import JoinPattern, join_pattern
+from trendfold.detect.family import Family, Joins, read_joins
 from trendfold.detect.plans import Search, WorkloadPlanner, Workplan
+from trendfold.detect.sample import measure, rate_drift
 from trendfold.detect.search import PlanState
 from trendfold.detect.space import Reach, read_reach, read_space
-from trendfold.detect.statistics import Statistics, measure, rate_drift
+from trendfold.detect.statistics import Statistics
 from trendfold.events.buffers import empty
 from trendfold.kernel.rows import number_moments
 from trendfold.runtime.bindings import pairs_of
@@ -56,9 +55,7 @@ class Detection:
     """The joins of a family, planned: patterns, what they are joined from, and how."""
 
     ready: Prepared
-    clauses: list[tuple[int, int]]
-    """Per pattern the query, and which of its clauses."""
-    patterns: list[JoinPattern]
+    joins: Joins
     material: Material
     statistics: Statistics
     workplan: Workplan
@@ -74,7 +71,7 @@ class Detection:
             for clause in split:
                 if not clause.fixed and not found[q].is_enough:
                     Task(self.ready, clause, found[q], limits).take(None)
-        tasks = [Task(self.ready, family.clauses[q][k], found[q], limits) for q, k in self.clauses]
+        tasks = [Task(self.ready, family.clauses[q][k], found[q], limits) for q, k in self.joins.clauses]
         at: int | None = 0 if tasks and len(self.ready.rows.row) else None
         workplan, statistics = self.workplan, self.statistics
         while at is not None:
@@ -95,7 +92,7 @@ class Detection:
         adapts: bool,
     ) -> int | None:
         """Follow a plan from a row on; to the end, or to the row from which rates call for another."""
-        tree, planned = workplan.lay_out(self.patterns)
+        tree, planned = workplan.lay_out(self.joins.patterns)
         for task, plan in zip(tasks, planned, strict=True):
             task.planned = plan
         wanted = sorted({plan.root for plan in planned})
@@ -121,12 +118,12 @@ class Detection:
         return rate_drift(statistics, self.material, self.ready.rows.segment, (low, high)) > DRIFT
 
     def _measure(self, rows: tuple[int, int]) -> Statistics:
-        return measure(self.patterns, self.material, self.ready.rows.segment, rows=rows)
+        return measure(self.joins.patterns, self.material, self.ready.rows.segment, rows=rows)
 
     def _cheaper(self, workplan: Workplan, statistics: Statistics) -> Workplan:
         """A new plan if it pays under new statistics, or the one there is."""
-        found = self.planner(self.patterns, statistics)
-        priced = [Priced(pattern, statistics) for pattern in self.patterns]
+        found = self.planner(self.joins.patterns, statistics)
+        priced = [Priced(pattern, statistics) for pattern in self.joins.patterns]
         old, new = (PlanState(priced, list(plan.trees)).cost for plan in (workplan, found))
         if old <= WORTH * new:
             return workplan
@@ -140,17 +137,13 @@ _PARTIAL_BYTES = 4 * 8 * 2
 
 def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detection:
     """Measure, and plan the joins of a family's clauses."""
-    clauses = [
-        (q, k)
-        for q, split in enumerate(ready.family.clauses)
-        for k, clause in enumerate(split)
-        if clause.fixed
-    ]
-    patterns, material = _patterns(ready, clauses)
-    rows = len(ready.rows.row)
+    joins = read_joins(ready.family)
+    patterns, rows = joins.patterns, len(ready.rows.row)
+    leaves = [ready.leaf(position) for position in joins.leaves]
+    material = Material(ready.space, leaves, ready.reach, ready.pairs, ready.latest)
     planner = planner or Search(min(SEARCH_S, SEARCH_S_PER_ROW * rows * len(patterns)))
     statistics = measure(patterns, material, ready.rows.segment)
-    return Detection(ready, clauses, patterns, material, statistics, planner(patterns, statistics), planner)
+    return Detection(ready, joins, material, statistics, planner(patterns, statistics), planner)
 
 
 def find(
@@ -159,35 +152,3 @@ def find(
     """All matches of a family's queries."""
     adapts = len(ready.rows.row) >= ADAPTS_FROM and len(ready.family.plans) > 1
     return plan_joins(ready, planner).run(limits, counts, adapts=adapts)
-
-
-def _patterns(ready: Prepared, clauses: Sequence[tuple[int, int]]) -> tuple[list[JoinPattern], Material]:
-    """The fixed parts of clauses, and the leaves they are joined from, each once."""
-    family, machine = ready.family, ready.family.machine
-    positions, predicates = machine.automaton.positions, machine.predicates
-    same_condition, same_guard = same_conditions(predicates), same_guards(machine)
-    number: dict[object, int] = {}
-    leaves: list[NDArray[np.int32]] = []
-
-    def leaf_of(position: int) -> int:
-        key: object = positions[position].type, predicates.wanted_at(position)
-        if family.joint.qualified_keys:
-            key = position  # its rows also depend on the group
-        if number.setdefault(key, len(leaves)) == len(leaves):
-            leaves.append(ready.leaf(position))
-        return number[key]
-
-    patterns = [
-        join_pattern(
-            family.plans[q].query.name,
-            family.clauses[q][k],
-            positions,
-            predicates,
-            None if (window := family.plans[q].query.window) is None else window.length,
-            leaf_of,
-            same_condition,
-            same_guard,
-        )
-        for q, k in clauses
-    ]
-    return patterns, Material(ready.space, leaves, ready.reach, ready.pairs, ready.latest)
