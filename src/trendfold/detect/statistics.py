@@ -26,8 +26,9 @@ class Statistics:
     selectivity: dict[PairKey, float] = field(default_factory=dict)
 
     def window(self, length: int | None) -> float:
-        """WITHIN in units of place."""
-        return self.span / max(self.segments, 1) if length is None else float(length)
+        """WITHIN in units of place; no window reaches further than a segment."""
+        whole = self.span / max(self.segments, 1)
+        return whole if length is None else min(float(length), whole)
 
 
 UNKNOWN = 0.5

@@ -6,23 +6,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trendfold.errors import InputError, UnsupportedError
+from trendfold.explain.matches import Drawing, traced
 from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
-from trendfold.explain.value import Unplanned, describe, to_json
+from trendfold.explain.value import Explained, Unplanned, describe, to_json
 from trendfold.plan import PLANNERS, QueryPlan, plan
 from trendfold.query.nodes import Query
 
 __all__ = [
     "FORMATS",
     "WIDTH",
+    "Drawing",
     "Explanation",
     "Unplanned",
     "describe",
     "explain",
+    "require_format",
     "to_html",
     "to_json",
     "to_text",
@@ -33,7 +36,7 @@ __all__ = [
 class Explanation:
     """The plans of a workload; prints in its `format`, and shows as a picture in a notebook."""
 
-    plans: tuple[QueryPlan | Unplanned, ...]
+    plans: tuple[Explained, ...]
     format: str = "text"
 
     def __str__(self) -> str:
@@ -45,11 +48,26 @@ class Explanation:
         return fragment(to_json(self.plans))
 
 
-def explain(queries: Iterable[Query], strategy: str = "auto", format: str = "text") -> Explanation:
-    """Plan query by query: one that cannot be planned is explained by the reason."""
+def explain(
+    queries: Iterable[Query],
+    strategy: str = "auto",
+    format: str = "text",
+    drawings: Sequence[Drawing] | None = None,
+) -> Explanation:
+    """Plan query by query: one that cannot be planned is explained by the reason.
+
+    With `drawings`, the joins of queries that return matches are those of a run.
+    """
+    require_format(format)
+    plans = tuple(_plan_or_reason(query, strategy) for query in queries)
+    known = traced([plan for plan in plans if isinstance(plan, QueryPlan)], drawings)
+    return Explanation(tuple(known.get(plan.query.name, plan) for plan in plans), format)
+
+
+def require_format(format: str) -> None:
+    """Raise if nothing can be shown so."""
     if format not in FORMATS:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
-    return Explanation(tuple(_plan_or_reason(query, strategy) for query in queries), format)
 
 
 def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
@@ -61,11 +79,11 @@ def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
         return Unplanned(query, strategy, str(error))
 
 
-def _json_text(plans: Iterable[QueryPlan | Unplanned]) -> str:
+def _json_text(plans: Iterable[Explained]) -> str:
     return json.dumps(to_json(plans), indent=2, ensure_ascii=False)
 
 
-FORMATS: dict[str, Callable[[Iterable[QueryPlan | Unplanned]], str]] = {
+FORMATS: dict[str, Callable[[Iterable[Explained]], str]] = {
     "text": to_text,
     "json": _json_text,
     "html": to_html,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from trendfold.detect.evaluate import Counts
 from trendfold.detect.family import families
 from trendfold.detect.plans import WorkloadPlanner
 from trendfold.events.batch import EventBatch, Options
@@ -16,7 +17,7 @@ from trendfold.plan import QueryPlan
 from trendfold.query.names import key_column, list_names
 from trendfold.query.nodes import Matches
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import find, prepare
+from trendfold.runtime.matches import Detection, find, plan_joins, prepare
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.tables import times_column, values_at
 from trendfold.runtime.whole import Bindings, Found, Prepared, concatenated
@@ -39,6 +40,16 @@ def run_matches(
             tables[found.plan.query.name] = build_table(found, ready, first, workspace.batch, options)
             first += size
     return tables
+
+
+def trace(plans: Sequence[QueryPlan], batch: EventBatch, limits: Limits) -> list[tuple[Detection, Counts]]:
+    """How every family's matches are found, and the partial matches on the way."""
+    workspace, runs = Workspace(batch), []
+    for family in families(plans):
+        detection, counts = plan_joins(prepare(family, workspace, limits)), Counts()
+        detection.run(limits, counts)
+        runs.append((detection, counts))
+    return runs
 
 
 def build_table(found: Found, ready: Prepared, first: int, batch: EventBatch, options: Options) -> pa.Table:
