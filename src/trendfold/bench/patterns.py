@@ -14,6 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 
 from trendfold.api import Workload, parse
 
@@ -30,6 +31,8 @@ class Stream:
     """Per attribute and type its standard deviation: what a condition adds follows from its selectivity."""
     centre: dict[str, tuple[float, ...]]
     """... and its mean."""
+    unit_us: int
+    """The time in which the mean type has one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +93,38 @@ def _stream(
 ) -> Stream:
     """One event per millisecond on average, all types mixed."""
     time = np.cumsum(rng.exponential(1_000, len(code)).astype(np.int64) + 1)
+    return _measured(names, code, time, rates, columns)
+
+
+def aarhus(path: str, events: int) -> Stream:
+    """Readings of real sensors (Aarhus, 2014): every five minutes, all at the same times."""
+    table = pa.csv.read_csv(path).sort_by([("time", "ascending"), ("sensor", "ascending")]).slice(0, events)
+    sensors, code = np.unique(table.column("sensor").to_numpy(), return_inverse=True)
+    time = table.column("time").cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+    columns = {
+        "vehicles": table.column("vehicle_count").to_numpy().astype(float),
+        "speed": table.column("avg_speed").to_numpy().astype(float),
+    }
+    names = tuple(f"P{sensor}" for sensor in sensors)
+    rates = np.bincount(code).astype(float)
+    return _measured(names, code.astype(np.int32), time - time[0] + 1, rates, columns)
+
+
+def _measured(
+    names: tuple[str, ...],
+    code: np.ndarray,
+    time: np.ndarray,
+    rates: np.ndarray,
+    columns: dict[str, np.ndarray],
+) -> Stream:
+    """Columns with what is known about them."""
     types = pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), pa.array(names))
     table = pa.table({"type": types, "ts": pa.array(time), **columns})
     each = range(len(names))
     spread = {key: tuple(float(np.std(values[code == i])) for i in each) for key, values in columns.items()}
     centre = {key: tuple(float(np.mean(values[code == i])) for i in each) for key, values in columns.items()}
-    return Stream(table, names, tuple(map(float, rates)), tuple(columns), spread, centre)
+    unit_us = round(float(time[-1]) / len(code) * len(names)) if len(code) else 1
+    return Stream(table, names, tuple(map(float, rates)), tuple(columns), spread, centre, unit_us)
 
 
 def workload(stream: Stream, shape: Shape, seed: int) -> Workload:
@@ -156,8 +185,9 @@ def _pattern(
             rarest = min(range(size), key=lambda k: stream.rates[types[k]])
             elements[rarest] += "+"
     where = " AND ".join(text for text, _ in asked)
-    length = round(shape.window * len(stream.types))
-    within = f"{length} events" if shape.is_counted else f"{length} ms"
+    within = f"{max(1, round(shape.window * stream.unit_us / 1000))} ms"
+    if shape.is_counted:
+        within = f"{round(shape.window * len(stream.types))} events"
     operator = "SEQ" if is_sequence else "AND"
     return f"RETURN MATCHES PATTERN {operator}({', '.join(elements)}) WHERE {where} WITHIN {within}"
 
