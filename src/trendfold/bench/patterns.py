@@ -133,8 +133,11 @@ def workload(stream: Stream, shape: Shape, seed: int) -> Workload:
     chosen = rng.choice(len(stream.types), size=min(shape.types, len(stream.types)), replace=False)
     conditions = _conditions(stream, shape, rng)
     found: list[str] = []
+    tried = 0
     while len(found) < shape.patterns:
-        pattern = _pattern(stream, shape, chosen, conditions, rng)
+        tried += 1
+        loosened = replace(shape, rarity=shape.rarity * 2 ** (tried // (20 * shape.patterns)))
+        pattern = _pattern(stream, loosened, chosen, conditions, rng)
         found += [pattern] if pattern is not None else []
     return parse(";\n".join(found))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -29,15 +30,23 @@ def run_matches(
     options: Options,
     limits: Limits,
     planner: WorkloadPlanner | None = None,
+    *,
+    has_positions: bool = True,
+    ends: tuple[int, int] | None = None,
 ) -> dict[str, pa.Table]:
-    """The table of every query that asks for matches."""
+    """The table of every query that asks for matches.
+
+    has_positions  whether a row's position says something, and is its id where no column is
+    ends           only matches whose last event is at a time in [ends[0], ends[1])
+    """
+    shown = Shown(workspace.batch, options, has_positions, ends)
     tables = {}
     for family in families(plan for plan in plans if plan.finds_matches):
         ready = prepare(family, workspace, limits)
         first = 0
         for found in find(ready, limits, planner):
             size = len(found.plan.operands[0].machine.automaton.positions)
-            tables[found.plan.query.name] = build_table(found, ready, first, workspace.batch, options)
+            tables[found.plan.query.name] = build_table(found, ready, first, shown)
             first += size
     return tables
 
@@ -52,10 +61,23 @@ def trace(plans: Sequence[QueryPlan], batch: EventBatch, limits: Limits) -> list
     return runs
 
 
-def build_table(found: Found, ready: Prepared, first: int, batch: EventBatch, options: Options) -> pa.Table:
+@dataclass(frozen=True)
+class Shown:
+    """Which matches are shown, and what of their events; see `run_matches`."""
+
+    batch: EventBatch
+    options: Options
+    has_positions: bool
+    ends: tuple[int, int] | None
+
+
+def build_table(found: Found, ready: Prepared, first: int, shown: Shown) -> pa.Table:
     """The matches of one query, whose positions begin at `first`; ordered by start, end and group."""
-    query, rows = found.plan.query, ready.rows
+    query, rows, batch = found.plan.query, ready.rows, shown.batch
     bindings = concatenated(found.parts)
+    if shown.ends is not None and len(bindings):
+        end = rows.time[bindings.most()]
+        bindings = bindings.keep((end >= shown.ends[0]) & (end < shown.ends[1]))
     least, most = bindings.least(), bindings.most()
     columns = {
         "start": times_column(rows.time[least], batch),
@@ -73,7 +95,7 @@ def build_table(found: Found, ready: Prepared, first: int, batch: EventBatch, op
     assert isinstance(query.returns, Matches)
     for name in list_names(query.pattern):
         start, row = listed.of(name)
-        events = _events(rows.row[row], query.returns.attributes, batch, options)
+        events = _events(rows.row[row], query.returns.attributes, shown)
         columns[name] = pa.ListArray.from_arrays(pa.array(start.astype(np.int32)), events)
     return pa.table(columns)
 
@@ -100,14 +122,14 @@ class _Lists:
         return start, row
 
 
-def _events(
-    row: NDArray[np.int64], attributes: Sequence[str], batch: EventBatch, options: Options
-) -> pa.StructArray:
+def _events(row: NDArray[np.int64], attributes: Sequence[str], shown: Shown) -> pa.StructArray:
     """Events as values: id, time, and the attributes asked for."""
-    if options.id_column is not None:
-        ids = values_at(batch, options.id_column, row)
-    else:
-        ids = pa.array(np.asarray(row if batch.positions is None else batch.positions[row], np.int64))
-    fields = {"id": ids, "time": times_column(batch.time[row], batch)}
+    batch, fields = shown.batch, {}
+    if shown.options.id_column is not None:
+        fields["id"] = values_at(batch, shown.options.id_column, row)
+    elif shown.has_positions:
+        at = row if batch.positions is None else batch.positions[row]
+        fields["id"] = pa.array(np.asarray(at, np.int64))
+    fields["time"] = times_column(batch.time[row], batch)
     fields |= {name: values_at(batch, name, row) for name in attributes}
     return pa.StructArray.from_arrays(list(fields.values()), list(fields))

@@ -15,7 +15,6 @@ from trendfold.detect.join import SPAN, Table
 from trendfold.detect.multitree import Planned
 from trendfold.detect.space import Reach, Space
 from trendfold.detect.walk import Bound, Walked, append, walk
-from trendfold.errors import LimitError
 from trendfold.kernel.lower import SEMANTICS, lower_paths
 from trendfold.kernel.program import Events, Pairs, Paths
 from trendfold.plan import QueryPlan
@@ -130,12 +129,7 @@ class Found:
             bindings = bindings.keep(np.arange(len(bindings)) < limit - self.count)
         self.parts.append(bindings)
         self.count += len(bindings)
-        if self.count > self.limits.matches:
-            raise LimitError(
-                f"query {self.plan.query.name!r} has more than {self.limits.matches:,} matches, past limits "
-                f"matches={self.limits.matches:,}; raise the limit, add LIMIT, shorten WITHIN, or ask for "
-                f"COUNT(*)"
-            )
+        self.limits.check_matches(self.plan.query.name, self.count)
 
 
 # ---------------------------------------------------------------- one clause
