@@ -123,13 +123,12 @@ def test_the_page_about_spark_shows_what_explain_says() -> None:
         assert part.strip("\n") in told
 
 
-def test_the_worked_example_of_the_architecture_is_true() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("page", "least"), [("architecture.md", 20), ("matches.md", 4)])
+def test_the_worked_examples_are_true(page: str, least: int) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     steps = "\n".join(code for language, code in blocks(text) if language == "python")
-    found = doctest.DocTestRunner().run(
-        doctest.DocTestParser().get_doctest(steps, {}, "architecture.md", None, 0)
-    )
-    assert found.attempted > 20
+    found = doctest.DocTestRunner().run(doctest.DocTestParser().get_doctest(steps, {}, page, None, 0))
+    assert found.attempted > least
     assert found.failed == 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from trendfold.detect.pattern import JoinPattern, Tree
 from trendfold.detect.statistics import Statistics
 
-LOOK = 0.25
+LOOK = 0.2
 """What a pair costs that a join looks at, of what a partial match costs that it makes: measured on `join`.
 
 With 0 costs are the paper's: it counts partial matches, and lets whoever finds them look at nothing else.
