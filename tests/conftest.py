@@ -8,7 +8,8 @@ import pytest
 
 from warm import compile_kernels
 
-KERNELS = Path(__file__).parents[1] / "src" / "trendfold" / "kernel"
+SOURCE = Path(__file__).parents[1] / "src" / "trendfold"
+KERNELS = (SOURCE / "kernel", SOURCE / "detect")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,8 +20,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput"):
         return  # the controller has done it
-    newest = max(path.stat().st_mtime for path in KERNELS.glob("*.py"))
-    compiled = [*KERNELS.glob("__pycache__/*.nbi"), *KERNELS.glob("__pycache__/*.nbc")]
+    newest = max(path.stat().st_mtime for room in KERNELS for path in room.glob("*.py"))
+    compiled = [path for room in KERNELS for path in room.glob("__pycache__/*.nb[ic]")]
     if any(path.stat().st_mtime < newest for path in compiled):
         for path in compiled:
             path.unlink(missing_ok=True)

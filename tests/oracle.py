@@ -896,6 +896,8 @@ def matches(
                 bindings = sorted(sum(parts, ()), key=lambda one: (one[0].key, one[0].index, one[1]))
                 if len({e.index for e, _ in bindings}) < len(bindings):
                     continue  # the operands of an AND share no event
+                if not meaning.cross_holds(bindings):
+                    continue  # section 5, also between the operands of an outermost AND
                 first, last = bindings[0][0], bindings[-1][0]
                 if w is not None and not place[last.key] - place[first.key] < w:
                     continue

@@ -295,6 +295,29 @@ def test_check_with_input_knows_columns_and_types(folder: Path, capsys: pytest.C
     assert "queries.tql:2:16: query 'b': there is no column 'xx'\n" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+def test_matches_in_each_format(folder: Path, form: str) -> None:
+    Path("queries.tql").write_text("QUERY m RETURN MATCHES(x) PATTERN SEQ(A, B b) LIMIT 2", encoding="utf-8")
+    assert main([*RUN, "--output", "out", "--format", form, "--id-column", "driver"]) == 0
+    (file,) = Path("out").iterdir()
+    match form:
+        case "parquet":
+            rows = pq.read_table(file).to_pylist()
+        case "csv":
+            rows = pyarrow.csv.read_csv(file).to_pylist()
+            rows = [row | {name: json.loads(row[name]) for name in "Ab"} for row in rows]
+        case _:
+            rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 2
+    assert rows[0]["A"] == [{"id": "d1", "time": 1, "x": 0.0}]
+
+
+def test_explain_with_input_tells_partial_matches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 9 s", encoding="utf-8")
+    assert main(["explain", "queries.tql", "--input", "events.csv"]) == 0
+    assert "3 made" in capsys.readouterr().out
+
+
 def test_explain_in_each_format(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "queries.tql"]) == 0
     assert "trips" in capsys.readouterr().out

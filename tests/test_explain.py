@@ -9,6 +9,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import trendfold as tf
@@ -118,13 +119,39 @@ def test_whatever_is_written_is_escaped() -> None:
 
 
 def test_a_query_without_a_plan_is_explained_by_the_reason() -> None:
-    shown = tf.parse(f"{MATCHES}; {KLEENE}").explain()
+    shown = tf.parse(f"{MATCHES}; {KLEENE}").explain("cogra")
     unplanned, planned = to_json(shown.plans)["queries"]
     assert "RETURN MATCHES" in unplanned["reason"]
     assert unplanned["text"].startswith("QUERY m")
     assert "operands" in planned
     assert "no plan     query 'm': RETURN MATCHES" in str(shown)
     assert "RETURN MATCHES" in shown._repr_html_()
+
+
+# ---------------------------------------------------------------- RETURN MATCHES
+
+SHARING = """QUERY a RETURN MATCHES PATTERN SEQ(A, B, C) WHERE A.v < B.v WITHIN 9 s;
+QUERY b RETURN MATCHES PATTERN SEQ(A, B, NOT N, D x+) WHERE A.v < B.v WITHIN 9 s"""
+
+
+def test_the_multitree_tells_who_shares_what() -> None:
+    first, second = to_json(tf.parse(SHARING).explain().plans)["queries"]
+    shared = [node for node in first["matches"]["nodes"] if node["shared_with"] == ["b"] and node["joins"]]
+    assert [sorted(node["types"]) for node in shared] == [["A", "B"]]
+    assert shared[0]["made"] is None
+    (clause,) = second["matches"]["clauses"]
+    assert [element["how"] for element in clause["elements"]][-1] == "first event joined, others walked"
+
+
+def test_with_data_partial_matches_are_measured() -> None:
+    events = pa.table({"type": list("ABCD") * 5, "ts": range(20), "v": range(20)})
+    shown = tf.parse(SHARING).explain(data=events)
+    first, _ = to_json(shown.plans)["queries"]
+    root = first["matches"]["clauses"][0]["node"]
+    (made,) = [node["made"] for node in first["matches"]["nodes"] if node["number"] == root]
+    assert made == len(tf.parse(SHARING).run(events)["a"])
+    assert f"{made} made" in str(shown)
+    assert "shared with b" in shown._repr_html_()
 
 
 def test_an_unknown_strategy_is_an_error() -> None:

@@ -32,6 +32,7 @@ HALVES = (
             {"strategy": "hamlet"},
         ),
         ("RETURN COUNT(*), SUM(B.v), MIN(B.x) PATTERN SEQ(A, B, C) WITHIN 4 s", {"strategy": "aseq"}),
+        ("RETURN MATCHES PATTERN SEQ(A, B+, NOT D, C) WHERE A.v < C.v WITHIN 4 s", {}),
     ],
 )
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from trendfold.errors import InputError, Problem, QueryError, nearest
 from trendfold.events.schema import Kind, Schema
-from trendfold.explain import Explanation, explain
+from trendfold.explain import Drawing, Explanation, explain, require_format
 from trendfold.plan import QueryPlan
 from trendfold.plan.workload import plan_all
 from trendfold.query import check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
-from trendfold.query.nodes import Query, WindowUnit
+from trendfold.query.nodes import Matches, Query, WindowUnit
 from trendfold.query.parser import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 ARITHMETICS = ("auto", "exact")
+UNBOUNDED = 2**62
+"""Matches that are counted and not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,29 @@ class Workload:
         """How each query will be computed."""
         return plan_all(self.queries, strategy)
 
-    def explain(self, strategy: str = "auto", format: str = "text") -> Explanation:
-        """How each query will be computed, or why not: `format` is text, json or html."""
-        return explain(self.queries, strategy, format)
+    def explain(
+        self, strategy: str = "auto", format: str = "text", data: Any = None, **options: Any
+    ) -> Explanation:
+        """How each query will be computed, or why not: `format` is text, json or html.
+
+        With `data`, and its columns named as for `run`, joins of RETURN MATCHES are planned by its rates and
+        run over it once on the local engine: partial matches are then measured, not only estimated.
+        """
+        require_format(format)
+        finding = Workload(tuple(q for q in self.queries if isinstance(q.returns, Matches)))
+        if data is None or not len(finding):
+            return explain(self.queries, strategy, format)
+        from trendfold.events.batch import Options, read_batch, schema_of
+        from trendfold.runtime import runtime
+        from trendfold.runtime.limits import Limits
+        from trendfold.runtime.match_tables import trace
+
+        read = Options(**options)
+        source = runtime("local").read(data, needed_columns(finding.queries, read.columns), read)
+        finding.check_columns(schema_of(source.schema), read.time_column, read.ticks)
+        runs = trace(finding.plan(strategy), read_batch(source.table, read), Limits(matches=UNBOUNDED))
+        drawings = [Drawing(d.ready.family, d.joins, d.workplan, d.statistics, c.made) for d, c in runs]
+        return explain(self.queries, strategy, format, drawings)
 
     def run(
         self,

@@ -30,7 +30,7 @@ from trendfold.query import PredicateKind, Query, kind
 from trendfold.query.nodes import Attribute, Compare
 from workloads import Case
 
-STRATEGIES = tuple(PLANNERS)
+STRATEGIES = tuple(name for name in PLANNERS if name != "mcep")  # which finds matches: test_matches.py
 ARROW = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64()}
 
 Shape = Callable[[Case], Any]

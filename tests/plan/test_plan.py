@@ -10,13 +10,22 @@ import trendfold as tf
 from trendfold.errors import UnsupportedError
 from trendfold.plan import PLANNERS, plan
 
+FINDERS = {"auto", "mcep", "construct"}
 
-@pytest.mark.parametrize("strategy", PLANNERS)
+
+@pytest.mark.parametrize("strategy", sorted(PLANNERS.keys() - FINDERS))
 @pytest.mark.parametrize("pattern", ["SEQ(A, B+)", "SEQ(A, AND(B, C))", "AND(SEQ(A, B), C)"])
 def test_matches_are_refused_before_anything_is_built(pattern: str, strategy: str) -> None:
     (query,) = tf.parse(f"QUERY late RETURN MATCHES PATTERN {pattern} WITHIN 5 s")
-    with pytest.raises(UnsupportedError, match="'late': RETURN MATCHES is not there yet"):
+    with pytest.raises(UnsupportedError, match="'late': RETURN MATCHES asks for trends"):
         plan(query, strategy)
+
+
+@pytest.mark.parametrize("strategy", sorted(FINDERS))
+def test_a_pattern_with_and_inside_has_all_its_positions(strategy: str) -> None:
+    (query,) = tf.parse("RETURN MATCHES PATTERN SEQ(A, AND(B, SEQ(C, NOT N, D+)), E)")
+    (operand,) = plan(query, strategy).operands
+    assert [p.type for p in operand.machine.automaton.positions] == ["A", "B", "C", "N", "D", "E"]
 
 
 def test_an_unknown_strategy_is_told_with_the_known_ones() -> None:

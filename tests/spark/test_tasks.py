@@ -12,7 +12,7 @@ import pytest
 
 import trendfold as tf
 import workloads
-from contract import engine
+from contract import engine, matching
 from spark.agreement import agree
 from trendfold.events.batch import Options, read_batch, schema_of
 from trendfold.plan.spread import Mode
@@ -49,7 +49,7 @@ def result(job: Job, blobs: list[Blob]) -> pa.Table:
     return rows.take(order)
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", [way for way in Way if way is not Way.OVERLAPS])  # which is for matches
 @pytest.mark.parametrize("seed", range(60))
 def test_every_way_gives_the_local_rows(seed: int, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
@@ -127,3 +127,37 @@ def test_the_share_of_rows_in_overlaps() -> None:
 def test_chunks_cover_all_times() -> None:
     assert chunk_times(0, 99, 4).tolist() == [25, 50, 75]
     assert chunk_times(0, 0, 4).tolist() == [0]
+
+
+# ---------------------------------------------------------------- matches
+
+
+def without_ids(rows: list[dict]) -> list[str]:
+    """Rows as a multiset; on Spark events have no position."""
+    for row in rows:
+        for events in row.values():
+            for event in events if isinstance(events, list) else ():
+                event.pop("id", None)
+    return matching.canonical(rows)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_matches_of_parts_are_the_local_ones(seed: int) -> None:
+    rng = random.Random(seed)
+    case = workloads.random_case(rng, matches=True, cross=rng.random() < 0.5, both=rng.random() < 0.3)
+    table, workload = engine.to_table(case), tf.parse(case.query)
+    options = Options(order_column=case.order_column)
+    plans = workload.plan()
+    own = families(plans, schema_of(table.schema), options, "auto")
+    ways = tuple(Way.PARTITION if family.reach is None else Way.OVERLAPS for family in own)
+    times = [event["ts"] for event in case.events] or [0]
+    chunks = chunk_times(min(times) * 1_000_000, max(times) * 1_000_000, 3)
+    none = np.zeros((0, 2), np.int64)
+    job = Job(plans, own, ways, options, table.schema, 0, Limits(), "auto", BUCKETS, 2, none, chunks)
+    cut = rng.randint(0, table.num_rows)
+    blobs = [blob for part in (table.slice(0, cut), table.slice(cut)) for blob in tasks.scan(job, part)]
+    found = [b for group in shuffled(blobs, BUCKETS) for b in tasks.fold(job, group)]
+    assert not [blob for blob in found if blob.content is Content.ERROR]
+    rows = [row for blob in found if blob.content is Content.RESULT for row in blob.table().to_pylist()]
+    (local,) = workload.run(table, order_column=case.order_column).values()
+    assert without_ids(rows) == without_ids(local.to_pylist()), case.query

@@ -1,7 +1,7 @@
 """Side-by-side measurements. A bench is a module with `cases(seed, scale) -> list[Case]`, named here.
 
-It may also have `notes(report) -> tuple[str, ...]`: what follows from the figures of several lines; and
-`plot(report) -> str`: an SVG of them.
+It may also have `judged(report) -> Report`: with promises about several lines together; `notes(report) ->
+tuple[str, ...]`: what follows from the figures of several lines; and `plot(report) -> str`: an SVG of them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from trendfold.errors import InputError, nearest
 BENCHES: dict[str, str] = {
     "hamlet": "trendfold.bench.hamlet",
     "kernel": "trendfold.bench.kernel",
+    "mcep": "trendfold.bench.mcep",
     "neighbour": "trendfold.bench.neighbour",
     "sharing": "trendfold.bench.sharing",
     "spark": "trendfold.bench.spark",
@@ -50,6 +51,7 @@ def run(
     bench = _module(name)
     cases: list[Case] = bench.cases(seed, scale)
     report = measure(cases, repeats, name=name, settings={"seed": seed, "scale": scale}, progress=progress)
+    report = bench.judged(report) if hasattr(bench, "judged") else report
     return replace(
         report,
         notes=bench.notes(report) if hasattr(bench, "notes") else (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 Curve = Sequence[tuple[float, float]]
@@ -18,11 +18,30 @@ _STYLE = (
 )
 
 
+def draw_all(figures: Mapping[str, Mapping[str, Curve]]) -> str:
+    """Figures of gains under each other, each with its title; what is varied goes across."""
+    parts = []
+    for number, (title, curves) in enumerate(figures.items()):
+        body = _plot(curves, {}, lambda power: f"{10.0**power:g}", lambda power: f"{10.0**power:g}×")
+        head = f'<text x="{_LEFT}" y="14">{escape(title)}</text>'
+        parts.append(f'<g transform="translate(0,{number * _HEIGHT})">{head}{"".join(body)}</g>')
+    return _svg(parts, max(1, len(figures)), "gain over the trivial plan")
+
+
 def draw(curves: Mapping[str, Curve], guides: Mapping[str, Curve]) -> str:
     """Curves as lines with a dot per measurement, and guides as broken lines behind them."""
+    return _svg(_plot(curves, guides, _amount, _time))
+
+
+def _plot(
+    curves: Mapping[str, Curve],
+    guides: Mapping[str, Curve],
+    across_name: Callable[[int], str],
+    up_name: Callable[[int], str],
+) -> list[str]:
     points = [point for curve in (*curves.values(), *guides.values()) for point in curve]
     if not points:
-        return _svg([])
+        return []
     x_low, x_high = _decades(x for x, _ in points)
     y_low, y_high = _decades(y for _, y in points)
 
@@ -32,10 +51,10 @@ def draw(curves: Mapping[str, Curve], guides: Mapping[str, Curve]) -> str:
         return _LEFT + across, _HEIGHT - _BOTTOM - up
 
     parts = [
-        _tick(*at(10**p, 10**y_low), *at(10**p, 10**y_high), _amount(p)) for p in range(x_low, x_high + 1)
+        _tick(*at(10**p, 10**y_low), *at(10**p, 10**y_high), across_name(p)) for p in range(x_low, x_high + 1)
     ]
     parts += [
-        _tick(*at(10**x_low, 10**p), *at(10**x_high, 10**p), _time(p)) for p in range(y_low, y_high + 1)
+        _tick(*at(10**x_low, 10**p), *at(10**x_high, 10**p), up_name(p)) for p in range(y_low, y_high + 1)
     ]
     for name, curve in guides.items():
         places = [at(*point) for point in curve]
@@ -47,7 +66,7 @@ def draw(curves: Mapping[str, Curve], guides: Mapping[str, Curve]) -> str:
         parts.append(f'<polyline class="line" stroke="{colour}" points="{_joined(places)}"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
         parts.append(_label(places[-1], name, colour))
-    return _svg(parts)
+    return parts
 
 
 def _decades(values: Iterable[float]) -> tuple[int, int]:
@@ -81,6 +100,6 @@ def _joined(places: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
-def _svg(parts: Iterable[str]) -> str:
-    head = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
-    return f'<svg {head} aria-label="time against events"><style>{_STYLE}</style>{"".join(parts)}</svg>\n'
+def _svg(parts: Iterable[str], figures: int = 1, what: str = "time against events") -> str:
+    head = f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {figures * _HEIGHT}" role="img"'
+    return f'<svg {head} aria-label="{what}"><style>{_STYLE}</style>{"".join(parts)}</svg>\n'

@@ -402,9 +402,14 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
 
 def _explain(args: argparse.Namespace) -> int:
     workload = api.read(args.queries)
-    if args.input is not None:
-        _check_input(workload, args)
-    print(workload.explain(args.strategy, args.format))
+    if args.input is None:
+        print(workload.explain(args.strategy, args.format))
+        return 0
+    _check_input(workload, args)
+    columns = {
+        name: getattr(args, name) for name in ("type_column", "time_column", "order_column", "time_unit")
+    }
+    print(workload.explain(args.strategy, args.format, _files(args), **columns))
     return 0
 
 

@@ -77,6 +77,8 @@ class EventBatch:
     ticks: int
     """Microseconds per unit of a numeric time column."""
     rejects: pa.Table
+    positions: NDArray[np.int64] | None = None
+    """Where its rows stood before rejects were taken out; None where nothing was."""
     _columns: dict[str, Column] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -116,6 +118,7 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
         order = codes(column)[0].astype(np.int64, copy=False)
         _mark(reasons, ~column.valid, _NULL_ORDER)
     rejects = _rejects(table, reasons)
+    positions = None
     if rejects.num_rows:
         if options.on_reject == "fail":
             row = int(np.flatnonzero(reasons)[0])
@@ -123,9 +126,10 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
             raise RejectError(f"row {row} is rejected: {why}; pass on_reject='keep' to keep rejects apart")
         good = reasons == _GOOD
         table, types = table.filter(pa.array(good)), types.filter(pa.array(good))
-        time = time[good]
+        time, positions = time[good], np.flatnonzero(good)
         order = None if order is None else order[good]
-    return EventBatch(table, time, *_encode(types), order, options.time_column, options.ticks, rejects)
+    coded, unit = _encode(types), (options.time_column, options.ticks)
+    return EventBatch(table, time, *coded, order, *unit, rejects, positions)
 
 
 def _mark(reasons: NDArray[np.uint8], where: NDArray[np.bool_], reason: int) -> None:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trendfold.errors import InputError, UnsupportedError
+from trendfold.explain.matches import Drawing, traced
 from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
-from trendfold.explain.value import Unplanned, describe, to_json
+from trendfold.explain.value import Explained, Unplanned, describe, to_json
 from trendfold.plan import PLANNERS, QueryPlan
 from trendfold.plan.workload import WORKLOAD_PLANNERS, plan_all
 from trendfold.query.nodes import Query
@@ -20,10 +21,12 @@ from trendfold.query.nodes import Query
 __all__ = [
     "FORMATS",
     "WIDTH",
+    "Drawing",
     "Explanation",
     "Unplanned",
     "describe",
     "explain",
+    "require_format",
     "to_html",
     "to_json",
     "to_text",
@@ -34,7 +37,7 @@ __all__ = [
 class Explanation:
     """The plans of a workload; prints in its `format`, and shows as a picture in a notebook."""
 
-    plans: tuple[QueryPlan | Unplanned, ...]
+    plans: tuple[Explained, ...]
     format: str = "text"
 
     def __str__(self) -> str:
@@ -46,13 +49,28 @@ class Explanation:
         return fragment(to_json(self.plans))
 
 
-def explain(queries: Iterable[Query], strategy: str = "auto", format: str = "text") -> Explanation:
-    """Plan what can be planned together; a query that cannot be planned is explained by the reason."""
-    if format not in FORMATS:
-        raise InputError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
+def explain(
+    queries: Iterable[Query],
+    strategy: str = "auto",
+    format: str = "text",
+    drawings: Sequence[Drawing] | None = None,
+) -> Explanation:
+    """Plan what can be planned together; a query that cannot be planned is explained by the reason.
+
+    With `drawings`, the joins of queries that return matches are those of a run.
+    """
+    require_format(format)
     alone = [_plan_or_reason(query, strategy) for query in queries]
     together = iter(plan_all([each.query for each in alone if isinstance(each, QueryPlan)], strategy))
-    return Explanation(tuple(next(together) if isinstance(e, QueryPlan) else e for e in alone), format)
+    plans = tuple(next(together) if isinstance(each, QueryPlan) else each for each in alone)
+    known = traced([plan for plan in plans if isinstance(plan, QueryPlan)], drawings)
+    return Explanation(tuple(known.get(plan.query.name, plan) for plan in plans), format)
+
+
+def require_format(format: str) -> None:
+    """Raise if nothing can be shown so."""
+    if format not in FORMATS:
+        raise InputError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
 
 
 def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
@@ -64,11 +82,11 @@ def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
         return Unplanned(query, strategy, str(error))
 
 
-def _json_text(plans: Iterable[QueryPlan | Unplanned]) -> str:
+def _json_text(plans: Iterable[Explained]) -> str:
     return json.dumps(to_json(plans), indent=2, ensure_ascii=False)
 
 
-FORMATS: dict[str, Callable[[Iterable[QueryPlan | Unplanned]], str]] = {
+FORMATS: dict[str, Callable[[Iterable[Explained]], str]] = {
     "text": to_text,
     "json": _json_text,
     "html": to_html,

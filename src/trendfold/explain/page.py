@@ -7,11 +7,10 @@ from html import escape
 
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks
-from trendfold.explain.value import Unplanned, Value, to_json
-from trendfold.plan import QueryPlan
+from trendfold.explain.value import Explained, Value, to_json
 
 
-def to_html(plans: Iterable[QueryPlan | Unplanned]) -> str:
+def to_html(plans: Iterable[Explained]) -> str:
     """Plans as one page that needs nothing else."""
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>trendfold</title>'
     return (

@@ -37,6 +37,8 @@ def blocks(value: Value) -> list[tuple[str, list[Section]]]:
     if "reason" in value:
         rows = [_section("strategy", [(value["strategy"],)]), _section("no plan", [(value["reason"],)])]
         return [("", rows)]
+    if "matches" in value:
+        return [("", [section for section in _match_sections(value) if section.rows])]
     operands = value["operands"]
     found = [("", _query_sections(value))]
     for number, operand in enumerate(operands, 1):
@@ -59,6 +61,74 @@ def _query_sections(value: Value) -> list[Section]:
         if len(value["operands"]) > 1
         else _section("combined", ()),
     ]
+
+
+# ---------------------------------------------------------------- RETURN MATCHES
+
+
+def _match_sections(value: Value) -> list[Section]:
+    matches = value["matches"]
+    return [
+        _section("strategy", _strategy_rows(value)),
+        _section("semantics", [(value["semantics"], value["semantics_means"])]),
+        _section("partition", _partition_rows(value["partition"])),
+        _section("group by", [_key_row(key) for key in value["group_by"]]),
+        _section("window", _match_window_rows(value["window"])),
+        _section("clauses", (_clause_row(k, c) for k, c in enumerate(matches["clauses"], 1))),
+        _section("joins", _join_rows(matches)),
+    ]
+
+
+def _match_window_rows(window: Value) -> list[Row]:
+    if window["kind"] == "none":
+        return [("none", "a match may take as long as the input")]
+    length = _length(window["length"], window["unit"])
+    return [(length, f"from a match's first event to its last it is less than {length}")]
+
+
+def _clause_row(number: int, clause: Value) -> Row:
+    """The elements of a clause, and how each is found."""
+    texts = []
+    for element in clause["elements"]:
+        names = ", ".join(element["names"])
+        texts.append(names if element["how"] == "joined" else f"{names} ({element['how']})")
+    source = "" if clause["node"] is None else f"from #{clause['node']}"
+    return str(number), "; ".join(texts), source
+
+
+def _join_rows(matches: Value) -> list[Row]:
+    """The trees of all clauses, each node under what it is joined into; shared ones are drawn once."""
+    nodes = {node["number"]: node for node in matches["nodes"]}
+    rows: list[Row] = []
+    drawn: set[int] = set()
+
+    def visit(number: int, depth: int) -> None:
+        node = nodes[number]
+        again = number in drawn and node["joins"] is not None
+        rows.append(_join_row(node, depth, matches["is_measured"], again))
+        drawn.add(number)
+        if node["joins"] is not None and not again:
+            for child in node["joins"]:
+                visit(child, depth + 1)
+
+    for clause in matches["clauses"]:
+        if clause["node"] is not None:
+            visit(clause["node"], 0)
+    return rows
+
+
+def _join_row(node: Value, depth: int, is_measured: bool, again: bool) -> Row:
+    name = "  " * depth + f"#{node['number']} " + ", ".join(node["types"])
+    if again:
+        return name, "see above", "", ""
+    numbers = f"{node['estimated']:,.0f} estimated"
+    if is_measured and node["made"] is not None:
+        numbers += f", {node['made']:,} made"
+    held = "; ".join([*node["asked"], *[count(node["guards"], "NOT")] * bool(node["guards"])])
+    others = node["shared_with"]
+    shared = f"shared with {', '.join(others[:5])}" if others else ""
+    shared += f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+    return name, numbers, held, shared
 
 
 def _strategy_rows(value: Value) -> list[Row]:

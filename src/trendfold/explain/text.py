@@ -7,14 +7,13 @@ from itertools import zip_longest
 from textwrap import wrap
 
 from trendfold.explain.sections import Row, Section, blocks
-from trendfold.explain.value import Unplanned, Value, to_json
-from trendfold.plan import QueryPlan
+from trendfold.explain.value import Explained, Value, to_json
 
 WIDTH = 100
 _INDENT, _TITLE = 2, 12
 
 
-def to_text(plans: Iterable[QueryPlan | Unplanned]) -> str:
+def to_text(plans: Iterable[Explained]) -> str:
     """Plans for a terminal: aligned, no line longer than 100 characters."""
     return "\n\n\n".join(_query_text(value) for value in to_json(plans)["queries"])
 

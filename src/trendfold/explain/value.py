@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
+from trendfold.explain.matches import Traced, traced
 from trendfold.explain.sharing import describe_sharing, tell_lanes
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
@@ -56,6 +57,10 @@ STRATEGIES = {
     "aseq": "queries share the counters of prefixes and sub-patterns that they have in common",
     CONSTRUCT: "builds every trend, up to limits.trends, then aggregates",
 }
+FINDING = {
+    "mcep": "joins events to partial matches in a chosen order; patterns share what they have in common",
+    CONSTRUCT: "builds every trend one by one, up to limits.trends",
+}
 SEMANTICS = {
     Semantics.ANY: "any later candidate may follow, whatever lies between",
     Semantics.NEXT: "only the earliest candidates may follow",
@@ -72,32 +77,53 @@ class Unplanned:
     reason: str
 
 
-def to_json(plans: Iterable[QueryPlan | Unplanned]) -> Value:
+Explained = QueryPlan | Traced | Unplanned
+"""What can be explained."""
+
+
+def to_json(plans: Iterable[Explained]) -> Value:
     """All plans of a workload as one value that JSON can hold."""
     return {"queries": [describe(each) for each in plans]}
 
 
-def describe(plan: QueryPlan | Unplanned) -> Value:
+def describe(plan: Explained) -> Value:
     """One plan as a value that JSON can hold."""
     query = plan.query
-    head = {"query": query.name, "text": query_text(query), "strategy": plan.strategy}
+    head = {"query": query.name, "text": query_text(query)}
     if isinstance(plan, Unplanned):
-        return head | {"reason": plan.reason}
-    return head | {
-        "strategy_means": STRATEGIES.get(plan.strategy, ""),
-        "strategy_why": _built_because(plan),
+        return head | {"strategy": plan.strategy, "reason": plan.reason}
+    if isinstance(plan, QueryPlan) and plan.finds_matches:
+        plan = traced([plan])[query.name]
+    if isinstance(plan, Traced):
+        matches = {"matches": plan.matches, "window": _window(query), "operands": []}
+        return head | _asked(plan.plan) | matches
+    return (
+        head
+        | _asked(plan)
+        | {
+            "window": _window(query) | _shared(plan),
+            "spark": _spark(plan),
+            "sharing": describe_sharing(plan),
+            "together": _together(plan),
+            "operands": [
+                _operand(operand, pattern, plan)
+                for operand, pattern in zip(plan.operands, _patterns(query), strict=True)
+            ],
+        }
+    )
+
+
+def _asked(plan: QueryPlan) -> Value:
+    """What is told of every plan."""
+    query = plan.query
+    return {
+        "strategy": plan.strategy,
+        "strategy_means": (FINDING if plan.finds_matches else STRATEGIES).get(plan.strategy, ""),
+        "strategy_why": "" if plan.finds_matches else _built_because(plan),
         "semantics": str(query.semantics),
         "semantics_means": SEMANTICS[query.semantics],
         "partition": {"attributes": list(plan.partition), "from": _partition_conjuncts(query)},
         "group_by": [_group_key(key, plan) for key in query.group_by],
-        "window": _window(query) | _shared(plan),
-        "spark": _spark(plan),
-        "sharing": describe_sharing(plan),
-        "together": _together(plan),
-        "operands": [
-            _operand(operand, pattern, plan)
-            for operand, pattern in zip(plan.operands, _patterns(query), strict=True)
-        ],
     }
 
 

@@ -12,9 +12,10 @@ from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
+from trendfold.plan.matches import match_machine
 from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.windows import Sharing, sharing
-from trendfold.query.nodes import Both, GroupKey, Matches, Query
+from trendfold.query.nodes import Both, GroupKey, Matches, Query, Semantics
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,11 @@ class QueryPlan:
         return found if found is None or self.shares_windows else Sharing.NOTHING
 
     @property
+    def finds_matches(self) -> bool:
+        """Whether the trends themselves are asked for, and not numbers about them."""
+        return isinstance(self.query.returns, Matches)
+
+    @property
     def plain_keys(self) -> tuple[GroupKey, ...]:
         """GROUP BY attributes that partition every event."""
         return tuple(key for key in self.query.group_by if key.alias is None)
@@ -88,6 +94,8 @@ def plan_auto(query: Query) -> QueryPlan:
     Trends are built only where a predicate compares events far apart. A plan that is nothing but one of the
     named strategies has its name.
     """
+    if isinstance(query.returns, Matches):
+        return _plan_matches(query, "mcep" if query.semantics is Semantics.ANY else "construct")
     automata = _automata(query)
     if any(split(query, automaton).cross for automaton in automata):
         return _plan(query, "construct", automata)
@@ -100,6 +108,8 @@ def plan_auto(query: Query) -> QueryPlan:
 
 def plan_construct(query: Query) -> QueryPlan:
     """Every trend built, then aggregated: the two-step baseline of all five papers."""
+    if isinstance(query.returns, Matches):
+        return _plan_matches(query, "construct")
     return _plan(query, "construct", _automata(query))
 
 
@@ -113,11 +123,22 @@ def plan_greta(query: Query) -> QueryPlan:
     return _plan(query, "greta", _automata(query))
 
 
+def plan_mcep(query: Query) -> QueryPlan:
+    """Matches by joins that patterns share; what cannot be joined is walked."""
+    if not isinstance(query.returns, Matches):
+        raise UnsupportedError(
+            f"query {query.name!r}: RETURN asks for aggregates, and strategy 'mcep' finds matches; "
+            f"use 'auto', or RETURN MATCHES"
+        )
+    return _plan_matches(query, "mcep")
+
+
 PLANNERS: dict[str, Planner] = {
     "auto": plan_auto,
     "construct": plan_construct,
     "greta": plan_greta,
     "cogra": plan_cogra,
+    "mcep": plan_mcep,
 }
 
 
@@ -131,8 +152,16 @@ def plan(query: Query, strategy: str = "auto") -> QueryPlan:
 def _automata(query: Query) -> tuple[Automaton, ...]:
     """The automaton of every operand."""
     if isinstance(query.returns, Matches):
-        raise UnsupportedError(f"query {query.name!r}: RETURN MATCHES is not there yet; use aggregates")
+        raise UnsupportedError(
+            f"query {query.name!r}: RETURN MATCHES asks for trends, and this strategy aggregates without "
+            f"building them; use 'auto', 'mcep' or 'construct'"
+        )
     return tuple(map(build, query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)))
+
+
+def _plan_matches(query: Query, strategy: str) -> QueryPlan:
+    operand = OperandPlan(match_machine(query), (), Carried(), builds_trends=True)
+    return QueryPlan(query, strategy, (operand,), partition_attributes(query))
 
 
 def _plan(query: Query, strategy: str, automata: tuple[Automaton, ...]) -> QueryPlan:

@@ -88,6 +88,8 @@ _OWN_STREAMS = "GROUP BY names a type that also stands elsewhere in the pattern"
 def misfit(plan: QueryPlan) -> str:
     """Why a query is folded with no other; empty if it can be."""
     window = plan.query.window
+    if plan.finds_matches:
+        return "it asks for matches, not for aggregates"
     if len(plan.operands) > 1:
         return "AND combines operands that are judged alone"
     if plan.query.semantics is not Semantics.ANY:

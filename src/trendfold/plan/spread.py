@@ -25,6 +25,8 @@ class Mode(StrEnum):
 def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str = "auto") -> tuple[Mode, str]:
     """What a task can do for one query, and why; without `kinds`, values are taken to be floats."""
     window = plan.query.window
+    if plan.finds_matches:
+        return Mode.COMPLETE, "matches are found where all rows of a partition, or of a time, are together"
     if arithmetic == "exact":
         return Mode.COMPLETE, "whole numbers of any size are counted where a group's rows are together"
     if plan.query.having is not None:
@@ -52,6 +54,14 @@ def segment_attributes(plan: QueryPlan) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*plan.partition, *(key.attribute for key in plan.plain_keys))))
 
 
+def matching_attributes(plan: QueryPlan) -> tuple[str, ...]:
+    """The attributes whose values bring the rows of a match together; events are numbered by group."""
+    window = plan.query.window
+    if window is not None and window.unit is WindowUnit.EVENTS:
+        return tuple(key.attribute for key in plan.plain_keys)
+    return segment_attributes(plan)
+
+
 def ends_with_segment(plan: QueryPlan) -> bool:
     """Whether a group's trends all lie in one segment, so that nothing is left to be added up."""
     return set(plan.partition) <= {key.attribute for key in plan.plain_keys}
@@ -73,7 +83,8 @@ def keeps_other_rows(plan: QueryPlan) -> bool:
 
 def aggregates_of(plan: QueryPlan) -> list[Aggregate]:
     """What RETURN and HAVING ask for."""
-    assert not isinstance(plan.query.returns, Matches)
+    if isinstance(plan.query.returns, Matches):
+        return []
     returned = [item.value for item in plan.query.returns if isinstance(item.value, Aggregate)]
     having = walk(plan.query.having) if plan.query.having is not None else ()
     return [*returned, *(node for node in having if isinstance(node, Aggregate))]

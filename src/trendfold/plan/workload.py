@@ -137,6 +137,8 @@ def can_be_lanes(plan: QueryPlan) -> bool:
 
 def why_no_lanes(plan: QueryPlan) -> str:
     """Why a query cannot be lanes beside others; empty if it can."""
+    if plan.finds_matches:
+        return "it asks for matches, not for aggregates"
     (operand, *more) = plan.operands
     machine, window = operand.machine, plan.query.window
     if more:

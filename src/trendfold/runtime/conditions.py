@@ -72,6 +72,8 @@ class _Programs:
     valid: list[NDArray[np.bool_]] = field(default_factory=list)
     constants: list[float] = field(default_factory=list)
     int_constants: list[int] = field(default_factory=list)
+    compared: dict[tuple[Expression, Expression], tuple[int, int]] = field(default_factory=dict)
+    """The columns of comparisons: many patterns may compare the same."""
 
     def add(self, condition: Expression) -> None:
         """A plain comparison of two sides, or a program."""
@@ -93,8 +95,10 @@ class _Programs:
         self.starts.append(len(self.code))
 
     def _add_compare(self, op: int, first: Expression, second: Expression) -> None:
-        a, b = ranks(self._column(first), self._column(second))
-        self._close(op, self._float_column(a), self._float_column(b))
+        if (first, second) not in self.compared:
+            a, b = ranks(self._column(first), self._column(second))
+            self.compared[first, second] = self._float_column(a), self._float_column(b)
+        self._close(op, *self.compared[first, second])
 
     def _column(self, node: Expression) -> Column:
         return side_column(node, self.lookup, self.rows)

@@ -30,6 +30,16 @@ class Limits:
                 f"raise the limit or group more coarsely"
             )
 
+    def check_matches(self, query: str, found: int, limit: int | None = None) -> int:
+        """How many matches are reported, up to LIMIT; raise if they are too many."""
+        kept = found if limit is None else min(found, limit)
+        if kept > self.matches:
+            raise LimitError(
+                f"query {query!r} has more than {self.matches:,} matches, past limits "
+                f"matches={self.matches:,}; raise the limit, add LIMIT, shorten WITHIN, or ask for COUNT(*)"
+            )
+        return kept
+
     def check_trends(self, query: str, built: int) -> None:
         """Raise if too many trends of a query were built."""
         if built > self.trends:

@@ -27,6 +27,7 @@ from trendfold.runtime.lanes import Lanes, read_lanes
 from trendfold.runtime.lanes import applies as lanes_apply
 from trendfold.runtime.lanes import fold as fold_lanes
 from trendfold.runtime.limits import DEFAULTS, Limits
+from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.rows import Rows, Workspace, read_rows, shared_partitionings
 from trendfold.runtime.side_by_side import Ready
@@ -60,10 +61,14 @@ def run(
     workspace = Workspace(read_batch(source.table, options), shared=shared_partitionings(plans))
     tables: dict[str, pa.Table] = {}
     windows = 0
+    matches = run_matches(plans, workspace, options, limits)
     for done, plan in enumerate(plans, 1):
-        answer = run_query(plan, workspace, origin, limits, arithmetic)
-        tables[plan.query.name] = answer.table
-        windows += len(answer.windows)
+        if plan.finds_matches:
+            tables[plan.query.name] = matches[plan.query.name]
+        else:
+            answer = run_query(plan, workspace, origin, limits, arithmetic)
+            tables[plan.query.name] = answer.table
+            windows += len(answer.windows)
         if progress is not None:
             progress(plan.query.name, done, len(plans))
     batch = workspace.batch

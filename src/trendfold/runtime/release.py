@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trendfold.errors import Problem, QueryError
-from trendfold.query.nodes import Query, Window, WindowUnit
+from trendfold.query.nodes import Matches, Query, Window, WindowUnit
 from trendfold.runtime.windows import Asked
 
 ALWAYS = int(np.iinfo(np.int64).min)
@@ -80,7 +80,11 @@ def require_streamable(queries: tuple[Query, ...]) -> None:
     problems = []
     for query in queries:
         window = query.window
-        if window is None:
+        if isinstance(query.returns, Matches):
+            message = "RETURN MATCHES is for batch: streams report aggregates"
+            hint = "run it over files or a DataFrame, or ask for COUNT(*)"
+            problems.append(Problem(message, query.name, query.text, query.returns.span, hint))
+        elif window is None:
             message = "a query over a stream needs WITHIN: without it no window ever ends"
             hint = "add a window, such as WITHIN 10 min SLIDE 1 min"
             problems.append(Problem(message, query.name, query.text, hint=hint))

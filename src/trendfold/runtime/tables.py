@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -130,7 +131,7 @@ def _window_columns(
     start, end = bounds(window, totals.index, origin)
     if window.unit is WindowUnit.EVENTS:
         return pa.array(start), pa.array(end)
-    return _times_column(start, batch), _times_column(end, batch)
+    return times_column(start, batch), times_column(end, batch)
 
 
 def time_type(batch: EventBatch) -> pa.DataType:
@@ -149,7 +150,8 @@ def time_type(batch: EventBatch) -> pa.DataType:
             return given
 
 
-def _times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
+def times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
+    """Microseconds as the time column has them."""
     type_ = time_type(batch)
     if pa.types.is_int64(type_):
         return pa.array(micros // batch.ticks)
@@ -160,14 +162,18 @@ def _times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
 
 
 def group_column(key: GroupKey, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Array:
-    """The group's value, from a row that has it; NaN and infinities are null."""
-    at = rows.group_rows[key][totals.group]
-    data = decoded(batch.table.column(key.attribute).take(pa.array(at)))
+    """The group's value, from a row that has it."""
+    return values_at(batch, key.attribute, rows.group_rows[key][totals.group])
+
+
+def values_at(batch: EventBatch, attribute: str, at: NDArray[Any]) -> pa.Array:
+    """An attribute of some rows of the batch, typed as it came; NaN and infinities are null."""
+    data = decoded(batch.table.column(attribute).take(pa.array(at)))
     values = data.combine_chunks()
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], data.type)
     if kind_of(data.type) is Kind.FLOAT and pa.types.is_floating(data.type):
-        column = batch.column(key.attribute).take(at)
+        column = batch.column(attribute).take(at)
         return pa.array(column.values, mask=~column.valid).cast(data.type)
     return values
 

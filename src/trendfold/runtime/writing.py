@@ -49,6 +49,11 @@ def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
 
 
 def _write_csv(table: pa.Table, file: IO[bytes]) -> None:
+    """CSV has no lists: the events of a match are JSON in a cell."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            cells = [json.dumps(_json_value(v), ensure_ascii=False) for v in table.column(i).to_pylist()]
+            table = table.set_column(i, field.name, pa.array(cells, pa.string()))
     csv.write_csv(table, file)
 
 

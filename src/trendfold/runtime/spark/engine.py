@@ -118,6 +118,7 @@ def _job(
         shared=np.zeros((0, 2), np.int64),
         chunks=np.zeros(0, np.int64),
     )
+    job = _overlapping(job, source, cores)
     if isinstance(source, FrameSource):
         return replace(job, bits=translatable(conditions_of(plans), kinds))
     parts = tasks_of([split for split in source.splits if split.rows], cores)
@@ -131,6 +132,22 @@ def _job(
     ):  # what is exchanged is small: a task for each core will do
         job = replace(job, buckets=cores)
     return replace(job, shared=overlaps(ranges))
+
+
+def _overlapping(job: Job, source: FileSource | FrameSource, cores: int) -> Job:
+    """Matches without a key to bring rows together by are found in parts of the time, if that is known."""
+    if cores == 1 or not any(family.reach is not None for family in job.families):
+        return job
+    span = _span(source, job.options)
+    longest = max(family.reach or 0 for family in job.families)
+    parts = 0 if span is None else min(job.buckets, (span[1] - span[0]) // (2 * longest))
+    if span is None or parts < 2:  # most rows would be in every part
+        return job
+    ways = tuple(
+        Way.OVERLAPS if family.reach is not None else way
+        for family, way in zip(job.families, job.ways, strict=True)
+    )
+    return replace(job, ways=ways, chunks=chunk_times(*span, parts))
 
 
 def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
@@ -150,9 +167,12 @@ def _disordered(job: Job, source: FileSource | FrameSource) -> Job:
     heavy = [f for f in job.families if f.mode is Mode.LINEAR and _is_heavy(f, source, cores)]
     span = _span(source, job.options) if heavy else None
     ways = tuple(
-        Way.TIME if family in heavy and span is not None else Way.PARTITION for family in job.families
+        way if way is Way.OVERLAPS else Way.TIME if family in heavy and span is not None else Way.PARTITION
+        for family, way in zip(job.families, job.ways, strict=True)
     )
-    chunks = job.chunks if span is None else chunk_times(*span, CHUNKS_PER_CORE * cores)
+    chunks = (
+        job.chunks if span is None or Way.OVERLAPS in ways else chunk_times(*span, CHUNKS_PER_CORE * cores)
+    )
     return _joined_by_few(replace(job, ways=ways, chunks=chunks), cores)
 
 
@@ -261,6 +281,9 @@ class _Run:
         rows = dict.fromkeys(range(len(names)), 0)
         for blob in self.of(Content.RESULT):
             rows[blob.owner] += blob.rows
+        for q, plan in enumerate(job.plans):
+            if plan.finds_matches:
+                rows[q] = job.limits.check_matches(plan.query.name, rows[q], plan.query.limit)
         tables = _Views(self.tall, job, {name: (q, rows[q]) for q, name in enumerate(names)})
         rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema())
         windows: dict[int, list[NDArray[np.int64]]] = {}
@@ -418,6 +441,8 @@ class _Views(Mapping[str, DataFrame]):
             query, rows = self.queries[name]
             schema = tasks.empty_result(self.job, query).schema
             view = _view(self.tall, Content.RESULT, query, schema)
+            limit = self.job.plans[query].query.limit
+            view = view if limit is None else view.limit(limit)
             self._made[name] = _ordered(view, _order(self.job.plans[query]), rows)
         return self._made[name]
 
@@ -453,7 +478,8 @@ _FEW_ROWS = 1_000_000
 
 
 def _order(plan: QueryPlan) -> tuple[str, ...]:
-    return ("window_start", *(key_column(plan.query, key) for key in plan.query.group_by))
+    first = ("start", "end") if plan.finds_matches else ("window_start",)
+    return (*first, *(key_column(plan.query, key) for key in plan.query.group_by))
 
 
 def _slow_session(source: FileSource | FrameSource) -> list[str]:

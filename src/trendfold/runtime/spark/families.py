@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from trendfold.events.batch import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
-from trendfold.plan.spread import Mode, aggregates_of, keeps_other_rows, mode_of, segment_attributes
+from trendfold.plan.spread import (
+    Mode,
+    aggregates_of,
+    keeps_other_rows,
+    matching_attributes,
+    mode_of,
+    segment_attributes,
+)
 from trendfold.plan.workload import regrouped
 from trendfold.query.names import walk
-from trendfold.query.nodes import Attribute, Expression
+from trendfold.query.nodes import Attribute, Expression, Matches, WindowUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +36,24 @@ class Family:
     columns: tuple[str, ...]
     conditions: tuple[Expression, ...]
     types: frozenset[str] | None
+    finds_matches: bool = False
+    reach: int | None = None
+    """The longest window in microseconds, where matches can be found in parts of the time that overlap."""
 
 
 def families(
     plans: Sequence[QueryPlan], kinds: Mapping[str, Kind], options: Options, arithmetic: str
 ) -> tuple[Family, ...]:
     """The families of a workload; every query is in exactly one."""
-    members: dict[tuple[Mode, tuple[str, ...]], list[int]] = {}
+    members: dict[tuple[Mode, tuple[str, ...], bool, bool], list[int]] = {}
     for number, plan in enumerate(plans):
         mode, _ = mode_of(plan, kinds, arithmetic)
         key = _plain(plan) if mode is Mode.COMPLETE else segment_attributes(plan)
-        members.setdefault((mode, tuple(sorted(key))), []).append(number)
+        key = matching_attributes(plan) if plan.finds_matches else key
+        is_cut = plan.finds_matches and not key and _reach(plan) is not None
+        members.setdefault((mode, tuple(sorted(key)), plan.finds_matches, is_cut), []).append(number)
     found = []
-    for (mode, key), numbers in members.items():
+    for (mode, key, finds_matches, is_cut), numbers in members.items():
         own = [plans[n] for n in numbers]
         columns = {*options.columns, *key, *(name for plan in own for name in columns_of(plan))}
         everything = any(keeps_other_rows(plan) for plan in own)
@@ -54,6 +66,8 @@ def families(
                 tuple(sorted(columns)),
                 conditions_of(own),
                 None if everything else types,
+                finds_matches,
+                max(_reach(plan) or 0 for plan in own) if is_cut else None,
             )
         )
     return tuple(found)
@@ -68,6 +82,12 @@ def within_families(plans: Sequence[QueryPlan], found: Sequence[Family]) -> tupl
     return tuple(own)
 
 
+def _reach(plan: QueryPlan) -> int | None:
+    """A window of time; None where there is none, or one of events."""
+    window = plan.query.window
+    return None if window is None or window.unit is WindowUnit.EVENTS else window.length
+
+
 def _plain(plan: QueryPlan) -> tuple[str, ...]:
     return tuple(key.attribute for key in plan.plain_keys)
 
@@ -76,6 +96,7 @@ def columns_of(plan: QueryPlan) -> frozenset[str]:
     """The attributes a query reads besides its conditions on single events."""
     found = {*plan.partition, *(key.attribute for key in plan.query.group_by)}
     found |= {a.attribute for a in aggregates_of(plan) if a.attribute is not None}
+    found |= set(plan.query.returns.attributes) if isinstance(plan.query.returns, Matches) else set()
     for operand in plan.operands:
         predicates = operand.machine.predicates
         for pair in (*predicates.adjacency, *predicates.cross):

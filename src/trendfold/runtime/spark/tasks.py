@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ from trendfold.runtime.exact import Exact
 from trendfold.runtime.groups import counted
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import infinite_columns, prepare, run_query
+from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.pieces import (
     FIRST,
     Cut,
@@ -66,6 +68,7 @@ class Way(StrEnum):
     STRETCHES = "stretches"
     PARTITION = "by partition"
     TIME = "split in time"
+    OVERLAPS = "overlapping in time"
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ def scan(job: Job, table: pa.Table, rejects: pa.Table | None = None) -> Iterator
                 yield from _send(job, number, workspace, np.ones(len(batch), np.bool_))
             case Way.TIME:
                 yield from _send_by_time(job, number, workspace)
+            case Way.OVERLAPS:
+                yield from _send_overlapping(job, number, workspace)
 
 
 def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
@@ -205,6 +210,29 @@ def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
+def _send_overlapping(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
+    """The rows of a family that finds matches, to every part of the time that a match with them may end in.
+
+    A match that ends in [a, b) lies in (a - w, b), and a NOT at its end looks as far as b + w.
+    """
+    batch, family = workspace.batch, job.families[number]
+    assert family.reach is not None
+    needed, rows = is_needed(batch, family), packed_rows(workspace, family)
+    for part, (low, high) in enumerate(_parts(job)):
+        inside = needed & (batch.time > low - family.reach) & (batch.time < high + family.reach)
+        if inside.any():
+            chosen = rows.filter(pa.array(inside))
+            yield Blob(part, Content.ROWS, number, chosen.num_rows, pack(chosen))
+
+
+_EVER = 2**61
+
+
+def _parts(job: Job) -> list[tuple[int, int]]:
+    """The parts of the time between chunks, the outermost without end."""
+    return list(pairwise([-_EVER, *job.chunks.tolist(), _EVER]))
+
+
 def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa.Table) -> Iterator[Blob]:
     batch = as_batch(pieces, job.schema, job.nothing)
     keys = {name: batch.column(name) for name in job.families[number].key}
@@ -267,8 +295,11 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
     """Everything there is of some segments: totals per group and window, or finished rows."""
     rows: dict[int, list[pa.Table]] = defaultdict(list)
     pieces: dict[int, list[pa.Table]] = defaultdict(list)
+    overlapping: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         match blob.content:
+            case Content.ROWS if job.ways[blob.owner] is Way.OVERLAPS:
+                overlapping[blob.owner, blob.bucket].append(blob.table())
             case Content.ROWS:
                 rows[blob.owner].append(blob.table())
             case Content.PIECES:
@@ -278,7 +309,13 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                     pieces[query] += [part] if part.num_rows else []
             case _:
                 yield blob
+    for number, part in list(overlapping):
+        yield from _find(job, number, overlapping.pop((number, part)), _parts(job)[part])
     for number, family in enumerate(job.families):
+        if family.finds_matches:
+            if number in rows:
+                yield from _find(job, number, rows.pop(number), None)
+            continue
         workspace = gather(job, number, rows.pop(number)) if number in rows else None
         for query in family.queries:
             try:
@@ -289,6 +326,23 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 yield failure(query, error)
         if workspace is not None and (counts := counted(workspace)):
             yield Blob(0, Content.SHARING, number, 0, json.dumps(counts).encode())
+
+
+def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] | None) -> Iterator[Blob]:
+    """The matches of a family's queries among rows that are together; only those that end in `ends`."""
+    queries = job.families[number].queries
+    plans = [job.plans[query] for query in queries]
+    if ends is not None:  # LIMIT counts what ends here
+        plans = [replace(plan, query=replace(plan.query, limit=None)) for plan in plans]
+    try:
+        found = run_matches(
+            plans, gather(job, number, tables), job.options, job.limits, has_positions=False, ends=ends
+        )
+    except TrendfoldError as error:
+        yield failure(queries[0], error)
+        return
+    for query in queries:
+        yield from _results(job, query, found[job.plans[query].query.name])
 
 
 def failure(query: int, error: TrendfoldError) -> Blob:
@@ -439,4 +493,8 @@ def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 
 def empty_result(job: Job, query: int) -> pa.Table:
     """The table of a query over no events: what its columns are."""
+    plan = job.plans[query]
+    if plan.finds_matches:
+        nothing = Workspace(job.nothing)
+        return run_matches([plan], nothing, job.options, job.limits, has_positions=False)[plan.query.name]
     return run_query(job.plans[query], Workspace(job.nothing), job.origin, job.limits, job.arithmetic).table

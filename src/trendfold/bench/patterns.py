@@ -1,0 +1,220 @@
+"""Streams and workloads of patterns as MCEP's section 6.1 describes them, at this machine's size.
+
+Each pattern is a sequence or a conjunction of event types, with about half as many conditions as types, each
+on two of them; one in five has a NOT or a Kleene closure. What is compared between two types is the same in
+all patterns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import factorial, prod
+from statistics import NormalDist
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from trendfold.api import Workload, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Events, the attributes that patterns compare, and how many events a type has in a unit of time."""
+
+    table: pa.Table
+    types: tuple[str, ...]
+    rates: tuple[float, ...]
+    compared: tuple[str, ...]
+    spread: dict[str, tuple[float, ...]]
+    """Per attribute and type its standard deviation: what a condition adds follows from its selectivity."""
+    centre: dict[str, tuple[float, ...]]
+    """... and its mean."""
+    unit_us: int
+    """The time in which the mean type has one event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the patterns of a workload look like."""
+
+    patterns: int = 100
+    size: int = 5
+    """The average number of event types in a pattern."""
+    window: float = 4.0
+    """WITHIN: how many events the mean type has in it."""
+    is_counted: bool = False
+    """Whether windows are numbers of events."""
+    types: int = 20
+    """How many of the stream's types patterns are made of: fewer share more."""
+    sequences: float = 0.75
+    special: float = 0.2
+    """The share of patterns with a NOT or a Kleene closure."""
+    conditions: float = 0.5
+    """Conditions per event type: that many of all pairs of types are compared, always in the same way."""
+    aligned: float = 0.5
+    """The share of sequences in which types follow one order for all patterns; the others are random."""
+    rarity: float = 0.5
+    """The most matches a pattern may have in a window, by rates and selectivities: patterns are alarms."""
+    rate_difference: float = 1.0
+    """How far rates within a pattern may differ, of the most they do."""
+
+
+def stock(events: int, seed: int, types: int = 20) -> Stream:
+    """Updates of stocks whose rates differ as 2 and 47 do, each with the difference to the price before."""
+    rng = np.random.default_rng([seed, 1])
+    rates = np.exp(rng.uniform(np.log(2), np.log(47), types))
+    code = rng.choice(types, size=events, p=rates / rates.sum())
+    volatility = rng.uniform(0.5, 2.0, types)
+    difference = rng.normal(0, volatility[code])
+    names = tuple(f"S{i:02}" for i in range(types))
+    return _stream(names, code, rates, {"diff": np.round(difference, 3)}, rng)
+
+
+def traffic(events: int, seed: int, types: int = 20) -> Stream:
+    """Observations of points on roads: rates differ little, speed falls where vehicles are many."""
+    rng = np.random.default_rng([seed, 2])
+    rates = rng.uniform(5, 20, types)
+    code = rng.choice(types, size=events, p=rates / rates.sum())
+    vehicles = rng.poisson(rng.uniform(4, 30, types)[code])
+    speed = 90 - 1.5 * vehicles + rng.normal(0, 8, events)
+    names = tuple(f"P{i:02}" for i in range(types))
+    columns = {"vehicles": vehicles.astype(float), "speed": np.round(speed, 1)}
+    return _stream(names, code, rates, columns, rng)
+
+
+def _stream(
+    names: tuple[str, ...],
+    code: np.ndarray,
+    rates: np.ndarray,
+    columns: dict[str, np.ndarray],
+    rng: np.random.Generator,
+) -> Stream:
+    """One event per millisecond on average, all types mixed."""
+    time = np.cumsum(rng.exponential(1_000, len(code)).astype(np.int64) + 1)
+    return _measured(names, code, time, rates, columns)
+
+
+def aarhus(path: str, events: int) -> Stream:
+    """Readings of real sensors (Aarhus, 2014): every five minutes, all at the same times."""
+    table = pa.csv.read_csv(path).sort_by([("time", "ascending"), ("sensor", "ascending")]).slice(0, events)
+    sensors, code = np.unique(table.column("sensor").to_numpy(), return_inverse=True)
+    time = table.column("time").cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
+    columns = {
+        "vehicles": table.column("vehicle_count").to_numpy().astype(float),
+        "speed": table.column("avg_speed").to_numpy().astype(float),
+    }
+    names = tuple(f"P{sensor}" for sensor in sensors)
+    rates = np.bincount(code).astype(float)
+    return _measured(names, code.astype(np.int32), time - time[0] + 1, rates, columns)
+
+
+def _measured(
+    names: tuple[str, ...],
+    code: np.ndarray,
+    time: np.ndarray,
+    rates: np.ndarray,
+    columns: dict[str, np.ndarray],
+) -> Stream:
+    """Columns with what is known about them."""
+    types = pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), pa.array(names))
+    table = pa.table({"type": types, "ts": pa.array(time), **columns})
+    each = range(len(names))
+    spread = {key: tuple(float(np.std(values[code == i])) for i in each) for key, values in columns.items()}
+    centre = {key: tuple(float(np.mean(values[code == i])) for i in each) for key, values in columns.items()}
+    unit_us = round(float(time[-1]) / len(code) * len(names)) if len(code) else 1
+    return Stream(table, names, tuple(map(float, rates)), tuple(columns), spread, centre, unit_us)
+
+
+def workload(stream: Stream, shape: Shape, seed: int) -> Workload:
+    """Random patterns over a stream's types."""
+    rng = np.random.default_rng([seed, 3])
+    chosen = rng.choice(len(stream.types), size=min(shape.types, len(stream.types)), replace=False)
+    conditions = _conditions(stream, shape, rng)
+    found: list[str] = []
+    tried = 0
+    while len(found) < shape.patterns:
+        tried += 1
+        loosened = replace(shape, rarity=shape.rarity * 2 ** (tried // (20 * shape.patterns)))
+        pattern = _pattern(stream, loosened, chosen, conditions, rng)
+        found += [pattern] if pattern is not None else []
+    return parse(";\n".join(found))
+
+
+Conditions = dict[tuple[int, int], tuple[str, float]]
+"""Per pair of types that are compared: how, and the selectivity."""
+
+
+def _conditions(stream: Stream, shape: Shape, rng: np.random.Generator) -> Conditions:
+    """Some pairs of types are compared wherever both occur; selectivities are those of section 6.1."""
+    found = {}
+    share = 2 * shape.conditions / max(shape.size - 1, 1)
+    for a, b in combinations(range(len(stream.types)), 2):
+        if rng.random() >= share:
+            continue
+        attribute = str(rng.choice(stream.compared))
+        selectivity = float(np.exp(rng.uniform(np.log(0.003), np.log(0.92))))
+        spread, centre = stream.spread[attribute], stream.centre[attribute]
+        offset = centre[b] - centre[a] - NormalDist().inv_cdf(selectivity) * np.hypot(spread[a], spread[b])
+        side = f"{stream.types[a]}.{attribute} {'-' if offset < 0 else '+'} {abs(offset):.3f}"
+        found[a, b] = f"{side} < {stream.types[b]}.{attribute}", selectivity
+    return found
+
+
+def _pattern(
+    stream: Stream, shape: Shape, chosen: np.ndarray, conditions: Conditions, rng: np.random.Generator
+) -> str | None:
+    """One pattern, or None if it would match too often or compares nothing."""
+    size = int(np.clip(shape.size + rng.integers(-1, 2), 2, len(chosen)))
+    types = rng.permutation(_alike(stream, shape, chosen, rng))[:size]
+    asked = [conditions[pair] for pair in combinations(sorted(types), 2) if pair in conditions]
+    is_sequence = rng.random() < shape.sequences
+    is_special = rng.random() < shape.special
+    if is_sequence and rng.random() < shape.aligned:
+        types = np.sort(types)
+    mean = sum(stream.rates) / len(stream.rates)
+    often = prod(shape.window * stream.rates[i] / mean for i in types) * prod(one for _, one in asked)
+    if not asked or often / (factorial(size) if is_sequence or is_special else 1) > shape.rarity:
+        return None
+    elements = [stream.types[i] for i in types]
+    if is_special:
+        is_sequence = True
+        at = int(rng.integers(1, size))
+        others = sorted(set(range(len(stream.types))) - set(map(int, types)))
+        if rng.random() < 0.5 and others:
+            elements.insert(at, f"NOT {stream.types[rng.choice(others)]}")
+        else:
+            rarest = min(range(size), key=lambda k: stream.rates[types[k]])
+            elements[rarest] += "+"
+    where = " AND ".join(text for text, _ in asked)
+    within = f"{max(1, round(shape.window * stream.unit_us / 1000))} ms"
+    if shape.is_counted:
+        within = f"{round(shape.window * len(stream.types))} events"
+    operator = "SEQ" if is_sequence else "AND"
+    return f"RETURN MATCHES PATTERN {operator}({', '.join(elements)}) WHERE {where} WITHIN {within}"
+
+
+def _alike(stream: Stream, shape: Shape, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Types whose rates differ by no more than the shape allows; all of them where it allows all."""
+    if shape.rate_difference >= 1:
+        return chosen
+    rates = np.array([stream.rates[i] for i in chosen])
+    reach = shape.rate_difference * (rates.max() - rates.min())
+    centre = rates[rng.integers(len(rates))]
+    near = np.argsort(np.abs(rates - centre))
+    enough = max(shape.size + 1, int((np.abs(rates - centre) <= reach / 2).sum()))
+    return np.asarray(chosen[near[:enough]])
+
+
+def reshuffled(stream: Stream, every: int, types: int, seed: int) -> Stream:
+    """The same stream, in which after every so many events some types change places (section 6.2.3)."""
+    rng = np.random.default_rng([seed, 4])
+    code = stream.table.column("type").combine_chunks().indices.to_numpy().copy()
+    swap = np.arange(len(stream.types), dtype=np.int32)
+    for start in range(every, len(code), every):
+        some = rng.choice(len(swap), size=types, replace=False)
+        swap[some] = swap[rng.permutation(some)]
+        code[start : start + every] = swap[code[start : start + every]]
+    names = pa.DictionaryArray.from_arrays(pa.array(code), pa.array(stream.types))
+    return replace(stream, table=stream.table.set_column(0, "type", names))

@@ -1,0 +1,121 @@
+"""Statistics of rows: rates are counted, selectivities are those of sampled pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.detect.evaluate import Material
+from trendfold.detect.join import JoinProgram
+from trendfold.detect.pattern import JoinPattern
+from trendfold.detect.statistics import PairKey, Statistics
+from trendfold.kernel.jit import kernel
+from trendfold.kernel.pairs import holds
+
+SAMPLE = 2_000
+"""Events whose partners are looked at for one selectivity."""
+
+
+def measure(
+    patterns: Iterable[JoinPattern],
+    material: Material,
+    segment: NDArray[np.int64],
+    seed: int = 0,
+    rows: tuple[int, int] | None = None,
+) -> Statistics:
+    """Statistics of some rows: rates are counted, selectivities sampled. By default of all rows."""
+    low, high = rows or (0, len(material.space.place))
+    span, segments = _span(material, segment, low, high)
+    inside = [leaf[slice(*np.searchsorted(leaf, (low, high)))] for leaf in material.leaves]
+    found = Statistics(tuple(len(leaf) / span for leaf in inside), span, segments)
+    rng = np.random.default_rng(seed)
+    for pattern in patterns:
+        for (i, j), relation in pattern.relations.items():
+            key = pattern.leaves[i], pattern.leaves[j], relation
+            if key not in found.selectivity:
+                found.selectivity[key] = _selectivity(key, inside, material, pattern.window, rng)
+    return found
+
+
+def _span(material: Material, segment: NDArray[np.int64], low: int, high: int) -> tuple[float, int]:
+    """The places that some rows cover, and in how many segments."""
+    bounds, place = np.unique(np.clip(segment, low, high)), material.space.place
+    starts, ends = bounds[:-1], bounds[1:] - 1
+    return max(float((place[ends] - place[starts]).sum()), 1.0), len(starts)
+
+
+FEW = 16
+"""Rows of a leaf that may be there by chance."""
+
+
+def rate_drift(
+    known: Statistics, material: Material, segment: NDArray[np.int64], rows: tuple[int, int]
+) -> float:
+    """By which factor the rate of a leaf in some rows differs most from what is known."""
+    span, _ = _span(material, segment, *rows)
+    most = 1.0
+    for leaf, rate in zip(material.leaves, known.rates, strict=True):
+        begin, end = np.searchsorted(leaf, rows)
+        ratio = (end - begin + FEW) / (rate * span + FEW)
+        most = max(most, ratio, 1 / ratio)
+    return float(most)
+
+
+def _selectivity(
+    key: PairKey,
+    leaves: Sequence[NDArray[np.int32]],
+    material: Material,
+    window: int | None,
+    rng: np.random.Generator,
+) -> float:
+    """The share of sampled pairs that fit; one in their number where none does."""
+    a, b, relation = key
+    first, second = leaves[a], leaves[b]
+    if not (relation.asked or relation.guards) or not len(first) or not len(second):
+        return 1.0
+    asked = np.array([(c, *((1, 0) if back else (0, 1))) for c, back in relation.asked], np.int32)
+    guards = np.array([(g, *((1, 0) if back else (0, 1))) for g, back in relation.guards], np.int32)
+    nothing = np.zeros(0, np.int32)
+    program = JoinProgram(
+        0, nothing, nothing, np.zeros((0, 2), np.int32), np.zeros((0, 2), np.int32),
+        asked.reshape(-1, 3), guards.reshape(-1, 3),
+    )  # fmt: skip
+    reach = material.reach(window)
+    chosen = rng.integers(len(first), size=SAMPLE)
+    fits, pairs = sample_pairs(
+        first[chosen], second, rng.random(SAMPLE), relation.order, program, material.space, reach.low,
+        reach.high, material.pairs, material.latest,
+    )  # fmt: skip
+    return float(max(fits, 1.0) / max(pairs, 1.0)) if pairs else 1.0
+
+
+@kernel
+def sample_pairs(first, second, draw, order, program, space, low, high, pairs, latest):
+    """For each row of `first` one partner of `second` in its window: how many fit, of how many there are."""
+    fits, total = 0.0, 0.0
+    stack_f, stack_i, stack_n = (
+        np.empty(pairs.depth),
+        np.empty(pairs.depth, np.int64),
+        np.empty(pairs.depth, np.int8),
+    )
+    for k in range(first.shape[0]):
+        x = first[k]
+        floor = space.after[x] if order > 0 else low[x]
+        ceiling = space.first[x] if order < 0 else high[x]
+        a, b = np.searchsorted(second, floor), np.searchsorted(second, ceiling)
+        if a >= b:
+            continue
+        y = second[a + int(draw[k] * (b - a))]
+        total += b - a
+        ok = x != y
+        for c in range(program.asked.shape[0]):
+            left, right = (x, y) if program.asked[c, 1] == 0 else (y, x)
+            ok = ok and holds(pairs, program.asked[c, 0], left, right, stack_f, stack_i, stack_n)
+        for g in range(program.guards.shape[0]):
+            left, right = (x, y) if program.guards[g, 1] == 0 else (y, x)
+            ok = ok and latest[program.guards[g, 0], space.moment[right] - 1] <= space.moment[left]
+        if ok:
+            fits += b - a
+    return fits, total

@@ -1,0 +1,236 @@
+"""RETURN MATCHES gives the oracle's matches, whatever the plan, the batch and the strategy (spec 8)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+import trendfold as tf
+import workloads
+from contract import matching
+from contract.engine import many, to_table
+from trendfold.detect import evaluate
+from trendfold.detect.clauses import clauses
+from trendfold.detect.family import families
+from trendfold.detect.pattern import JoinPattern, Tree
+from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
+from trendfold.detect.statistics import Statistics
+from trendfold.errors import LimitError, UnsupportedError
+from trendfold.events.batch import Options, read_batch
+from trendfold.runtime import matches as runtime
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.match_tables import run_matches
+from trendfold.runtime.rows import Workspace
+
+SEEDS = st.integers(0, 2**40)
+
+
+def random_case(rng: random.Random) -> workloads.Case:
+    features = {"cross": rng.random() < 0.6, "both": rng.random() < 0.4}
+    return workloads.random_case(rng, matches=True, rejects=True, **features)
+
+
+@pytest.fixture(params=[1, 3, 1 << 14], ids=lambda rows: f"batches of {rows}")
+def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "FIRST_BATCH", request.param)
+    if request.param < 100:
+        monkeypatch.setattr(evaluate, "FEW_MATCHES", 0)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "mcep", "construct"])
+@many(120)
+@given(seed=SEEDS)
+def test_matches_are_the_oracles(strategy: str, seed: int) -> None:
+    matching.check(random_case(random.Random(seed)), matching.run_with(strategy), f"seed {seed}")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "construct"])
+@many(100)
+@given(seed=SEEDS)
+def test_and_may_stand_inside_a_match(strategy: str, seed: int) -> None:
+    matching.check(matching.nested_case(random.Random(seed)), matching.run_with(strategy), f"seed {seed}")
+
+
+# ---- Plans ---------------------------------------------------------------------------------------
+
+
+def random_tree(rng: random.Random, elements: Sequence[int]) -> Tree:
+    if len(elements) == 1:
+        return elements[0]
+    shuffled = rng.sample(elements, len(elements))
+    cut = rng.randint(1, len(elements) - 1)
+    return random_tree(rng, shuffled[:cut]), random_tree(rng, shuffled[cut:])
+
+
+def random_plans(seed: int) -> WorkloadPlanner:
+    rng = random.Random(seed)
+
+    def planner(patterns: Sequence[JoinPattern], statistics: Statistics) -> Workplan:
+        trees = [random_tree(rng, range(len(pattern.leaves))) for pattern in patterns]
+        return Workplan(tuple(trees), shares=rng.random() < 0.8)
+
+    return planner
+
+
+def run_planned(planner: WorkloadPlanner) -> matching.Run:
+    def run(workload: tf.Workload, case: workloads.Case) -> Any:
+        options = Options(order_column=case.order_column)
+        workspace = Workspace(read_batch(to_table(case), options))
+        return run_matches(workload.plan(), workspace, options, Limits(), planner)
+
+    return run
+
+
+@pytest.mark.usefixtures("batches")
+@pytest.mark.parametrize("seed", range(30))
+def test_every_plan_gives_the_same_matches(seed: int) -> None:
+    rng = random.Random(seed)
+    case = matching.nested_case(rng) if seed % 2 else random_case(rng)
+    matching.check(case, run_planned(random_plans(seed)), f"seed {seed}")
+
+
+def together(rng: random.Random, count: int) -> tuple[tf.Workload, workloads.Case]:
+    """Patterns over the same few types and conditions, so that they have much in common."""
+    queries = []
+    for i in range(count):
+        types = rng.sample("ABCDE", rng.choice([2, 3, 3, 4]))
+        asked = [f"{a}.v <= {b}.v" for a, b in zip(sorted(types), sorted(types)[1:], strict=False)]
+        body = ", ".join(types[:1] + (["NOT N"] if rng.random() < 0.2 else []) + types[1:])
+        operator = "AND" if "NOT" not in body and rng.random() < 0.3 else "SEQ"
+        where = " AND ".join(rng.sample(asked, rng.randint(1, len(asked))))
+        body = f"{operator}({body}) WHERE {where} WITHIN {rng.randint(4, 12)} s"
+        queries.append(f"QUERY q{i} RETURN MATCHES(v) PATTERN {body}")
+    events = [
+        {"type": rng.choice("AABBCCDDEEN"), "ts": i // 2, "k": 1, "g": "x", "v": rng.randint(0, 3), "w": 0.0}
+        for i in range(24)
+    ]
+    return tf.parse(";\n".join(queries)), workloads.Case(";\n".join(queries), events, None)
+
+
+PLANNERS: dict[str, WorkloadPlanner] = {
+    **BASELINES,
+    "annealing": Search(0.1),
+    "tabu": Search(0.1, "tabu"),
+    "vertex": Search(0.1, together=4),
+    "prefix": Search(0.1, is_prefix=True),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", PLANNERS)
+def test_patterns_that_share_find_what_they_find_alone(name: str, seed: int) -> None:
+    workload, case = together(random.Random(seed), 8)
+    found = run_planned(PLANNERS[name])(workload, case)
+    for query, text in zip(workload, case.query.split(";\n"), strict=True):
+        expected = oracle.matches(text, case.events)
+        assert matching.canonical(found[query.name].to_pylist()) == matching.canonical(expected), text
+
+
+def test_plans_that_follow_the_rates_change_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"DRIFT": 1.01, "WORTH": 0.0, "ADAPTS_FROM": 1, "LOOKS_AFTER": 5}.items():
+        monkeypatch.setattr(runtime, name, value)
+    workload, case = together(random.Random(1), 6)
+    options = Options()
+    workspace = Workspace(read_batch(to_table(case), options))
+    (family,) = families(workload.plan())
+    detection = runtime.plan_joins(runtime.prepare(family, workspace, Limits()), random_plans(3))
+    counted = [found.count for found in detection.run(Limits(), adapts=True)]
+    assert detection.replans > 0
+    assert counted == [len(oracle.matches(text, case.events)) for text in case.query.split(";\n")]
+
+
+# ---- Limits, ids, tables -------------------------------------------------------------------------
+
+EVENTS = pa.table({"type": list("AABBC"), "ts": [1, 2, 3, 4, 5], "v": [1, 2, 3, 4, 5]})
+
+
+def test_limit_keeps_that_many() -> None:
+    query = "RETURN MATCHES PATTERN SEQ(A, B) {}"
+    every = tf.parse(query.format("")).run(EVENTS)["q1"].to_pylist()
+    some = tf.parse(query.format("LIMIT 3")).run(EVENTS)["q1"].to_pylist()
+    assert len(every) == 4
+    assert len(some) == 3
+    assert all(row in every for row in some)
+    assert len(tf.parse("RETURN MATCHES PATTERN A+ LIMIT 2").run(EVENTS)["q1"]) == 2
+
+
+@pytest.mark.parametrize("pattern", ["SEQ(A, B)", "SEQ(A, B+)", "SEQ(A+, B+)+"])
+def test_too_many_matches_are_an_error_that_names_the_limit(pattern: str) -> None:
+    with pytest.raises(LimitError, match="query 'q1' has more than 3 matches, past limits matches=3"):
+        tf.parse(f"RETURN MATCHES PATTERN {pattern}").run(EVENTS, limits={"matches": 3})
+
+
+def test_walks_that_find_nothing_end_at_the_limit_of_trends() -> None:
+    events = pa.table({"type": ["A"] * 60 + ["B"], "ts": range(61)})
+    with pytest.raises(LimitError, match="past limits trends=1,000"):
+        tf.parse("RETURN MATCHES PATTERN SEQ(SEQ(A, A)+, C)").run(
+            pa.concat_tables([events, pa.table({"type": ["C"], "ts": [99]})]),
+            limits={"trends": 1000, "matches": 10**9},
+        )
+
+
+def test_partial_matches_of_one_event_are_bounded_by_state() -> None:
+    events = pa.table({"type": ["A"] * 40 + ["B"] * 40, "ts": range(80)})
+    with pytest.raises(LimitError, match="partial matches of a single event"):
+        tf.parse("RETURN MATCHES PATTERN SEQ(A x, A y, B)").run(events, limits={"state": 1000})
+
+
+def test_the_id_is_the_id_column_or_the_position_in_the_input() -> None:
+    events = EVENTS.append_column("name", pa.array(list("pqrst"))).set_column(
+        1, "ts", pa.array([None, 2, 3, 4, 5])
+    )
+    query = tf.parse("RETURN MATCHES(v) PATTERN SEQ(A, C)")
+    assert query.run(events)["q1"].to_pylist() == [
+        {
+            "start": 2,
+            "end": 5,
+            "A": [{"id": 1, "time": 2, "v": 2}],
+            "C": [{"id": 4, "time": 5, "v": 5}],
+        }
+    ]
+    (row,) = query.run(events, id_column="name")["q1"].to_pylist()
+    assert (row["A"][0]["id"], row["C"][0]["id"]) == ("q", "t")
+
+
+def test_no_match_is_an_empty_table_with_all_columns() -> None:
+    table = tf.parse("RETURN MATCHES(v) PATTERN SEQ(C, A x+, B) WHERE [v] GROUP BY v").run(EVENTS)["q1"]
+    assert table.num_rows == 0
+    assert table.column_names == ["start", "end", "v", "C", "x", "B"]
+    assert table.schema.field("x").type == pa.list_(
+        pa.struct({"id": pa.int64(), "time": pa.int64(), "v": pa.int64()})
+    )
+
+
+def test_matches_and_numbers_of_one_workload() -> None:
+    result = tf.parse(
+        "QUERY m RETURN MATCHES PATTERN SEQ(A, B); QUERY n RETURN COUNT(*) PATTERN SEQ(A, B)"
+    ).run(EVENTS)
+    assert len(result["m"]) == result["n"].to_pylist()[0]["count"] == 4
+    assert dict(result.summary.strategy) == {"m": "mcep", "n": "cogra"}
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy", "reason"),
+    [
+        ("RETURN MATCHES PATTERN A", "cogra", "use 'auto', 'mcep' or 'construct'"),
+        ("RETURN COUNT(*) PATTERN A", "mcep", "RETURN asks for aggregates"),
+    ],
+)
+def test_a_strategy_says_what_it_is_not_for(text: str, strategy: str, reason: str) -> None:
+    with pytest.raises(UnsupportedError, match=reason):
+        tf.parse(text).run(EVENTS, strategy=strategy)
+
+
+def test_a_pattern_with_too_many_clauses_is_walked() -> None:
+    (many_ways,) = tf.parse(f"RETURN MATCHES PATTERN SEQ({', '.join(['(A|B)'] * 9)})")
+    (few_ways,) = tf.parse("RETURN MATCHES PATTERN SEQ(A|B, C?, D)")
+    (clause,) = clauses(many_ways)
+    assert clause.walked == (0,)
+    assert len(clauses(few_ways)) == 4
