@@ -18,6 +18,11 @@ HALVES = (
         ("RETURN B.g, COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY B.g", {}),
         ("RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE A.v < B.v", {}),
         ("RETURN COUNT(*), SUM(B.v) PATTERN SEQ(A, B+)", {"arithmetic": "exact"}),
+        (
+            "a: RETURN COUNT(*) PATTERN SEQ(A, B+); b: RETURN MIN(B.x), COUNT(*) PATTERN B+",
+            {"strategy": "hamlet"},
+        ),
+        ("RETURN MATCHES PATTERN SEQ(A, B+, NOT D, C) WHERE A.v < C.v WITHIN 4 s", {}),
     ],
     [
         ("RETURN COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v WITHIN 9 s SLIDE 1 s", {}),
@@ -27,12 +32,7 @@ HALVES = (
             "RETURN COUNT(*) PATTERN SEQ(A, B+); RETURN SUM(B.v), MIN(B.x) PATTERN SEQ(B+, C) WHERE B.v < 5",
             {},
         ),
-        (
-            "a: RETURN COUNT(*) PATTERN SEQ(A, B+); b: RETURN MIN(B.x), COUNT(*) PATTERN B+",
-            {"strategy": "hamlet"},
-        ),
         ("RETURN COUNT(*), SUM(B.v), MIN(B.x) PATTERN SEQ(A, B, C) WITHIN 4 s", {"strategy": "aseq"}),
-        ("RETURN MATCHES PATTERN SEQ(A, B+, NOT D, C) WHERE A.v < C.v WITHIN 4 s", {}),
     ],
 )
 
