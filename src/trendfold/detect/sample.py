@@ -46,6 +46,15 @@ def _span(material: Material, segment: NDArray[np.int64], low: int, high: int) -
     return max(float((place[ends] - place[starts]).sum()), 1.0), len(starts)
 
 
+def recount(
+    known: Statistics, material: Material, segment: NDArray[np.int64], rows: tuple[int, int]
+) -> Statistics:
+    """The rates of some rows, with the selectivities that are known: sampling those takes long."""
+    span, segments = _span(material, segment, *rows)
+    counts = [np.diff(np.searchsorted(leaf, rows))[0] for leaf in material.leaves]
+    return Statistics(tuple(float(count) / span for count in counts), span, segments, known.selectivity)
+
+
 FEW = 16
 """Rows of a leaf that may be there by chance."""
 

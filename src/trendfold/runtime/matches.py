@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -12,7 +12,7 @@ from trendfold.detect.cost import Priced
 from trendfold.detect.evaluate import Counts, Material, PartialMatchError, detect
 from trendfold.detect.family import Family, Joins, read_joins
 from trendfold.detect.plans import Search, WorkloadPlanner, Workplan
-from trendfold.detect.sample import measure, rate_drift
+from trendfold.detect.sample import measure, rate_drift, recount
 from trendfold.detect.search import PlanState
 from trendfold.detect.space import Reach, read_reach, read_space
 from trendfold.detect.statistics import Statistics
@@ -24,8 +24,8 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Workspace, read_rows
 from trendfold.runtime.whole import Found, Prepared, Task
 
-SEARCH_S, SEARCH_S_PER_ROW = 5.0, 2e-6
-"""The longest a plan is searched for, and how long per row and pattern: less than it takes to join them."""
+SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8
+"""The longest a plan is searched for, and how long per row and pattern: about what it takes to join them."""
 DRIFT, WORTH = 2.0, 1.3
 """Plans are made anew when a rate has changed by this factor, and followed if they are that much cheaper."""
 ADAPTS_FROM, LOOKS_AFTER = 50_000, 1 << 15
@@ -62,6 +62,12 @@ class Detection:
     planner: WorkloadPlanner
     replans: int = 0
     """How often the plan was changed."""
+    looks_after: int | None = None
+    """Rows after which rates are looked at, if plans may change; LOOKS_AFTER where nothing is said."""
+
+    @property
+    def _stretch(self) -> int:
+        return self.looks_after or LOOKS_AFTER
 
     def run(self, limits: Limits, counts: Counts | None = None, *, adapts: bool = False) -> list[Found]:
         """All matches of the family's queries; with `adapts`, plans follow the rates."""
@@ -77,7 +83,8 @@ class Detection:
         while at is not None:
             at = self._follow(workplan, statistics, tasks, at, limits, counts, adapts)
             if at is not None:
-                statistics = self._measure((max(0, at - LOOKS_AFTER), at))
+                recent = max(0, at - self._stretch), at
+                statistics = recount(statistics, self.material, self.ready.rows.segment, recent)
                 workplan = self._cheaper(workplan, statistics)
         return found
 
@@ -98,7 +105,7 @@ class Detection:
         wanted = sorted({plan.root for plan in planned})
         most = max(1, limits.state // _PARTIAL_BYTES)
         rows = len(self.ready.rows.row)
-        largest = LOOKS_AFTER if adapts else rows
+        largest = self._stretch if adapts else rows
         try:
             for high, tables in detect(self.material, tree, wanted, most, counts, start, largest):
                 for task, plan in zip(tasks, planned, strict=True):
@@ -114,15 +121,15 @@ class Detection:
         return None
 
     def _has_drifted(self, statistics: Statistics, start: int, high: int) -> bool:
-        low = max(start, high - LOOKS_AFTER)
+        low = max(start, high - self._stretch)
         return rate_drift(statistics, self.material, self.ready.rows.segment, (low, high)) > DRIFT
-
-    def _measure(self, rows: tuple[int, int]) -> Statistics:
-        return measure(self.joins.patterns, self.material, self.ready.rows.segment, rows=rows)
 
     def _cheaper(self, workplan: Workplan, statistics: Statistics) -> Workplan:
         """A new plan if it pays under new statistics, or the one there is."""
-        found = self.planner(self.joins.patterns, statistics)
+        planner = self.planner
+        if isinstance(planner, Search):  # only a stretch is left to be gained from
+            planner = replace(planner, seconds=min(planner.seconds, _search_s(self._stretch, self.joins)))
+        found = planner(self.joins.patterns, statistics)
         priced = [Priced(pattern, statistics) for pattern in self.joins.patterns]
         old, new = (PlanState(priced, list(plan.trees)).cost for plan in (workplan, found))
         if old <= WORTH * new:
@@ -141,9 +148,14 @@ def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detec
     patterns, rows = joins.patterns, len(ready.rows.row)
     leaves = [ready.leaf(position) for position in joins.leaves]
     material = Material(ready.space, leaves, ready.reach, ready.pairs, ready.latest)
-    planner = planner or Search(min(SEARCH_S, SEARCH_S_PER_ROW * rows * len(patterns)))
+    planner = planner or Search(_search_s(rows, joins))
     statistics = measure(patterns, material, ready.rows.segment)
     return Detection(ready, joins, material, statistics, planner(patterns, statistics), planner)
+
+
+def _search_s(rows: int, joins: Joins) -> float:
+    """How long a plan may be searched for, if some rows are joined by it."""
+    return min(SEARCH_S, SEARCH_S_PER_ROW * rows * len(joins.patterns))
 
 
 def find(
