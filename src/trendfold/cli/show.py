@@ -109,7 +109,8 @@ def _print_rich(
 def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_temporal(kind))
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_list(kind)
+    return bool(is_text or pa.types.is_temporal(kind))
 
 
 def _cell(value: object) -> str:
@@ -125,8 +126,23 @@ def _cell(value: object) -> str:
             return f"{value:.6g}"
         case datetime():
             return value.isoformat(" ", "auto").replace("+00:00", "Z")
+        case list():  # the events of a match
+            return ", ".join(map(_cell, value))
+        case dict():
+            return " ".join(_attribute(name, each) for name, each in value.items())
         case _:
             return printable(str(value))
+
+
+def _attribute(name: str, value: object) -> str:
+    """What is told of an event: its id and its time as they are, an attribute with its name."""
+    match name:
+        case "id":
+            return f"#{_cell(value)}"
+        case "time":
+            return f"at {_cell(value)}"
+        case _:
+            return f"{printable(name)}={_cell(value)}"
 
 
 def printable(text: str) -> str:
