@@ -414,6 +414,10 @@ def test_and_inside_a_match():
     ]
     # The operands share no event.
     assert len(found_ids("PATTERN AND(A x, A y)", stream("a1 a2"))) == 2
+    # A predicate between the operands of an outermost AND holds for every pair (section 5).
+    assert found_ids("PATTERN AND(A, B) WHERE A.v < B.v", stream("a1 b2 b3", v=[1, 0, 2])) == [
+        {"A": [0], "B": [2]}
+    ]
 
 
 # ---- Random cases --------------------------------------------------------------------------------

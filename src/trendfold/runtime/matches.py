@@ -28,7 +28,7 @@ SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8
 """The longest a plan is searched for, and how long per row and pattern: about what it takes to join them."""
 DRIFT, WORTH = 2.0, 1.3
 """Plans are made anew when a rate has changed by this factor, and followed if they are that much cheaper."""
-ADAPTS_FROM, LOOKS_AFTER = 50_000, 1 << 15
+ADAPTS_FROM, LOOKS_AFTER = 500_000, 1 << 17
 """Rows from which on plans may change, and rows after which rates are looked at."""
 
 
