@@ -31,6 +31,7 @@ def test_reshuffling_moves_types_and_nothing_else() -> None:
     assert types[0][100:] != types[1][100:]
 
 
+@pytest.mark.slow
 def test_every_plan_of_a_workload_counts_the_same_matches() -> None:
     stream, shape = traffic(2_000, 3), Shape(patterns=12, window=5.0, rarity=20.0)
     planners = {**mcep.BASELINES, "search": mcep.Search(0.1)}

@@ -72,7 +72,7 @@ def strategies_for_cross() -> list[Any]:
 
 
 @pytest.mark.parametrize("strategy", strategies_for_cross())
-@many(400)
+@many(250)
 @given(seed=SEEDS)
 def test_cross_predicates_hold_between_all_bindings(strategy: str, seed: int) -> None:
     check_seed(seed, strategy, cross=True, gaps={}, **EVERYTHING)

@@ -83,20 +83,20 @@ def chopped(cuts: Callable[[list[prefix.Line]], prefix.Cuts]) -> Iterator[None]:
         yield
 
 
-@many(150)
+@many(100)
 @given(seed=SEEDS)
 def test_workloads_of_sequences_give_the_oracles_rows(seed: int) -> None:
     check(seed)
 
 
-@many(80)
+@many(50)
 @given(seed=SEEDS)
 def test_lines_may_be_chopped_in_windows_of_any_kind(seed: int) -> None:
     with chopped(lambda lines: prefix.chop(dict(enumerate(lines)))):
         check(seed)
 
 
-@many(200)
+@many(120)
 @given(seed=SEEDS)
 def test_lines_may_be_chopped_anywhere(seed: int) -> None:
     def cuts(lines: list[prefix.Line]) -> prefix.Cuts:
@@ -187,7 +187,7 @@ def test_what_is_shared_is_explained_and_what_is_refused_too() -> None:
 # ---------------------------------------------------------------- single queries of the whole language
 
 
-@many(250)
+@many(150)
 @given(seed=SEEDS)
 def test_a_query_of_the_language_is_answered_right_or_refused(seed: int) -> None:
     case = workloads.random_case(random.Random(seed), aggregates=True, having=True, both=True)
