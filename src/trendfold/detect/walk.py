@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel.bindings import CONTIGUOUS, NEXT
-from trendfold.kernel.construct import NO_MOMENT
+from trendfold.kernel.construct import NO_MOMENT, agree
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.pairs import holds
 
@@ -204,25 +204,12 @@ def _next(
 def _fits(bound, t, row, position, depth, y, q, paths, pairs, stacks):
     """Whether a new binding is an event of its own, and every cross predicate holds with all others."""
     for k in range(bound.start[t], bound.start[t + 1]):
-        if bound.row[k] == y or not _crosses(bound.row[k], bound.position[k], y, q, paths, pairs, stacks):
+        if bound.row[k] == y or not agree(bound.row[k], bound.position[k], y, q, paths, pairs, stacks):
             return False
     if paths.cross.shape[0] > 0:
         for d in range(depth):
-            if not _crosses(row[d], position[d], y, q, paths, pairs, stacks):
+            if not agree(row[d], position[d], y, q, paths, pairs, stacks):
                 return False
-    return True
-
-
-@kernel
-def _crosses(x, p, y, q, paths, pairs, stacks):
-    """Whether every cross predicate between two bindings holds."""
-    for c in range(paths.cross.shape[0]):
-        onward = paths.cross_left[c, p] and paths.cross_right[c, q]
-        if onward and not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
-            return False
-        back = paths.cross_left[c, q] and paths.cross_right[c, p]
-        if back and not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
-            return False
     return True
 
 

@@ -157,15 +157,23 @@ def _next_candidate(
 @kernel
 def _crosses(paths, pairs, row, position, depth, y, q, stacks):
     """Whether every cross predicate holds between a new binding and all before it."""
-    for c in range(paths.cross.shape[0]):
+    if paths.cross.shape[0] > 0:
         for d in range(depth):
-            x, p = row[d], position[d]
-            onward = paths.cross_left[c, p] and paths.cross_right[c, q]
-            if onward and not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
+            if not agree(row[d], position[d], y, q, paths, pairs, stacks):
                 return False
-            back = paths.cross_left[c, q] and paths.cross_right[c, p]
-            if back and not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
-                return False
+    return True
+
+
+@kernel
+def agree(x, p, y, q, paths, pairs, stacks):
+    """Whether every cross predicate between the bindings (x, p) and (y, q) holds."""
+    for c in range(paths.cross.shape[0]):
+        onward = paths.cross_left[c, p] and paths.cross_right[c, q]
+        if onward and not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
+            return False
+        back = paths.cross_left[c, q] and paths.cross_right[c, p]
+        if back and not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
+            return False
     return True
 
 

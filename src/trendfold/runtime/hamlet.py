@@ -63,7 +63,7 @@ def _counted(together: GroupRows, folded: tuple[Folded, ...], tally: Tally) -> t
     together.counts.update(
         {
             "bursts": tally.bursts,
-            "bursts shared": tally.shared_bursts,
+            "shared bursts": tally.shared_bursts,
             "snapshots": tally.snapshots,
             "splits": tally.splits,
             "merges": tally.merges,
