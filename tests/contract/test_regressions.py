@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pyarrow as pa
@@ -40,3 +41,25 @@ def test_a_whole_number_and_the_same_as_a_fraction_are_judged_apart() -> None:
     text = ";".join([text.format("whole", 2), text.format("real", 2.0)])
     result = tf.parse(text).run(table)
     assert (result["whole"].num_rows, result["real"].num_rows) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "pattern", "trends"),
+    [
+        ("auto", "SEQ(A, B+, C)", 2**300 - 1),
+        ("hamlet", "SEQ(A, B+, C)", 2**300 - 1),
+        ("hamlet-static", "SEQ(A, B+, C)", 2**300 - 1),
+        ("auto", "SEQ(A, B, C)", 300),
+        ("aseq", "SEQ(A, B, C)", 300),
+    ],
+)
+def test_values_near_the_largest_double_are_no_different(strategy: str, pattern: str, trends: int) -> None:
+    # The coefficients of a burst of such values left the range of doubles, and lanes never came to an end.
+    rows = [("A", 0.0), *(("B", 1e300 * (1 + i % 3)) for i in range(300)), ("C", 0.0)]
+    table = pa.table({"type": [r[0] for r in rows], "ts": range(len(rows)), "x": [r[1] for r in rows]})
+    text = f"RETURN AVG(B.x), LOG2(COUNT(*)) AS bits PATTERN {pattern}"
+    result = tf.parse(f"QUERY one {text}; QUERY two {text}").run(table, strategy=strategy)
+    for name in ("one", "two"):
+        ((_, _, mean, bits),) = (tuple(row.values()) for row in result[name].to_pylist())
+        assert mean == pytest.approx(2e300, rel=1e-9)
+        assert bits == pytest.approx(math.log2(trends), rel=1e-9)

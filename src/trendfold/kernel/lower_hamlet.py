@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.kernel.hamlet_program import BURST, ENDS, NOTHING, SHARING, Layout
 from trendfold.kernel.lower import RowLowering, extreme_columns, lower_frame, lower_guards, value_columns
-from trendfold.plan.carried import Carried
+from trendfold.plan.carried import Carried, union
 from trendfold.plan.sharable import Family
 
 Alphabet = Sequence[Sequence[Symbol]]
@@ -46,10 +46,7 @@ class Windows:
 
 def carried_by_all(members: Iterable[Member]) -> Carried:
     """What the rows must have columns for."""
-    members = list(members)
-    numbers = dict.fromkeys(number for member in members for number in member.carried.numbers)
-    extremes = dict.fromkeys(extreme for member in members for extreme in member.carried.extremes)
-    return Carried(tuple(numbers), tuple(extremes))
+    return union(member.carried for member in members)
 
 
 def lower_group(

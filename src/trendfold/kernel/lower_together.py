@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from trendfold.kernel.program import (
     WIDTH,
     Together,
 )
-from trendfold.plan.carried import Carried
+from trendfold.plan.carried import Carried, union
 
 _GROWN, _ADDED = 64, 2
 """Where one lane in so many is concerned, all are looped over: eight at a time cost about as much as one."""
@@ -44,13 +45,6 @@ class Member:
     machine: Machine
     carried: Carried
     windows: int
-
-
-def columns_of(members: Sequence[Member]) -> tuple[tuple[Column, ...], tuple[tuple[str, bool], ...]]:
-    """The columns that numbers, and that extremes, of all members read."""
-    values = dict.fromkeys(column for member in members for column in value_columns(member.carried))
-    extremes = dict.fromkeys(column for member in members for column in extreme_columns(member.carried))
-    return tuple(values), tuple(extremes)
 
 
 @dataclass
@@ -97,7 +91,8 @@ def lower_together(members: Sequence[Member], alphabet: Sequence[Sequence[Symbol
     Every burst acts once.
     """
     blocks, home = _blocks(members)
-    values, extremes = columns_of(members)
+    every = union(member.carried for member in members)
+    values, extremes = value_columns(every), extreme_columns(every)
     lowered = _Lowered(blocks, home, members, values, extremes)
     starts = [0]
     for symbols in alphabet:
@@ -331,8 +326,8 @@ def _padded_size(lanes: int) -> int:
     return (lanes // _PADDING + 1) * _PADDING
 
 
-def _longs(values: object) -> NDArray[np.int64]:
-    return np.array(list(values), np.int64)  # type: ignore[call-overload]
+def _longs(values: Iterable[Any]) -> NDArray[np.int64]:
+    return np.array(list(values), np.int64)
 
 
 def _padded(rows: list[list[int]]) -> NDArray[np.int64]:

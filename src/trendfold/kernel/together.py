@@ -141,6 +141,11 @@ def no_mass(program: Together) -> Mass:
     )
 
 
+def state_bytes(program: Together) -> int:
+    """What `no_mass` takes, but for a few numbers per row."""
+    return 24 * program.cells + 16 * program.xcells + 8 * program.pair_cells
+
+
 def no_burst(program: Together, events: Events) -> Coefficients:
     """Room for what the events of a burst add up to."""
     columns, numbers = max(1, events.values.shape[1]), program.feed.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,6 +48,15 @@ class Carried:
     def width(self) -> int:
         """How many numbers ride on a state, COUNT(*) among them."""
         return 1 + len(self.numbers)
+
+
+def union(parts: Iterable[Carried]) -> Carried:
+    """What all of them carry, each thing once."""
+    every = list(parts)
+    return Carried(
+        tuple(dict.fromkeys(number for part in every for number in part.numbers)),
+        tuple(dict.fromkeys(extreme for part in every for extreme in part.extremes)),
+    )
 
 
 def aggregates(query: Query) -> tuple[Aggregate, ...]:

@@ -17,7 +17,6 @@ class Costs:
     operation  to begin with one block of lanes
     vector     eight lanes of one row
     next       one more event of a burst
-    value      a value of it that is added up
     alone      an event of one query in a loop of its own
     """
 
@@ -25,20 +24,11 @@ class Costs:
     operation: float = 4.0
     vector: float = 2.0
     next: float = 1.0
-    value: float = 1.5
     alone: float = 10.0
 
     def apply(self, vectors: int, operations: int) -> float:
         """What an event, or a burst that acts as one, costs."""
         return self.event + self.operation * operations + self.vector * vectors
-
-    def lanes(self, events: int, vectors: int, operations: int, columns: int) -> float:
-        """A burst whose events act one by one."""
-        return events * (self.apply(vectors, operations) + self.value * columns)
-
-    def shared(self, events: int, vectors: int, operations: int, columns: int) -> float:
-        """A burst that acts once."""
-        return self.apply(vectors, operations) + events * (self.next + self.value * columns)
 
     def pays_alone(self, burst: float, vectors: int) -> bool:
         """Whether even one query is better off as lanes, where so many equal events come together.

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -63,7 +63,7 @@ def costs_here() -> Costs:
 
 
 def _place() -> Path:
-    """A file per machine and version of the kernels."""
+    """A file per machine, version of the kernels, and what is measured."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = (
         platform.machine(),
@@ -71,6 +71,7 @@ def _place() -> Path:
         platform.node(),
         _version("trendfold"),
         _version("numba"),
+        *(field.name for field in fields(Costs)),
     )
     key = hashlib.sha256("\n".join(named).encode()).hexdigest()[:16]
     return Path(home) / "trendfold" / f"costs-{key}.json"

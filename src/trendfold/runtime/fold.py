@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,9 @@ from trendfold.kernel.lower import (
     no_grid,
     value_columns,
 )
-from trendfold.kernel.lower import Column as ValueColumn
 from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
-from trendfold.plan.carried import Measure
+from trendfold.plan.carried import Carried, Measure
 from trendfold.plan.windows import Sharing
 from trendfold.runtime.bindings import asked_one_by_one, fold_bindings, pairs_of
 from trendfold.runtime.conditions import is_exact
@@ -45,21 +43,19 @@ def read_events(
     plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
 ) -> Events:
     """What the kernels read of the rows for one operand, the `number`-th."""
-    columns = value_columns(plan.carried), extreme_columns(plan.carried)
-    return values_beside(*columns, rows.symbols[number], moment, rows.row, batch)
+    return values_beside(plan.carried, rows.symbols[number], moment, rows.row, batch)
 
 
 def values_beside(
-    values: Sequence[ValueColumn],
-    extremes: Sequence[tuple[str, bool]],
+    carried: Carried,
     symbol: NDArray[np.int32],
     moment: NDArray[np.int32],
     row: NDArray[Any],
     batch: EventBatch,
 ) -> Events:
     """Rows with the values that numbers add and extremes compare, side by side."""
-    added = [_values(batch.column(attribute).take(row), measure) for measure, attribute in values]
-    compared = [_extremes(batch.column(attribute), row, is_max) for attribute, is_max in extremes]
+    added = [_values(batch.column(name).take(row), measure) for measure, name in value_columns(carried)]
+    compared = [_extremes(batch.column(name), row, is_max) for name, is_max in extreme_columns(carried)]
     beside = _beside(1.0, added, len(moment))
     is_small = not added or bool(max(beside.max(initial=0.0), -beside.min(initial=0.0)) <= _LARGEST_VALUE)
     return Events(symbol, moment, beside, _beside(np.inf, compared, len(moment)), is_small)

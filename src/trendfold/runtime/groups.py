@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from trendfold.automaton.machine import Symbol
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
-from trendfold.kernel.program import Folded
+from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import mark_own_items, number_moments
 from trendfold.plan import Group, QueryPlan
+from trendfold.plan.carried import Carried
 from trendfold.query.nodes import Window, WindowUnit
+from trendfold.runtime.fold import values_beside
 from trendfold.runtime.hamlet import fold_hamlet, fold_hamlet_static
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.prefix import fold_lines
@@ -62,6 +64,13 @@ class GroupRows:
     batch: EventBatch
     counts: dict[str, int] = field(default_factory=dict)
 
+    def events(self, carried: Carried) -> Events:
+        """The rows with all that members carry; where they carry numbers, column 0 of the values is 1."""
+        found = values_beside(carried, self.rows.symbols[0], self.moment, self.rows.row, self.batch)
+        if carried.numbers and found.values.shape[1] == 0:  # bindings are counted, nothing else is added
+            return found._replace(values=np.ones((len(self.moment), 1)))
+        return found
+
 
 @dataclass(frozen=True)
 class GroupFold:
@@ -80,8 +89,8 @@ class GroupFold:
         return replace(self.together.rows, group_rows=named)
 
 
-GroupFolder = Callable[[Group, GroupRows, Limits], tuple[Folded, ...]]
-"""Per member the whole trends of its items."""
+GroupFolder = Callable[[Group, GroupRows, Limits], tuple[Folded, ...] | None]
+"""Per member the whole trends of its items; None where each must be folded alone."""
 
 FOLDS: dict[str, GroupFolder] = {
     "lanes": fold_lanes,
@@ -99,20 +108,22 @@ def folds_together(plan: QueryPlan, arithmetic: str) -> bool:
 def fold_group(
     plan: QueryPlan, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None
 ) -> GroupFold | None:
-    """The fold of a query's group, done once for all members; None where it would not pay."""
+    """The fold of a query's group, done once for all members; None where each is folded alone."""
     group = plan.group
     assert group is not None
     key = id(group), origin, asked
     if key not in workspace.groups:
         together = read_group(group, workspace, origin, limits, asked)
-        workspace.groups[key] = group, None if together is None else _fold(group, together, limits)
+        workspace.groups[key] = group, together and _fold(group, together, limits)
     found: GroupFold | None = workspace.groups[key][1]
     return found
 
 
-def _fold(group: Group, together: GroupRows, limits: Limits) -> GroupFold:
+def _fold(group: Group, together: GroupRows, limits: Limits) -> GroupFold | None:
     """Fold all members; a member's items that hold none of its rows are left out, as if it were alone."""
     folded = FOLDS[group.method](group, together, limits)
+    if folded is None:
+        return None
     items, found = [], []
     for own, part, held in zip(together.items, folded, _held(together), strict=True):
         items.append(Items(own.segment[held], own.index[held], own.low[held], own.high[held]))

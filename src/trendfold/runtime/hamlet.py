@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +15,6 @@ from trendfold.kernel.lower_hamlet import Member, Table, Windows, carried_by_all
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group
 from trendfold.plan.sharable import Sharable
-from trendfold.runtime.fold import read_events
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items
 
@@ -80,7 +79,7 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
     windows = _windows(together.items)
     at, table = lower_group(members, together.alphabet, details.families, windows, hamlet.TALLIES)
     limits.check_state(group.members[0].query.name, _state_bytes(at, table), _HELD)
-    return Ready(members, windows, at, table, _events(group, together, members))
+    return Ready(members, windows, at, table, together.events(carried_by_all(members)))
 
 
 @dataclass(frozen=True)
@@ -146,15 +145,6 @@ def _graphlet(at: Layout) -> Graphlet:
         np.zeros((at.xcolumns, hamlet.MOST_SNAPSHOTS)),
         np.zeros(at.columns + at.xcolumns),
     )
-
-
-def _events(group: Group, together: GroupRows, members: tuple[Member, ...]) -> Events:
-    """The rows with the columns of all members; column 0 of the values is 1 even if there are no others."""
-    operand = replace(group.members[0].operands[0], carried=carried_by_all(members))
-    events = read_events(operand, 0, together.rows, together.moment, together.batch)
-    if events.values.shape[1]:
-        return events
-    return events._replace(values=np.ones((len(events.symbol), 1)))
 
 
 def _windows(items: tuple[Items, ...]) -> Windows:

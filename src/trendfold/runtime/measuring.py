@@ -27,17 +27,15 @@ _LONG = 200
 
 
 def measure() -> Costs:
-    """Time events one by one and in long bursts, over few lanes and many, and with a value to add up."""
+    """Time events one by one and in long bursts, over few lanes and many."""
     alone = _ns_per_event(_alone().fold)
     few, many = (_ns_per_event(_ready(queries, NEVER).fold) for queries in (_FEW, _MANY))
     long = _ns_per_event(_ready(_FEW, 2).fold)
-    valued = _ns_per_event(_ready(_FEW, 2, "COUNT(*), SUM(B.x)").fold)
     vector = max(0.1, (many - few) / ((_MANY - _FEW) / 8))
     act = max(0.2, few - vector)
     step = max(0.05, long - few / _LONG)
-    value = max(0.05, valued - long)
     # A single event is taken up and does one operation; they are not told apart.
-    return Costs(event=act / 2, operation=act / 2, vector=vector, next=step, value=value, alone=alone)
+    return Costs(event=act / 2, operation=act / 2, vector=vector, next=step, alone=alone)
 
 
 def _ns_per_event(fold: Callable[[], object]) -> float:
@@ -50,9 +48,9 @@ def _ns_per_event(fold: Callable[[], object]) -> float:
     return float(best) / _EVENTS * 1e9
 
 
-def _ready(queries: int, share_from: int, returns: str = "COUNT(*)") -> Ready:
+def _ready(queries: int, share_from: int) -> Ready:
     """So many queries SEQ(A, B+, C), over long bursts of B."""
-    group = Group("auto", "lanes", _plans(queries, returns))
+    group = Group("auto", "lanes", _plans(queries))
     together = read_group(group, _bursts(), 0, DEFAULTS, None)
     assert together is not None
     return make_ready(group, together, [share_from] * len(together.alphabet))
@@ -60,15 +58,15 @@ def _ready(queries: int, share_from: int, returns: str = "COUNT(*)") -> Ready:
 
 def _alone() -> Prepared:
     """One query in a loop of its own."""
-    return prepare(_plans(1, "COUNT(*)")[0], _bursts(), 0, may_be_lanes=False)
+    return prepare(_plans(1)[0], _bursts(), 0, may_be_lanes=False)
 
 
-def _plans(queries: int, returns: str) -> tuple[QueryPlan, ...]:
-    return tuple(map(plan_auto, parse(f"RETURN {returns} PATTERN SEQ(A, B+, C)") * queries))
+def _plans(queries: int) -> tuple[QueryPlan, ...]:
+    return tuple(map(plan_auto, parse("RETURN COUNT(*) PATTERN SEQ(A, B+, C)") * queries))
 
 
 def _bursts() -> Workspace:
     types = np.full(_EVENTS, "B")
     types[:: _LONG + 1] = "A"
-    table = pa.table({"type": types, "ts": np.arange(_EVENTS), "x": np.ones(_EVENTS)})
+    table = pa.table({"type": types, "ts": np.arange(_EVENTS)})
     return Workspace(read_batch(table, Options()))

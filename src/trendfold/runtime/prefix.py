@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel import prefix as kernels
-from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.kernel.lower_prefix import lower_prefixes
 from trendfold.kernel.marks import Marked, PrefixProgram, Stops
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group
-from trendfold.plan.carried import Carried
+from trendfold.plan.carried import Carried, union
 from trendfold.plan.prefix import Family
-from trendfold.runtime.fold import no_trends, values_beside
+from trendfold.runtime.fold import no_trends
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items
 
@@ -31,18 +30,8 @@ _PLAIN_BITS = 900
 def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
     """The whole trends of every member's items: one pass over the rows for each family of windows."""
     carried = [member.operands[0].carried for member in group.members]
-    columns = Carried(
-        tuple(dict.fromkeys(number for one in carried for number in one.numbers)),
-        tuple(dict.fromkeys(extreme for one in carried for extreme in one.extremes)),
-    )
-    events = values_beside(
-        value_columns(columns),
-        extreme_columns(columns),
-        together.rows.symbols[0],
-        together.moment,
-        together.rows.row,
-        together.batch,
-    )
+    columns = union(carried)
+    events = together.events(columns)
     found: dict[int, Folded] = {}
     for family in group.details.families:
         program = lower_prefixes(family, carried, columns, together.alphabet)

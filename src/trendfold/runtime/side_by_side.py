@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.kernel.lower_together import Member, columns_of, lower_together, work_of
+from trendfold.kernel.lower_together import Member, lower_together, work_of
 from trendfold.kernel.program import Events, Folded, Together, WindowCuts
-from trendfold.kernel.together import fold_together, no_burst, no_mass
+from trendfold.kernel.together import fold_together, no_burst, no_mass, state_bytes
 from trendfold.plan import Group
+from trendfold.plan.carried import union
 from trendfold.plan.costs import Costs
 from trendfold.plan.workload import windows_at_once
-from trendfold.runtime.fold import values_beside
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items
 
@@ -26,13 +26,22 @@ COUNTED = "bursts", "shared bursts", "snapshots", "splits", "merges"
 """What kernel.together counts, in its order."""
 
 
-def fold_lanes(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """All members at once; a burst acts as one where the cost table says that it pays."""
+def fold_lanes(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...] | None:
+    """All members at once; a burst acts as one where the cost table says that it pays.
+
+    None where values are so large that the coefficients of a burst might leave the range of doubles.
+    """
     ready = make_ready(group, together)
+    if not ready.events.is_small:
+        return None
+    limits.check_state(group.members[0].query.name, state_bytes(ready.program), _HELD)
     folded = ready.fold()
     for name, count in zip(COUNTED, ready.counts.tolist(), strict=True):
         together.counts[name] = together.counts.get(name, 0) + count
     return folded
+
+
+_HELD = "the open windows of queries that are folded side by side"
 
 
 @dataclass(frozen=True)
@@ -70,19 +79,11 @@ def make_ready(group: Group, together: GroupRows, share_from: list[int] | None =
     return Ready(
         members,
         [len(items.low) for items in together.items],
-        _events(members, together),
+        together.events(union(member.carried for member in members)),
         window_cuts(together.items, members),
         program._replace(share_from=np.array(chosen, np.int64)),
         np.zeros(len(COUNTED), np.int64),
     )
-
-
-def _events(members: list[Member], together: GroupRows) -> Events:
-    columns, rows = columns_of(members), together.rows
-    events = values_beside(*columns, rows.symbols[0], together.moment, rows.row, together.batch)
-    if events.values.shape[1] == 0 and any(member.carried.numbers for member in members):
-        return events._replace(values=np.ones((len(rows.row), 1)))  # bindings are counted, nothing is added
-    return events
 
 
 def _apart(out: Folded, members: list[Member], sizes: list[int]) -> tuple[Folded, ...]:
