@@ -54,23 +54,23 @@ def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
 
     In a burst, those who share go through graphlets, all others event by event.
 
-    journal  float64[J,5]  what graphlets held, for who wants to look at it; mostly J is 0 (see _note)
+    journal  float64[J,5]  what graphlets held, for who wants to look at it; mostly J is 0 (see note)
     """
     symbol, moment = events.symbol, events.moment
     rows = symbol.shape[0]
     edge = oldest = i = 0
     while i < rows:
         if i == edge:
-            edge, oldest = _turn(i, rows, t, at, numbers, n, out)
+            edge, oldest = turn(i, rows, t, at, numbers, n, out)
             if oldest < 0:
                 i = edge
                 continue
         f = t[at.of + symbol[i]] if events.is_small else -1
         stop, count = i, 0
         if f >= 0:
-            stop, b, uneven = _find_burst(symbol, moment, i, edge, f, t, at, n)
+            stop, b, uneven = find_burst(symbol, moment, i, edge, f, t, at, n)
             if stop > i and _decide(f, b, stop - oldest, uneven, t, at, choice, n):
-                count = _gather_sharers(f, t, at, n)
+                count = gather_sharers(f, t, at, n)
             for k in range(uneven):
                 n[at.many + n[at.seen + k]] = 0
         alike = stop == i
@@ -81,7 +81,7 @@ def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
         while count > 0 and i < stop:
             i = _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journal)
         i = stop
-    _turn(rows, rows, t, at, numbers, n, out)
+    turn(rows, rows, t, at, numbers, n, out)
 
 
 @kernel
@@ -101,7 +101,7 @@ def _find_run(symbol, moment, i, edge):
 
 
 @kernel
-def _gather_sharers(f, t, at, n):
+def gather_sharers(f, t, at, n):
     """List the lanes of all members whose units were chosen; returns how many they are."""
     count = 0
     for k in range(at.members):
@@ -118,7 +118,7 @@ def _gather_sharers(f, t, at, n):
 
 
 @kernel
-def _turn(i, rows, t, at, numbers, n, out):
+def turn(i, rows, t, at, numbers, n, out):
     """Report the windows that end at row i and begin those that begin there.
 
     Returns the next row at which one does, and where the oldest open one began; -1 if none is open.
@@ -188,7 +188,7 @@ def _count_windows(t, at, n):
 
 
 @kernel
-def _find_burst(symbol, moment, i, edge, f, t, at, n):
+def find_burst(symbol, moment, i, edge, f, t, at, n):
     """Where the burst of family f that begins at row i ends: no moment of it holds anything that ends it.
 
     Returns that row, its events, and the number of uneven symbols among them. A moment of more events than a
@@ -309,8 +309,8 @@ def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journ
     family, own = at.family + FAMILY * f, at.concern + CONCERN * f * at.symbols
     columns, xcolumns = t[family + 3] - t[family + 2], t[family + 5] - t[family + 4]
     column, xcolumn = at.column + t[family + 2], at.xcolumn + t[family + 4]
-    _begin_snapshot(i, f, count, t, at, numbers, n, graphlet, journal)
-    start_coefficients(graphlet, 0, 0.0)
+    begin_snapshot(i, f, count, t, at, numbers, n, graphlet, journal)
+    _start_coefficients(graphlet, 0, 0.0)
     snapshots, taken = 1, 0
     while i < stop and taken < MOST_EVENTS:
         before, alike = snapshots, 0
@@ -332,15 +332,15 @@ def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journ
                     given[columns + v] = min(given[columns + v], events.extremes[i, t[xcolumn + v]])
                 if journal.shape[0] > 0:
                     for s in range(before):
-                        _note(journal, COEFFICIENT, i, s, -1, graphlet.c[0, s] + (s == 0))
+                        note(journal, COEFFICIENT, i, s, -1, graphlet.c[0, s] + (s == 0))
             elif means == SOME:
                 _event_snapshot(events, i, f, count, before, snapshots, t, at, n, graphlet, journal)
                 snapshots += 1
             i += 1
         if alike > 0:
-            pass_moment(graphlet, before, alike, columns, xcolumns)
+            _pass_moment(graphlet, before, alike, columns, xcolumns)
         for s in range(before, snapshots):
-            start_coefficients(graphlet, s, 1.0)
+            _start_coefficients(graphlet, s, 1.0)
         taken += alike + snapshots - before
     n[at.tally + GRAPHLETS] += 1
     n[at.tally + SNAPSHOTS] += snapshots - 1
@@ -349,7 +349,7 @@ def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journ
 
 
 @kernel
-def start_coefficients(graphlet, s, count):
+def _start_coefficients(graphlet, s, count):
     """A new snapshot: x is in no event yet, that of an event in its own."""
     graphlet.c[1:, s] = 0.0
     graphlet.c[0, s] = count
@@ -357,7 +357,7 @@ def start_coefficients(graphlet, s, count):
 
 
 @kernel
-def pass_moment(graphlet, snapshots, alike, columns, xcolumns):
+def _pass_moment(graphlet, snapshots, alike, columns, xcolumns):
     """A moment of `alike` events that all lanes can take: the running coefficients after it.
 
     c(e) = [s is x] + c for each of them, so c grows by `alike` times that, and σ by the sum of all σ(e).
@@ -376,7 +376,7 @@ def pass_moment(graphlet, snapshots, alike, columns, xcolumns):
 
 
 @kernel
-def _begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
+def begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
     """The snapshot at graphlet level: per lane the mass of all that E may follow (Equation 5)."""
     m, e, x = numbers.m, numbers.e, numbers.x
     for q in range(count):
@@ -405,7 +405,7 @@ def _begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
             graphlet.value_x[q, y, 0] = best
         n[at.sharing + SHARING * q + 2] = far
         if journal.shape[0] > 0:
-            _note(journal, VALUE, row, 0, k, graphlet.value_m[q, 0, 0])
+            note(journal, VALUE, row, 0, k, graphlet.value_m[q, 0, 0])
 
 
 @kernel
@@ -442,7 +442,7 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
                     best = min(best, events.extremes[r, t[xcolumn + fed]])
             graphlet.value_x[q, y, s] = best
         if journal.shape[0] > 0:
-            _note(journal, VALUE, r, s, k, value_m[q, 0, s])
+            note(journal, VALUE, r, s, k, value_m[q, 0, s])
 
 
 @kernel
@@ -482,7 +482,7 @@ def _value(value_m, value_e, c, q, w, fed, snapshots, own, far):
         if fed >= 0:
             for s in range(snapshots):
                 total += value_m[q, 0, s] * c[1 + fed, s]
-        return _ranged(total, np.int32(0))
+        return ranged(total, np.int32(0))
     # Coefficients are below 2^600: of values whose exponents are four apart, the smaller cannot be seen.
     top = np.int32(0)
     for s in range(snapshots):
@@ -494,7 +494,7 @@ def _value(value_m, value_e, c, q, w, fed, snapshots, own, far):
         total += value_m[q, w, s] * _lowered(top - value_e[q, w, s]) * (c[0, s] + own * (s == 0))
         if fed >= 0:
             total += value_m[q, 0, s] * _lowered(top - value_e[q, 0, s]) * c[1 + fed, s]
-    return _ranged(total, top)
+    return ranged(total, top)
 
 
 @kernel
@@ -508,7 +508,7 @@ def _lowered(gap):
 
 
 @kernel
-def _ranged(m, e):
+def ranged(m, e):
     """A wide number whose mantissa is in its range; see kernel.wide."""
     m, e = normalise(m, e)
     if m == 0.0:
@@ -536,7 +536,7 @@ VALUE, COEFFICIENT = 0, 1
 
 
 @kernel
-def _note(journal, kind, row, snapshot, member, number):
+def note(journal, kind, row, snapshot, member, number):
     """A line of the journal: what, row, snapshot, member, number; journal[0, 0] counts the lines."""
     line = int(journal[0, 0]) + 1
     if line < journal.shape[0]:

@@ -55,11 +55,17 @@ def lower_group(
     """The table of a group; `families` number their members as `members` are."""
     every = carried_by_all(members)
     tables = _Tables()
-    _add_steps(tables, members, alphabet, every)
+    _add_steps(tables, members, _stepped(alphabet, families), every)
     _add_members(tables, members, alphabet, windows)
     _add_families(tables, [_Sharers(members, alphabet, family, every) for family in families], alphabet)
     _add_work(tables, tallies)
     return tables.done()
+
+
+def _stepped(alphabet: Alphabet, families: Sequence[Family]) -> Alphabet:
+    """The symbols without events of E that are judged pair by pair: no step of a machine takes them."""
+    kept = {k: {place} for family in families if family.is_compared for k, place in family.positions.items()}
+    return [[symbol - kept.get(k, set()) for k, symbol in enumerate(symbols)] for symbols in alphabet]
 
 
 class _Tables:
@@ -207,6 +213,7 @@ class _Sharers:
     def __init__(self, members: Sequence[Member], alphabet: Alphabet, family: Family, every: Carried) -> None:
         self.members, self.alphabet = members, alphabet
         self.positions: Mapping[int, int] = family.positions
+        self.is_compared = family.is_compared
         self.value, self.extreme = _numbered(value_columns(every)), _numbered(extreme_columns(every))
         self.units: dict[tuple[bool, ...], int] = {}
         self.unit = [-1] * len(members)
@@ -251,13 +258,15 @@ class _Sharers:
         return [any(symbols[k] for symbols in inside) for k in range(len(self.members))]
 
     def states(self, k: int) -> tuple[list[int], list[int]]:
-        """Where an event at E gathers from, and where it leaves its mass."""
+        """Where an event at E gathers from, other than events that are kept, and where it leaves its mass."""
         if k not in self.positions:
             return [], []
         machine = self.members[k].machine
         number = {state: i for i, state in enumerate(machine.states)}
         (step,) = machine.steps(frozenset({self.positions[k]}))
-        return [number[state] for state in step.sources], [number[state] for state in step.targets]
+        here = {self.positions[k]} if self.is_compared else set()
+        sources = [number[state] for state in step.sources if state.place not in here]
+        return sources, [number[state] for state in step.targets]
 
     def _fed_columns(self, k: int) -> list[int]:
         """Per number of a member the column that an event at E adds to it: 0 for one, -1 for nothing."""

@@ -30,10 +30,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The queries that can share E+, each with the position where E stands in it."""
+    """The queries that can share E+, each with the position where E stands in it.
+
+    is_compared  whether predicates compare events of E with the next; then the group shares nothing else
+    """
 
     type: str
     positions: Mapping[int, int]
+    is_compared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,18 @@ def analyse(plans: Sequence[QueryPlan], key: Callable[[QueryPlan], Hashable | No
     alone |= {i: _OWN_STREAMS for i, plan in enumerate(plans) if i not in alone and key(plan) is None}
     groups: list[Sharable] = []
     for own in _by_streams(plans, alone, key):
+        compared = _compared(plans, own)
+        groups += [_sharable(plans, members, type_) for type_, members in compared]
+        own = [i for i in own if not any(i in members for _, members in compared)]
+        for i in own:
+            if compared_type(plans[i]):
+                alone[i] = _one_by_one(plans[i])
+        own = [i for i in own if i not in alone]
         connected = _connected(own, [(a, b) for a, b in combinations(own, 2) if _pair(plans, a, b).types])
         together = [members for members in connected if len(members) > 1]
         left = [members[0] for members in connected if len(members) == 1]
         together += [left] if len(left) > 1 else []
-        groups += [_sharable(plans, tuple(members)) for members in together]
+        groups += [_sharable(plans, members) for members in together]
         if len(left) == 1:
             alone[left[0]] = _why_alone(plans, left[0])
     return Analysis(tuple(groups), alone)
@@ -103,9 +114,28 @@ def misfit(plan: QueryPlan) -> str:
     machine = plan.operands[0].machine
     if machine.predicates.cross:
         return "a predicate compares events that need not be neighbours"
-    if machine.by_event:
-        kept = ", ".join(sorted({_name(machine.automaton, place) for place in machine.by_event}))
-        return f"bindings are kept one by one at {kept}"
+    return _one_by_one(plan) if machine.by_event and not compared_type(plan) else ""
+
+
+def _one_by_one(plan: QueryPlan) -> str:
+    machine = plan.operands[0].machine
+    kept = ", ".join(sorted({_name(machine.automaton, place) for place in machine.by_event}))
+    return f"bindings are kept one by one at {kept}"
+
+
+def compared_type(plan: QueryPlan) -> str:
+    """The type E if predicates compare an event of E with the next event of E, and nothing else."""
+    machine = plan.operands[0].machine
+    automaton, between = machine.automaton, machine.predicates.between
+    edges = [*automaton.edges, *(edge for guard in automaton.guards for edge in guard.edges)]
+    compared = {edge for edge in edges if between(*edge)}
+    for type_, place in kleene(plan).items():
+        if (
+            compared == {(place, place)}
+            and machine.by_event == {place}
+            and machine.crossed(place, place) is None
+        ):
+            return type_
     return ""
 
 
@@ -203,6 +233,28 @@ def _by_streams(
     return list(found.values())
 
 
+def _compared(plans: Sequence[QueryPlan], own: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Per type E the queries that share E+ though predicates compare its events; see Definition 3.11.
+
+    Queries without such predicates are among them if they can share E+ with no other like them.
+    """
+    by_type: dict[str, list[int]] = {}
+    for i in own:
+        if type_ := compared_type(plans[i]):
+            by_type.setdefault(type_, []).append(i)
+    plain = [i for i in own if not compared_type(plans[i])]
+    single = [i for i in plain if not any(_pair(plans, i, j).types for j in plain if j != i)]
+    found = []
+    for type_, some in by_type.items():
+        all_ = sorted([*some, *(i for i in single if type_ in kleene(plans[i]))])
+        edges = [(a, b) for a, b in combinations(all_, 2) if type_ in _pair(plans, a, b).types]
+        for members in _connected(all_, edges):
+            if len(members) > 1:
+                found.append((type_, members))
+                single = [i for i in single if i not in members]
+    return found
+
+
 def _connected(numbers: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
     """Components of a graph, each in order."""
     component = {number: [number] for number in numbers}
@@ -214,13 +266,16 @@ def _connected(numbers: Iterable[int], edges: Iterable[tuple[int, int]]) -> list
     return [sorted(one) for one in {id(one): one for one in component.values()}.values()]
 
 
-def _sharable(plans: Sequence[QueryPlan], members: tuple[int, ...]) -> Sharable:
+def _sharable(plans: Sequence[QueryPlan], members: Sequence[int], compared: str = "") -> Sharable:
+    """A group; if events of a type are compared, they are all that is shared in it."""
     own = [plans[i] for i in members]
     pairs = tuple(_pair(own, a, b) for a, b in combinations(range(len(own)), 2))
-    machines = [plan.operands[0].machine for plan in own]
-    return Sharable(
-        members, _families(own, pairs), pairs, merge([m.automaton for m in machines]), pane_of(own)
-    )
+    families = _families(own, pairs)
+    if compared:
+        pairs = tuple(replace(pair, types=(compared,)) if pair.types else pair for pair in pairs)
+        families = (Family(compared, {k: kleene(plan)[compared] for k, plan in enumerate(own)}, True),)
+    template = merge([plan.operands[0].machine.automaton for plan in own])
+    return Sharable(tuple(members), families, pairs, template, pane_of(own))
 
 
 def _families(plans: Sequence[QueryPlan], pairs: Sequence[Pair]) -> tuple[Family, ...]:

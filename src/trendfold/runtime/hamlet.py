@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from trendfold.events.buffers import empty
 from trendfold.kernel import hamlet
+from trendfold.kernel.hamlet_edges import fold_edges
 from trendfold.kernel.hamlet_program import Graphlet, Layout, Numbers
 from trendfold.kernel.lower_hamlet import Member, Table, Windows, carried_by_all, lower_group
 from trendfold.kernel.program import Events, Folded
-from trendfold.plan import Group
+from trendfold.plan import Group, QueryPlan
 from trendfold.plan.sharable import Sharable
+from trendfold.runtime.hamlet_log import Log, make_log
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items
 
@@ -75,11 +77,21 @@ def _counted(together: GroupRows, folded: tuple[Folded, ...], tally: Tally) -> t
 def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
     """All that the kernel reads."""
     details: Sharable = group.details
-    members = tuple(Member(plan.operands[0].machine, plan.operands[0].carried) for plan in group.members)
+    members = tuple(map(_member, group.members))
     windows = _windows(together.items)
     at, table = lower_group(members, together.alphabet, details.families, windows, hamlet.TALLIES)
     limits.check_state(group.members[0].query.name, _state_bytes(at, table), _HELD)
-    return Ready(members, windows, at, table, together.events(carried_by_all(members)))
+    events = together.events(carried_by_all(members))
+    log = None
+    if any(family.is_compared for family in details.families):
+        log = make_log(group, together, at, table, windows, limits)
+    return Ready(members, windows, at, table, events, log)
+
+
+def _member(plan: QueryPlan) -> Member:
+    """A query with the machine that steps all but the events that are kept one by one."""
+    (operand,) = plan.operands
+    return Member(replace(operand.machine, by_event=frozenset()), operand.carried)
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,8 @@ class Ready:
     at: Layout
     table: Table
     events: Events
+    log: Log | None = None
+    """Where predicates compare events of the shared type."""
 
     def fold(self, choice: int, journal: Journal = NO_JOURNAL) -> tuple[tuple[Folded, ...], Tally]:
         """Per member the whole trends of its windows, and what happened on the way."""
@@ -105,7 +119,12 @@ class Ready:
         work[at.first : at.first + at.members] = work[at.upto : at.upto + at.members] = starts[:-1]
         work[at.before : at.before + at.families] = -1
         numbers = _numbers(at, self.table)
-        hamlet.fold_group(self.events, self.table, at, choice, numbers, work, _graphlet(at), out, journal)
+        if self.log is None:
+            hamlet.fold_group(self.events, self.table, at, choice, numbers, work, _graphlet(at), out, journal)
+        else:
+            log, pairs = self.log.cleared(), self.log.pairs
+            base = _graphlet(at, snapshots=1)
+            fold_edges(self.events, self.table, at, choice, numbers, work, base, log, pairs, out, journal)
         found = []
         for k, member in enumerate(self.members):
             own = slice(starts[k], starts[k + 1])
@@ -134,15 +153,15 @@ def _numbers(at: Layout, table: Table) -> Numbers:
     return Numbers(np.zeros(numbers), np.zeros(numbers, np.int32), np.full(extremes, np.inf))
 
 
-def _graphlet(at: Layout) -> Graphlet:
+def _graphlet(at: Layout, snapshots: int = hamlet.MOST_SNAPSHOTS) -> Graphlet:
     lanes = at.lanes if at.families else 0
-    shape = (lanes, at.width, hamlet.MOST_SNAPSHOTS)
+    shape = (lanes, at.width, snapshots)
     return Graphlet(
         empty(shape, np.float64),
         empty(shape, np.int32),
-        empty((lanes, at.extremes, hamlet.MOST_SNAPSHOTS), np.float64),
-        np.zeros((1 + at.columns, hamlet.MOST_SNAPSHOTS)),
-        np.zeros((at.xcolumns, hamlet.MOST_SNAPSHOTS)),
+        empty((lanes, at.extremes, snapshots), np.float64),
+        np.zeros((1 + at.columns, snapshots)),
+        np.zeros((at.xcolumns, snapshots)),
         np.zeros(at.columns + at.xcolumns),
     )
 
