@@ -22,6 +22,11 @@ HALVES = (
             "a: RETURN COUNT(*) PATTERN SEQ(A, B+); b: RETURN MIN(B.x), COUNT(*) PATTERN B+",
             {"strategy": "hamlet"},
         ),
+        (
+            "a: RETURN COUNT(*) PATTERN SEQ(A, B+); "
+            "b: RETURN MIN(B.x), COUNT(*) PATTERN B+ WHERE B.v < NEXT(B).v",
+            {"strategy": "hamlet"},
+        ),
         ("RETURN MATCHES PATTERN SEQ(A, B+, NOT D, C) WHERE A.v < C.v WITHIN 4 s", {}),
     ],
     [

@@ -39,6 +39,7 @@ LARGE = 100_000, 50
 """Events in a window, and queries: the most of the paper's figures."""
 STOCK_PER_MINUTE, STOCK_QUERIES = (2_000, 3_000, 4_000), (20, 50)
 STOCK_MINUTES = 25
+COMPARED_PER_MINUTE, COMPARED_MINUTES = 1_000, 20
 FASTER = 1.25
 """How many times faster than always sharing deciding must be, with the fewest queries and the most events."""
 
@@ -52,7 +53,12 @@ _TICKERS = "S U V W X Y Z".split()
 
 def cases(seed: int, scale: float) -> list[Case]:
     """All lines; events per minute are multiplied by `scale`, numbers of queries are not."""
-    return [*_low_setting(seed, scale), *_figures_8_to_10(seed, scale), *_figures_11_and_12(seed, scale)]
+    return [
+        *_low_setting(seed, scale),
+        *_figures_8_to_10(seed, scale),
+        *_figures_11_and_12(seed, scale),
+        *_compared(seed, scale),
+    ]
 
 
 def _low_setting(seed: int, scale: float) -> list[Case]:
@@ -100,6 +106,20 @@ def _figures_11_and_12(seed: int, scale: float) -> list[Case]:
         promises = (Promise(FASTER, static),) if is_promised else ()
         found.append(Case(static, _fold(group, ALWAYS), events))
         found.append(Case(_name("stock", n, k, "hamlet"), _fold(group, BY_BENEFIT), events, static, promises))
+    return found
+
+
+def _compared(seed: int, scale: float) -> list[Case]:
+    """Queries whose predicate compares each price with the next: every event asks those before it."""
+    n, found = _scaled(COMPARED_PER_MINUTE, scale), []
+    options = Stream(events=n * COMPARED_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7)
+    table = stock(options)
+    for k in STOCK_QUERIES:
+        queries = rising(k)
+        group, greta = _group(table, queries), _name("rising", n, k, "greta")
+        found.append(Case(greta, _alone(table, queries, "greta"), len(table)))
+        for way, choice in (("static", ALWAYS), ("hamlet", BY_BENEFIT)):
+            found.append(Case(_name("rising", n, k, way), _fold(group, choice), len(table), greta))
     return found
 
 
@@ -161,6 +181,18 @@ def trades(k: int) -> tuple[Query, ...]:
         within = _WITHIN[(i // 5) % len(_WITHIN)]
         texts.append(
             f"QUERY s{i} RETURN {_RETURNS[i % 4]} PATTERN {shape} {_LOCAL[(i // 2) % 5]} WITHIN {within}"
+        )
+    return parse("; ".join(texts)).queries
+
+
+def rising(k: int) -> tuple[Query, ...]:
+    """Prices that never fall, between different trades; several aggregates."""
+    texts = []
+    for i in range(k):
+        a, b = _TICKERS[3 + i % 4], _TICKERS[3 + (i + 1 + i // 4) % 4]
+        texts.append(
+            f"QUERY c{i} RETURN {_RETURNS[i % 4]} PATTERN SEQ({a}, S+, {b}) "
+            f"WHERE S.price <= NEXT(S).price WITHIN 5 min SLIDE 5 min"
         )
     return parse("; ".join(texts)).queries
 

@@ -76,7 +76,7 @@ def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
         alike = stop == i
         if alike:
             f = -1
-            stop, alike = _find_run(symbol, moment, i, edge)
+            stop, alike = find_run(symbol, moment, i, edge)
         step_rows(events, i, stop, f, alike, count > 0, t, at, numbers, n)
         while count > 0 and i < stop:
             i = _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journal)
@@ -85,7 +85,7 @@ def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
 
 
 @kernel
-def _find_run(symbol, moment, i, edge):
+def find_run(symbol, moment, i, edge):
     """The moments from row i on that hold nothing but its symbol; or its moment alone, and False."""
     j = i
     while j < edge:

@@ -35,6 +35,7 @@ from trendfold.kernel.hamlet import (
     begin_snapshot,
     cost,
     find_burst,
+    find_run,
     gather_sharers,
     note,
     ranged,
@@ -54,7 +55,7 @@ from trendfold.kernel.hamlet_log import (
 )
 from trendfold.kernel.hamlet_program import BURST, CONCERN, MEMBER, SHARER, SHARING
 from trendfold.kernel.hamlet_steps import step_rows, wide_sum, wide_times
-from trendfold.kernel.jit import kernel, reassociated
+from trendfold.kernel.jit import kernel, lent, reassociated
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.wide import normalise
 
@@ -65,6 +66,14 @@ MOST_SHARED = 256
 @kernel
 def fold_edges(events, t, at, choice, numbers, n, graphlet, log, pairs, out, journal):
     """As hamlet.fold_group: the whole trends of window k go to row k of `out`."""
+    events, numbers, graphlet, log, pairs, out = (
+        lent(events),
+        lent(numbers),
+        lent(graphlet),
+        lent(log),
+        lent(pairs),
+        lent(out),
+    )
     symbol, moment = events.symbol, events.moment
     rows = symbol.shape[0]
     n[at.chosen : at.chosen + at.units] = 1
@@ -80,23 +89,31 @@ def fold_edges(events, t, at, choice, numbers, n, graphlet, log, pairs, out, jou
         stop, b, uneven = find_burst(symbol, moment, i, edge, 0, t, at, n)
         for u in range(uneven):
             n[at.many + n[at.seen + u]] = 0
-        is_burst = stop > i
+        is_burst, alike = stop > i, False
         if not is_burst:
-            stop = i + 1
-            while stop < edge and moment[stop] == moment[i]:
-                stop += 1
-        elif b == 0:
-            i = stop
-            continue
-        count = gather_sharers(0, t, at, n)
-        shares = is_burst and _pays(b, stop - oldest, count, choice, t, at, n, log)
-        begin_snapshot(i, 0, count, t, at, numbers, n, graphlet, journal)
-        _fold_burst(events, i, stop, shares, count, t, at, n, graphlet, log, pairs, journal)
+            stop, alike = find_run(symbol, moment, i, edge)
+            b = _events_of_burst(symbol, i, stop, t, at)
+        count = 0
+        if b > 0:
+            count = gather_sharers(0, t, at, n)
+            shares = is_burst and _pays(b, stop - oldest, count, choice, t, at, n, log)
+            begin_snapshot(i, 0, count, t, at, numbers, n, graphlet, journal)
+            _fold_burst(events, i, stop, shares, count, t, at, n, graphlet, log, pairs, journal)
         if not is_burst:
-            step_rows(events, i, stop, -1, False, False, t, at, numbers, n)
-        _settle(count, t, at, numbers, n, log)
+            step_rows(events, i, stop, -1, alike, False, t, at, numbers, n)
+        if b > 0:
+            _settle(count, t, at, numbers, n, log)
         i = stop
     turn(rows, rows, t, at, numbers, n, out)
+
+
+@kernel
+def _events_of_burst(symbol, i, stop, t, at):
+    """How many rows of [i, stop) are events of E."""
+    b = 0
+    for r in range(i, stop):
+        b += t[at.concern + CONCERN * symbol[r]] == BURST
+    return b
 
 
 # ---------------------------------------------------------------- deciding
@@ -170,13 +187,23 @@ def _keep_base(row, s, count, t, at, n, graphlet, log):
     """Snapshot x: per lane the mass of all other types that E may follow."""
     _clear(log, log.sum_m.shape[0] - 1, s)
     log.born[s] = row
-    log.m[:, :, s], log.e[:, :, s], log.x[:, :, s] = 0.0, 0, np.inf
+    _empty(log, s)
     for q in range(count):
         lane, own = n[at.sharing + SHARING * q], at.member + MEMBER * n[at.sharing + SHARING * q + 1]
         for w in range(t[own]):
             log.m[lane, w, s], log.e[lane, w, s] = graphlet.value_m[q, w, 0], graphlet.value_e[q, w, 0]
         for y in range(t[own + 1]):
             log.x[lane, y, s] = graphlet.value_x[q, y, 0]
+
+
+@kernel
+def _empty(log, s):
+    """Snapshot s is nothing to any lane yet."""
+    for lane in range(log.m.shape[0]):
+        for w in range(log.m.shape[1]):
+            log.m[lane, w, s], log.e[lane, w, s] = 0.0, 0
+        for y in range(log.x.shape[1]):
+            log.x[lane, y, s] = np.inf
 
 
 @kernel
@@ -200,7 +227,10 @@ def _judge(row, log, pairs):
 @kernel
 def _clear(log, c, s):
     """Set coefficients of snapshot s to nothing."""
-    log.sum_m[c, :, s], log.sum_e[c, :, s], log.sum_x[c, :, s] = 0.0, 0, np.inf
+    for v in range(log.sum_m.shape[1]):
+        log.sum_m[c, v, s], log.sum_e[c, v, s] = 0.0, 0
+    for v in range(log.sum_x.shape[1]):
+        log.sum_x[c, v, s] = np.inf
 
 
 @kernel
@@ -250,7 +280,10 @@ def _share_event(events, row, x, j, fresh, t, at, log, journal):
     k[USED] += fresh - first
     for s in range(first, fresh):
         p = used + s - first
-        log.c[:, p], log.ce[:, p], log.mu[:, p] = 0.0, 0, np.inf
+        for v in range(m.shape[0]):
+            log.c[v, p], log.ce[v, p] = 0.0, 0
+        for v in range(mu.shape[0]):
+            log.mu[v, p] = np.inf
         if m[0, s] == 0.0:
             continue
         for v in range(t[family + 3] - t[family + 2]):
@@ -283,7 +316,7 @@ def _value_event(events, row, j, fresh, count, t, at, n, graphlet, log, journal)
     log.sum_m[total, 0, z] = 1.0
     log.row[j], log.low[j], log.at[j], log.size[j] = row, z, -1, 1
     log.born[z] = row
-    log.m[:, :, z], log.e[:, :, z], log.x[:, :, z] = 0.0, 0, np.inf
+    _empty(log, z)
     takes = at.takes + events.symbol[row] * at.units
     column, xcolumn = at.column + t[at.family + 2], at.xcolumn + t[at.family + 4]
     for q in range(count):

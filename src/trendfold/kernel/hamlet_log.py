@@ -72,9 +72,11 @@ def empty_lanes(t, at, n, log):
         low, many = t[own + 7], t[own + 8] - t[own + 7]
         for item in range(log.opened[member], n[at.upto + member]):
             lane = low + (item - t[own + 9]) % many
-            log.m[lane, :, k[OLDEST] : k[NEXT]] = 0.0
-            log.e[lane, :, k[OLDEST] : k[NEXT]] = 0
-            log.x[lane, :, k[OLDEST] : k[NEXT]] = np.inf
+            for s in range(k[OLDEST], k[NEXT]):
+                for w in range(log.m.shape[1]):
+                    log.m[lane, w, s], log.e[lane, w, s] = 0.0, 0
+                for y in range(log.x.shape[1]):
+                    log.x[lane, y, s] = np.inf
         log.opened[member] = n[at.upto + member]
 
 
@@ -101,11 +103,19 @@ def forget(oldest, log):
         log.row[to], log.size[to] = log.row[j], log.size[j]
         log.low[to] = log.low[j] - first
         log.at[to] = log.at[j] - used if log.at[j] >= 0 else -1
-    for p in range(used, k[USED]):
-        log.c[:, p - used], log.ce[:, p - used] = log.c[:, p], log.ce[:, p]
-        log.mu[:, p - used] = log.mu[:, p]
+    for v in range(log.c.shape[0]):
+        for p in range(used, k[USED]):
+            log.c[v, p - used], log.ce[v, p - used] = log.c[v, p], log.ce[v, p]
+    for v in range(log.mu.shape[0]):
+        for p in range(used, k[USED]):
+            log.mu[v, p - used] = log.mu[v, p]
     for s in range(first, k[NEXT]):
         log.born[s - first] = log.born[s]
-        log.m[:, :, s - first], log.e[:, :, s - first] = log.m[:, :, s], log.e[:, :, s]
-        log.x[:, :, s - first] = log.x[:, :, s]
+    for lane in range(log.m.shape[0]):
+        for w in range(log.m.shape[1]):
+            for s in range(first, k[NEXT]):
+                log.m[lane, w, s - first], log.e[lane, w, s - first] = log.m[lane, w, s], log.e[lane, w, s]
+        for y in range(log.x.shape[1]):
+            for s in range(first, k[NEXT]):
+                log.x[lane, y, s - first] = log.x[lane, y, s]
     k[HEAD], k[TAIL], k[OLDEST], k[NEXT], k[USED] = 0, tail - head, 0, k[NEXT] - first, k[USED] - used

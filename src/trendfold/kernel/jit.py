@@ -22,7 +22,19 @@ def kernel(function: F) -> F:
     Only kernels call those whose names begin with `_`: they get no door to Python, which takes long to make.
     """
     is_inner = function.__name__.startswith("_")
-    return cast(F, _compile(no_cpython_wrapper=is_inner, no_cfunc_wrapper=True)(function))
+    compiled = _compile(no_cpython_wrapper=is_inner, no_cfunc_wrapper=True)(function)
+    _forget_literals(compiled)
+    return cast(F, compiled)
+
+
+def _forget_literals(compiled: Any) -> None:
+    """Let 0 and 1 be whole numbers: numba would compile anew for every number that is written in a call."""
+    find = compiled.get_call_template
+
+    def find_plain(args: Any, kws: Any) -> Any:
+        return find(tuple(map(types.unliteral, args)), {k: types.unliteral(v) for k, v in kws.items()})
+
+    compiled.get_call_template = find_plain
 
 
 def inlined(function: F) -> F:
