@@ -20,7 +20,7 @@ from math import inf
 from typing import NamedTuple
 
 from trendfold.plan.gloria.cost import Weights
-from trendfold.plan.gloria.kleene import Cycle, alone_cost, carried_cost, cycles_of, inner_cost
+from trendfold.plan.gloria.kleene import Cycle, before, cycles_of, evaluation
 from trendfold.plan.gloria.template import Template, bits
 
 
@@ -63,27 +63,27 @@ class Pool:
             return bool(own.snapshot) and not own.origins
         return own.snapshot not in ("", self.source)
 
-    def held(self, own: QSet, state: str) -> str:
-        """Whose snapshots a Q-set's events at `state` hold; `state` itself if they have been evaluated."""
-        if own.origins:
-            assert self.cycle is not None
-            return own.origins[self.cycle.states.index(state)]
-        return own.snapshot
-
     def __str__(self) -> str:
         if self.cycle is None:
             return f"{self.source} → {self.target}"
         return f"({', '.join(self.cycle.states)})+"
 
 
+Held = dict[str, tuple[tuple[int, str], ...]]
+"""Per state that a pool leads to: queries whose events there have an expression in common, and its snapshots.
+
+Where the snapshots are the state's own, values are known.
+"""
+
+
 @dataclass(eq=False, slots=True)
 class Node:
     """A candidate for a pool: what it shares, what that costs, and how it is best reached.
 
-    own       what going through the pool costs
+    own       what going through the pool costs, in a Kleene sub-pattern with what it evaluates
     ending    what queries cost that end at its target
     taken     the Q-sets that take expressions over, and all their queries
-    held      per state that is left the Q-sets with expressions there
+    held      who comes to a state with an expression
     distance  d_s of Equation 22
     back      per preceding pool the node on the best way here
     """
@@ -94,7 +94,7 @@ class Node:
     ending: float
     taken: tuple[QSet, ...]
     taken_queries: int
-    held: dict[str, tuple[tuple[int, str], ...]]
+    held: Held
     distance: float = 0.0
     back: dict[int, Node] = field(default_factory=dict)
     pruned_by: Node | None = None
@@ -129,25 +129,38 @@ class Graph:
 
     def weigh(self, pool: Pool, sets: Sets) -> Node:
         """A node with all that does not depend on others."""
-        own = sum(_own_cost(pool, each, self.weights) for each in sets)
         taken = tuple(each for each in sets if pool.takes_over(each))
-        node = Node(pool, sets, own, 0.0, taken, sum(each.queries for each in taken), {})
-        for state in dict.fromkeys([pool.target, *(state for _, state in pool.following)]):
-            if state:
-                node.held[state] = tuple((s.queries, pool.held(s, state)) for s in sets if s.snapshot)
-        node.ending = self._ending(pool, sets)
+        if pool.cycle is None:
+            held = {pool.target: tuple((own.queries, own.snapshot) for own in sets if own.snapshot)}
+            own = sum(self.weights.cross(pool.source, pool.target, each.snapshot) for each in sets)
+        else:
+            held = together_at(pool, sets)
+            own = self._cycle_cost(pool.cycle, sets, held)
+        node = Node(pool, sets, own, 0.0, taken, sum(each.queries for each in taken), held)
+        node.ending = sum(self._ending(pool, state, held[state]) for state in held)
         return node
 
-    def _ending(self, pool: Pool, sets: Sets) -> float:
-        """Equation 4 for the queries whose trends end where the pool leads to."""
-        states = (pool.target,) if pool.cycle is None else pool.cycle.states
+    def _cycle_cost(self, cycle: Cycle, sets: Sets, held: Held) -> float:
+        """Equations 2 to 4 inside a Kleene sub-pattern."""
         cost = 0.0
-        for state in states:
-            ended = self.template.ends.get(state, 0) & pool.queries
-            for own in sets if ended else ():
-                if own.snapshot and (origin := pool.held(own, state)) != state:
-                    cost += self.weights.evaluate(state, origin, (own.queries & ended).bit_count())
+        for source, target in cycle.transitions:
+            left = cycle.queries & ~sum(queries for queries, _ in held[source])
+            cost += left.bit_count() * self.weights.cross(source, target, "")
+            cost += sum(self.weights.cross(source, target, snapshot) for _, snapshot in held[source])
+        for own in sets:
+            if own.origins:
+                origins = dict(zip(cycle.states, own.origins, strict=True))
+                cost += evaluation(cycle, origins, own.queries.bit_count(), self.weights)
         return cost
+
+    def _ending(self, pool: Pool, state: str, held: tuple[tuple[int, str], ...]) -> float:
+        """Equation 4 for the queries whose trends end where the pool leads to."""
+        ended = self.template.ends.get(state, 0) & pool.queries
+        return sum(
+            self.weights.evaluate(state, snapshot, (queries & ended).bit_count())
+            for queries, snapshot in held
+            if snapshot != state
+        )
 
     def evaluation(self, first: Node, second: Node, state: str) -> float:
         """What is evaluated at the state between two nodes; infinity if they do not fit."""
@@ -213,15 +226,41 @@ def _stays(queries: int, node: Node) -> bool:
     return True
 
 
-def _own_cost(pool: Pool, own: QSet, weights: Weights) -> float:
-    if pool.cycle is None:
-        return weights.cross(pool.source, pool.target, own.snapshot)
-    if not own.snapshot:
-        return alone_cost(pool.cycle, weights)
-    if not own.origins:
-        return carried_cost(pool.cycle, own.snapshot, weights)
-    origins = dict(zip(pool.cycle.states, own.origins, strict=True))
-    return inner_cost(pool.cycle, origins, own.queries.bit_count(), weights)
+def together_at(pool: Pool, sets: Sets) -> Held:
+    """Per state of a Kleene sub-pattern the queries that leave it together, and the snapshots they hold."""
+    assert pool.cycle is not None
+    cut = [own for own in sets if own.origins]
+    carried = tuple((own.queries, own.snapshot) for own in sets if own.snapshot and not own.origins)
+    found: Held = dict.fromkeys(pool.cycle.states, carried)
+    for i, (state, labels) in enumerate(_labels(pool, cut).items()):
+        groups: dict[tuple[str, object], int] = {}
+        for own, label in zip(cut, labels, strict=True):
+            if origin := own.origins[i]:
+                groups[origin, label] = groups.get((origin, label), 0) | own.queries
+        found[state] = (*((queries, origin) for (origin, _), queries in groups.items()), *carried)
+    return found
+
+
+def _labels(pool: Pool, cut: Sequence[QSet]) -> dict[str, list[object]]:
+    """Per state a label for every Q-set, equal for those that leave it together.
+
+    Where events become snapshots all do that may; those that hold others' if they came together from everywhere.
+    """
+    cycle = pool.cycle
+    assert cycle is not None
+    kind = [next(k for k, queries in enumerate(pool.kinds) if queries & own.queries) for own in cut]
+    origin = {state: [own.origins[i] for own in cut] for i, state in enumerate(cycle.states)}
+    labels: dict[str, list[object]] = {s: [*zip(origin[s], kind, strict=True)] for s in cycle.states}
+    for _ in cycle.states if len(cut) > 1 else ():
+        finer: dict[str, list[object]] = {}
+        for state, own in labels.items():
+            came = [labels[p] for p in before(cycle, state)]
+            finer[state] = [
+                own[i] if origin[state][i] in ("", state) else (own[i], *(each[i] for each in came))
+                for i in range(len(cut))
+            ]
+        labels = {state: [own.index(each) for each in own] for state, own in finer.items()}
+    return labels
 
 
 # ---------------------------------------------------------------- pools

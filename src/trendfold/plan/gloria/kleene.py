@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from trendfold.plan.gloria.cost import Weights
 from trendfold.plan.gloria.template import Template, Transition
@@ -45,74 +46,81 @@ def cycles_of(template: Template) -> tuple[Cycle, ...]:
 
 
 Origins = dict[str, str]
-"""Per state the cut whose snapshots its events hold; a cut is its own."""
+"""Per state whose snapshots its events hold: a cut its own, and none where queries go on by themselves."""
 
 
-def close(cycle: Cycle, queries: int, wanted: Iterable[str]) -> Origins:
-    """The origins where the events of `wanted` become snapshots, and those of all states that then have to."""
-    cuts = cycle.entered(queries) | frozenset(wanted)
+def close(cycle: Cycle, queries: int, wanted: Iterable[str], by_themselves: Iterable[str] = ()) -> Origins:
+    """The origins where the events of `wanted` become snapshots, and those of all states that then have to.
+
+    From the states `by_themselves` queries go on alone.
+    """
+    plain = frozenset(by_themselves)
+    cuts = (cycle.entered(queries) | frozenset(wanted)) - plain
     while True:
-        origins = _flow(cycle, cuts)
-        torn = [
-            state for state in cycle.states if state not in cuts and len(_before(cycle, state, origins)) > 1
-        ]
+        origins = _flow(cycle, cuts, plain)
+        torn = [s for s in cycle.states if s not in cuts | plain and not _agree(cycle, s, origins)]
         if not torn:
             return {state: origins[state] for state in cycle.states}
         cuts |= {torn[0]}
 
 
-def _flow(cycle: Cycle, cuts: frozenset[str]) -> Origins:
-    origins = {cut: cut for cut in cuts}
+def _flow(cycle: Cycle, cuts: frozenset[str], plain: frozenset[str]) -> Origins:
+    origins = {cut: cut for cut in cuts} | dict.fromkeys(plain, "")
     for _ in cycle.states:
         for source, target in cycle.transitions:
-            if target not in origins and source in origins:
+            if target not in origins and origins.get(source):
                 origins[target] = origins[source]
     return origins
 
 
-def _before(cycle: Cycle, state: str, origins: Origins) -> set[str]:
-    return {origins[p] for p, q in cycle.transitions if q == state}
+def _agree(cycle: Cycle, state: str, origins: Origins) -> bool:
+    """Whether all that comes to a state holds the snapshots it is to hold."""
+    return state in origins and {origins.get(p, "") for p in before(cycle, state)} == {origins[state]}
 
 
-def inner_cost(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
-    """Equations 3 and 4 on every transition of the cycle, for one Q-set of so many queries.
+def before(cycle: Cycle, state: str) -> tuple[str, ...]:
+    """The states of the cycle that lead to one of it."""
+    return tuple(p for p, q in cycle.transitions if q == state)
 
-    At a cut every origin that comes from the cycle is evaluated, once per query.
-    """
-    cost = sum(weights.cross(p, q, origins[p]) for p, q in cycle.transitions)
+
+def uniform(cycle: Cycle, snapshot: str) -> Origins:
+    """The paper's own reading, in which every state holds one state's snapshots, wherever trends begin."""
+    return dict.fromkeys(cycle.states, snapshot)
+
+
+def evaluation(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
+    """Equation 4 on the cycle: a state that does not go on with what it gets evaluates it, once per query."""
+    cost = 0.0
     for state in cycle.states:
-        if origins[state] == state:
-            for origin in _before(cycle, state, origins):
+        if origins[state] in (state, ""):
+            for origin in {origins[p] for p in before(cycle, state)} - {""}:
                 cost += weights.evaluate(state, origin, queries)
     return cost
 
 
-def carried_cost(cycle: Cycle, snapshot: str, weights: Weights) -> float:
-    """The same where a snapshot from before the cycle is carried all through it."""
-    return sum(weights.cross(p, q, snapshot) for p, q in cycle.transitions)
+def crossing(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
+    """Equations 2 and 3 on every transition of the cycle, for one Q-set of so many queries."""
+    return sum(
+        weights.cross(p, q, origins[p]) * (1 if origins[p] else queries) for p, q in cycle.transitions
+    )
 
 
-def alone_cost(cycle: Cycle, weights: Weights) -> float:
-    """Equation 2 on every transition of the cycle, for one query."""
-    return sum(weights.cross(p, q, "") for p, q in cycle.transitions)
+MOST_CUT = 4
+"""Sub-patterns of more states are not cut in all ways."""
 
 
-def uniform(cycle: Cycle, snapshot: str) -> Origins:
-    """The paper's own reading, in which every state carries one snapshot, wherever trends begin."""
-    return {state: state if state == snapshot else snapshot for state in cycle.states}
-
-
-def cuttings(cycle: Cycle, queries: int, most: int) -> Sequence[Origins]:
-    """All ways to choose cuts; in sub-patterns of more than `most` states one or two beside those needed."""
+def cuttings(cycle: Cycle, queries: int) -> Sequence[Origins]:
+    """All ways to choose cuts and states from which queries go on alone; of many states one or two cuts."""
     found: dict[tuple[str, ...], Origins] = {}
     states = cycle.states
-    if len(states) <= most:
-        choices = [
-            [s for i, s in enumerate(states) if chosen >> i & 1] for chosen in range(1, 1 << len(states))
-        ]
+    if len(states) <= MOST_CUT:
+        ways = [dict(zip(states, each, strict=True)) for each in product("cut alone on".split(), repeat=len(states))]
     else:
-        choices = [[s] for s in states] + [[s, t] for i, s in enumerate(states) for t in states[:i]]
-    for wanted in choices:
-        origins = close(cycle, queries, wanted)
-        found.setdefault(tuple(origins.values()), origins)
+        pairs = [{s: "cut", t: "cut"} for i, s in enumerate(states) for t in states[:i]]
+        ways = [*({s: "cut"} for s in states), *pairs]
+    for way in ways:
+        cut, plain = ([s for s in states if way.get(s) == how] for how in ("cut", "alone"))
+        origins = close(cycle, queries, cut, plain)
+        if any(origins.values()):
+            found.setdefault(tuple(origins.values()), origins)
     return list(found.values())

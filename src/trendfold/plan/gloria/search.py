@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
@@ -92,11 +93,14 @@ def shares_of(node: Node) -> dict[Transition, tuple[Share, ...]]:
     """What a node says of each of its transitions."""
     pool = node.pool
     if pool.cycle is None:
-        edges: tuple[Transition, ...] = ((pool.source, pool.target),)
-        return {e: tuple(Share(tuple(bits(own.queries)), own.snapshot) for own in node.sets) for e in edges}
-    return {
-        (source, target): tuple(
-            Share(tuple(bits(own.queries)), pool.held(own, source)) for own in node.sets
-        )
-        for source, target in pool.cycle.transitions
-    }
+        return {(pool.source, pool.target): _shares((own.queries, own.snapshot) for own in node.sets)}
+    found = {}
+    for source, target in pool.cycle.transitions:
+        held = node.held[source]
+        left = pool.queries & ~sum(queries for queries, _ in held)
+        found[source, target] = _shares([*held, *((1 << q, "") for q in bits(left))])
+    return found
+
+
+def _shares(held: Iterable[tuple[int, str]]) -> tuple[Share, ...]:
+    return tuple(sorted((Share(tuple(bits(q)), snapshot) for q, snapshot in held), key=lambda s: s.queries))
