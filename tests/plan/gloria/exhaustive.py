@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from trendfold.automaton import END, START, Automaton
-from trendfold.plan.gloria import Crossing, Share, SharingPlan
+from trendfold.plan.gloria import Share, SharingPlan
 
 Edge = tuple[str, str]
 Shares = tuple[Share, ...]
@@ -130,12 +130,13 @@ def partitions(items: Sequence[int]) -> Iterator[list[list[int]]]:
             yield [*rest[:i], [head, *block], *rest[i + 1 :]]
 
 
-def all_shares(queries: Sequence[int], snapshots: Sequence[str], source: str) -> Iterator[Shares]:
+def all_shares(queries: Sequence[int], snapshots: Sequence[str], source: str, narrows: bool) -> Iterator[Shares]:
     for blocks in partitions(queries):
         options = []
         for block in blocks:
-            own = source if len(block) > 1 else ""
-            options.append([Share(tuple(block), s) for s in dict.fromkeys([own, *snapshots])])
+            own = [source if len(block) > 1 else ""]
+            found = dict.fromkeys([*own, *snapshots] if narrows or len(block) > 1 else own)
+            options.append([Share(tuple(block), s) for s in found])
         for chosen in product(*options):
             yield tuple(sorted(chosen, key=lambda share: share.queries))
 
@@ -151,8 +152,13 @@ def units(states: Sequence[str], edges: Sequence[Edge]) -> list[tuple[str, ...]]
     return sorted(dict.fromkeys(found.values()), key=lambda own: -len(reach[own[0]].difference(own)))
 
 
-def best(automata: Sequence[Automaton], plan: SharingPlan, frequencies: Mapping[str, float]) -> float:
-    """The least cost of all plans over the states of a plan."""
+def best(
+    automata: Sequence[Automaton], plan: SharingPlan, frequencies: Mapping[str, float], narrows: bool = True
+) -> float:
+    """The least cost of all plans over the states of a plan.
+
+    narrows  whether the last query of a Q-set may go on with its snapshots; the paper evaluates them
+    """
     template = Template(automata, plan.positions)
     edges = list(template.queries)
     order = units(plan.states, edges)
@@ -163,7 +169,7 @@ def best(automata: Sequence[Automaton], plan: SharingPlan, frequencies: Mapping[
         later = {state for unit in order[i + 1 :] for state in unit}
         fresh: dict[frozenset[tuple[Edge, Shares]], float] = {}
         for front, so_far in fronts.items():
-            for decided, more in decisions(template, own, out, dict(front), frequencies):
+            for decided, more in decisions(template, own, out, dict(front), frequencies, narrows):
                 if so_far + more > plan.alone:
                     continue
                 key = frozenset((e, shares) for e, shares in decided.items() if e[1] in later)
@@ -173,14 +179,19 @@ def best(automata: Sequence[Automaton], plan: SharingPlan, frequencies: Mapping[
 
 
 def decisions(
-    template: Template, own: Sequence[str], out: Sequence[Edge], front: Decided, frequencies: Mapping[str, float]
+    template: Template,
+    own: Sequence[str],
+    out: Sequence[Edge],
+    front: Decided,
+    frequencies: Mapping[str, float],
+    narrows: bool,
 ) -> Iterator[tuple[Decided, float]]:
     """Every way in which queries leave a unit, with what its events cost."""
     held = {share.snapshot for e, shares in front.items() if e[1] in own for share in shares} - {""}
     snapshots = sorted(held | (set(own) if any(e[1] in own for e in out) else set()))
     options = []
     for edge in out:
-        shares = all_shares(template.queries[edge], snapshots, edge[0])
+        shares = all_shares(template.queries[edge], snapshots, edge[0], narrows)
         if edge[1] not in own and not any(e[1] in own for e in out):  # no cycle: judged at once
             shares = (each for each in shares if fits(template, front, each, edge[0]))
         options.append(list(shares))
@@ -201,9 +212,3 @@ def fits(template: Template, decided: Decided, shares: Shares, state: str) -> bo
         or (share.snapshot != state and carries(template, decided, share, state))
         for share in shares
     )
-
-
-def as_plan(plan: SharingPlan, decided: Decided) -> SharingPlan:
-    """A plan with other shares."""
-    crossings = tuple(Crossing(*edge, shares) for edge, shares in decided.items())
-    return SharingPlan(plan.states, plan.positions, crossings, plan.cost, plan.alone)

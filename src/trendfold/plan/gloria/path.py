@@ -5,7 +5,7 @@ every end node is reached in one way only. Otherwise edges are reversed, distanc
 one way forward too, and so one path through every node of a pool.
 
 Where ways part and meet again, the paths of two nodes may differ in a pool before both: the first one found
-stands, and every pool is then asked once more for its best node given those around it.
+stands, and of the cheapest paths every pool is then asked once more for its best node given those around it.
 
 Source: GLORIA (SIGMOD 2022), Section 5.3.
 """
@@ -21,8 +21,8 @@ from trendfold.plan.gloria.template import bits
 Path = dict[int, Node]
 """Per pool its node."""
 
-SWEEPS = 3
-"""How often pools are asked again, at most."""
+ASKED, SWEEPS = 4, 3
+"""Of how many paths the pools are asked again, and how often, at most."""
 
 
 def path_cost(graph: Graph, path: Path) -> float:
@@ -43,11 +43,14 @@ def alone_path(graph: Graph) -> Path:
 def find_path(graph: Graph) -> Path:
     """The cheapest path found; never dearer than sharing nothing."""
     path: Path = {}
-    for pools in _connected(graph):
-        path |= min(_candidates(graph, pools), key=lambda each: _part_cost(graph, each))
-    _ask_again(graph, path)
     nothing = alone_path(graph)
-    return path if path_cost(graph, path) < path_cost(graph, nothing) else nothing
+    for pools in _connected(graph):
+        candidates = sorted(_candidates(graph, pools), key=lambda each: _part_cost(graph, each))[:ASKED]
+        candidates.append({number: nothing[number] for number in pools})
+        for each in candidates:
+            _ask_again(graph, each)
+        path |= min(candidates, key=lambda each: _part_cost(graph, each))
+    return path
 
 
 def _part_cost(graph: Graph, path: Path) -> float:
@@ -79,18 +82,18 @@ def _connected(graph: Graph) -> Iterator[list[int]]:
 
 
 def _candidates(graph: Graph, pools: list[int]) -> Iterator[Path]:
-    """Algorithm 1 on connected pools."""
+    """Algorithm 1 on connected pools; where ways back from the ends do not agree, case 3 comes in as well."""
     ends = _end_nodes(graph, pools)
-    if len(ends) == 1:
-        yield from _back_from_end(graph, next(iter(ends.values())))
-    elif all(len(graph.nodes[number]) == 1 for into in ends.values() for number in into):
-        starting = [graph.nodes[number][0] for into in ends.values() for number in into]
-        yield _complete(graph, {}, starting, {}, pools)
-    else:
-        onward = _onward(graph, pools)
-        widest = max(pools, key=lambda number: len(graph.nodes[number]))
-        for node in graph.nodes[widest]:
-            yield _complete(graph, {}, [node], onward, pools)
+    into = [number for numbers in ends.values() for number in numbers]
+    if len(ends) == 1 or all(len(graph.nodes[number]) == 1 for number in into):
+        path = _back_from_ends(graph, into)
+        yield path
+        if all(path[number] is way for node in path.values() for number, way in node.back.items()):
+            return
+    onward = _onward(graph, pools)
+    widest = max(pools, key=lambda number: len(graph.nodes[number]))
+    for node in graph.nodes[widest]:
+        yield _complete([node], onward)
 
 
 def _end_nodes(graph: Graph, pools: Iterable[int]) -> dict[str, list[int]]:
@@ -104,12 +107,12 @@ def _end_nodes(graph: Graph, pools: Iterable[int]) -> dict[str, list[int]]:
     return ends
 
 
-def _back_from_end(graph: Graph, into: list[int]) -> Iterator[Path]:
-    """Case 1: the best edge into the end node from each pool, and the ways back that were kept."""
+def _back_from_ends(graph: Graph, into: list[int]) -> Path:
+    """Cases 1 and 2: the best edge into an end node from each pool, and the ways back that were kept."""
     best = [
         min(graph.nodes[number], key=lambda node: node.distance + node.leaving + node.ending) for number in into
     ]
-    yield _complete(graph, {}, best, {}, [])
+    return _complete(best, {})
 
 
 Onward = dict[int, dict[int, Node]]
@@ -124,7 +127,7 @@ def _onward(graph: Graph, pools: list[int]) -> Onward:
         for node in graph.nodes[number]:
             total, ways = node.ending, onward.setdefault(id(node), {})
             for following, state in node.pool.following:
-                best = inf
+                best, ways[following] = inf, graph.nodes[following][-1]
                 for other in graph.nodes[following]:
                     found = distance[id(other)] + graph.evaluation(node, other, state)
                     if found < best:
@@ -134,19 +137,16 @@ def _onward(graph: Graph, pools: list[int]) -> Onward:
     return onward
 
 
-def _complete(graph: Graph, path: Path, fresh: list[Node], onward: Onward, pools: list[int]) -> Path:
-    """The path through the given nodes: back by edges that were kept, and forward; what is first found stands."""
-    waiting = list(fresh)
+def _complete(through: list[Node], onward: Onward) -> Path:
+    """The path through given nodes: back by edges that were kept, and forward; what is first found stands."""
+    path: Path = {}
+    waiting = list(through)
     while waiting:
         node = waiting.pop()
-        if node.pool.number in path:
-            continue
-        path[node.pool.number] = node
-        waiting += onward.get(id(node), {}).values()
-        waiting += node.back.values()
-    for number in pools:
-        if number not in path:
-            path[number] = graph.nodes[number][-1]
+        if node.pool.number not in path:
+            path[node.pool.number] = node
+            waiting += onward.get(id(node), {}).values()
+            waiting += node.back.values()
     return path
 
 
