@@ -130,7 +130,9 @@ def partitions(items: Sequence[int]) -> Iterator[list[list[int]]]:
             yield [*rest[:i], [head, *block], *rest[i + 1 :]]
 
 
-def all_shares(queries: Sequence[int], snapshots: Sequence[str], source: str, narrows: bool) -> Iterator[Shares]:
+def all_shares(
+    queries: Sequence[int], snapshots: Sequence[str], source: str, narrows: bool
+) -> Iterator[Shares]:
     for blocks in partitions(queries):
         options = []
         for block in blocks:

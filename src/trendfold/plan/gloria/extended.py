@@ -1,4 +1,4 @@
-"""Sharing plans beyond the paper's: some queries of a Q-set may merge, part, or go on with its snapshots alone.
+"""Sharing plans beyond the paper's: queries of a Q-set may part, merge with others, or go on alone.
 
 The paper merges all Q-sets or none, and never lets a Q-set part (Lemma 5.2); tests/plan/gloria keeps cases in
 which both miss the best plan. Here each query of a pool chooses for itself:

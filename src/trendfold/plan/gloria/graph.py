@@ -1,13 +1,13 @@
 """The GLORIA graph: pools of transition sharing plans, weighted edges between consecutive pools, distances.
 
-A pool belongs to a transition, or to a whole Kleene sub-pattern (see kleene.py). The weight of an edge is what
-the events of the state between its two nodes cost, for the queries that both have (Definition 4.1):
+A pool belongs to a transition, or to a whole Kleene sub-pattern (see kleene.py). The weight of an edge is
+what the events of the state between its two nodes cost, for the queries that both have (Definition 4.1):
 
     going there    Equations 2 and 3, by what the first node shares
     evaluation     Equation 4, of expressions that the second node does not take over, once per query
 
-Taking expressions over is possible for part of a Q-set, so an edge weighs infinity where the second node takes
-over a Q-set that is no part of one of the first.
+Taking expressions over is possible for part of a Q-set, so an edge weighs infinity where the second node
+takes over a Q-set that is no part of one of the first.
 
 Source: GLORIA (SIGMOD 2022), Sections 4 and 5.2.
 """
@@ -36,7 +36,7 @@ class QSet(NamedTuple):
 
 
 Sets = tuple[QSet, ...]
-"""A transition sharing plan (Definition 2.6): a partition of a pool's queries, in order of their first query."""
+"""A transition sharing plan (Definition 2.6): a partition of a pool's queries, in their order."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def together_at(pool: Pool, sets: Sets) -> Held:
 def _labels(pool: Pool, cut: Sequence[QSet]) -> dict[str, list[object]]:
     """Per state a label for every Q-set, equal for those that leave it together.
 
-    Where events become snapshots all do that may; those that hold others' if they came together from everywhere.
+    Where events become snapshots all do that may; elsewhere those that came together, from everywhere.
     """
     cycle = pool.cycle
     assert cycle is not None
@@ -283,8 +283,8 @@ def make_pools(template: Template) -> tuple[Pool, ...]:
             into.setdefault(state, []).append(pool)
     preceding = {pool.number: _preceding(pool, into) for pool in made}
     following: dict[int, list[tuple[int, str]]] = {pool.number: [] for pool in made}
-    for number, before in preceding.items():
-        for first, state in before:
+    for number, firsts in preceding.items():
+        for first, state in firsts:
             following[first].append((number, state))
     return tuple(
         replace(p, preceding=tuple(preceding[p.number]), following=tuple(following[p.number])) for p in made

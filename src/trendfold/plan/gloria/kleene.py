@@ -1,9 +1,9 @@
 """Kleene sub-patterns: whose events serve as snapshots on a cycle, and what that costs.
 
-A sub-pattern is one pool. Its nodes are whole paths: all its transitions share one Q-set with the snapshots of
-one state S (the path generation principle), or none is shared. Where an expression over S cannot be carried,
-since trends begin there or come in from before the cycle, events become snapshots too: *cuts* are all states
-that do so. An expression has one origin, the last cut it has passed.
+A sub-pattern is one pool. Its nodes are whole paths: all its transitions share one Q-set with the snapshots
+of one state S (the path generation principle), or none is shared. Where an expression over S cannot be
+carried, since trends begin there or come in from before the cycle, events become snapshots too: *cuts* are
+all states that do so. An expression has one origin, the last cut it has passed.
 
 Source: GLORIA (SIGMOD 2022), Section 6.
 """
@@ -100,9 +100,7 @@ def evaluation(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -
 
 def crossing(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
     """Equations 2 and 3 on every transition of the cycle, for one Q-set of so many queries."""
-    return sum(
-        weights.cross(p, q, origins[p]) * (1 if origins[p] else queries) for p, q in cycle.transitions
-    )
+    return sum(weights.cross(p, q, origins[p]) * (1 if origins[p] else queries) for p, q in cycle.transitions)
 
 
 MOST_CUT = 4
@@ -114,7 +112,10 @@ def cuttings(cycle: Cycle, queries: int) -> Sequence[Origins]:
     found: dict[tuple[str, ...], Origins] = {}
     states = cycle.states
     if len(states) <= MOST_CUT:
-        ways = [dict(zip(states, each, strict=True)) for each in product("cut alone on".split(), repeat=len(states))]
+        ways = [
+            dict(zip(states, each, strict=True))
+            for each in product("cut alone on".split(), repeat=len(states))
+        ]
     else:
         pairs = [{s: "cut", t: "cut"} for i, s in enumerate(states) for t in states[:i]]
         ways = [*({s: "cut"} for s in states), *pairs]

@@ -6,8 +6,8 @@ From what arrives out of one node of every preceding pool (its *parts*) come nod
     local     keep Q-sets, and begin with snapshots of the pool's own state     (principle 2)
     merge     put all Q-sets together, with such snapshots                      (principle 3)
 
-part by part in every combination, one that merges all parts, and one that shares nothing. A Q-set of which one
-query is left is that query by itself.
+part by part in every combination, one that merges all parts, and one that shares nothing. A Q-set of which
+one query is left is that query by itself.
 
 Source: GLORIA (SIGMOD 2022), Sections 5.1, 5.2 and 6.
 """
@@ -139,7 +139,7 @@ def combine(options: Sequence[Sequence[tuple[QSet, ...]]]) -> Iterator[tuple[tup
 
 
 def prune(graph: Graph, nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-    """The node pruning principle: of nodes with the same Q-sets, one that is farther and has more snapshots goes.
+    """The node pruning principle: of equal Q-sets, those that are farther and have more snapshots go.
 
     Returns those kept and those pruned.
     """

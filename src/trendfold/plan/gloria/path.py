@@ -49,12 +49,13 @@ def find_path(graph: Graph) -> Path:
         candidates.append({number: nothing[number] for number in pools})
         for each in candidates:
             _ask_again(graph, each)
-        path |= min(candidates, key=lambda each: _part_cost(graph, each))
+        best = min(candidates, key=lambda each: _part_cost(graph, each))
+        path |= best
     return path
 
 
 def _part_cost(graph: Graph, path: Path) -> float:
-    """The weight of a path through some pools, which no others precede or follow; beginnings cost the same."""
+    """The weight of a path through some pools, which no others precede or follow, but for beginnings."""
     return sum(
         node.own
         + node.ending
@@ -66,9 +67,7 @@ def _part_cost(graph: Graph, path: Path) -> float:
 def _connected(graph: Graph) -> Iterator[list[int]]:
     """Pools that are connected by edges, in order."""
     left = (1 << len(graph.pools)) - 1
-    near = [
-        sum({1 << number for number, _ in (*pool.preceding, *pool.following)}) for pool in graph.pools
-    ]
+    near = [sum({1 << number for number, _ in (*pool.preceding, *pool.following)}) for pool in graph.pools]
     while left:
         found = fresh = left & -left
         while fresh:
@@ -110,7 +109,8 @@ def _end_nodes(graph: Graph, pools: Iterable[int]) -> dict[str, list[int]]:
 def _back_from_ends(graph: Graph, into: list[int]) -> Path:
     """Cases 1 and 2: the best edge into an end node from each pool, and the ways back that were kept."""
     best = [
-        min(graph.nodes[number], key=lambda node: node.distance + node.leaving + node.ending) for number in into
+        min(graph.nodes[number], key=lambda node: node.distance + node.leaving + node.ending)
+        for number in into
     ]
     return _complete(best, {})
 

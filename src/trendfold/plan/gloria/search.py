@@ -1,4 +1,4 @@
-"""A template and weights in, a sharing plan out: by the paper's graph, with or without pruning, or greedily."""
+"""A template and weights in, a sharing plan out: by the paper's graph, pruned or not, or greedily."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 
-from trendfold.plan.gloria import Crossing, Share, SharingPlan
+from trendfold.plan.gloria import Alternative, Considered, Crossing, Share, SharingPlan
 from trendfold.plan.gloria.cost import Weights
 from trendfold.plan.gloria.graph import Graph, Node, make_pools
 from trendfold.plan.gloria.nodes import generate, prune
@@ -59,7 +59,7 @@ def optimize_unpruned(template: Template, weights: Weights) -> Found:
 
 
 def optimize_greedily(template: Template, weights: Weights) -> Found:
-    """Greedy of Section 8.1: per pool the nearest node of two, one that reuses and the one that shares nothing.
+    """Greedy of Section 8.1: per pool the nearest node of those that reuse, or the one that shares nothing.
 
     Where nothing arrives that could be reused, sharing begins; between equals the one that shares is taken.
     """
@@ -86,7 +86,31 @@ def plan_of(found: Found) -> SharingPlan:
     for node in found.path.values():
         shares |= shares_of(node)
     crossings = tuple(Crossing(*edge, shares[edge]) for edge in template.transitions)
-    return SharingPlan(template.states, template.positions, crossings, found.cost, found.alone)
+    considered = tuple(_considered(found, number) for number in range(len(found.graph.pools)))
+    return SharingPlan(template.states, template.positions, crossings, found.cost, found.alone, considered)
+
+
+def _considered(found: Found, number: int) -> Considered:
+    graph, node = found.graph, found.path[number]
+    pool = node.pool
+    weight = node.own + node.ending
+    weight += sum(graph.evaluation(found.path[k], node, state) for k, state in pool.preceding)
+    others = [(other, False) for other in graph.nodes[number] if other.sets != node.sets]
+    others += [
+        (other, True) for other in (graph.pruned[number] if graph.pruned else ()) if other.distance < inf
+    ]
+    edges = ((pool.source, pool.target),) if pool.cycle is None else pool.cycle.transitions
+    return Considered(
+        edges,
+        _told(node),
+        weight,
+        node.distance,
+        tuple(Alternative(_told(other), other.distance, is_pruned) for other, is_pruned in others),
+    )
+
+
+def _told(node: Node) -> tuple[Share, ...]:
+    return _shares((own.queries, own.snapshot) for own in node.sets)
 
 
 def shares_of(node: Node) -> dict[Transition, tuple[Share, ...]]:

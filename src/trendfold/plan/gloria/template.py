@@ -1,8 +1,8 @@
-"""Automata -> GLORIA's template: states that queries have in common, without a cycle but those of Kleene plus.
+"""Automata -> GLORIA's template: states that queries have in common, with no cycles but those of Kleene plus.
 
-A *unit* is a state, or all states of one Kleene sub-pattern. Queries share a Kleene sub-pattern only if all of
-it is the same in each (Section 7.1), so it is a unit of its own beside the same types in a sequence. A unit has
-as many copies as the order of types needs: SEQ(A, B) and SEQ(B, A) have A or B at two states.
+A *unit* is a state, or all states of one Kleene sub-pattern. Queries share a Kleene sub-pattern only if all
+of it is the same in each (Section 7.1), so it is a unit of its own beside the same types in a sequence. A
+unit has as many copies as the order of types needs: SEQ(A, B) and SEQ(B, A) have A or B at two states.
 
 Sets of queries are bits of an int: query k is bit 1 << k.
 
@@ -123,9 +123,7 @@ class _Units:
 
     def _find(self, automaton: Automaton, own: tuple[int, ...], sources: set[int], used: set[int]) -> int:
         """The first copy that the query has not been at, and that does not lead to where it comes from."""
-        inner = frozenset(
-            (own.index(p), own.index(q)) for p in own for q in automaton.targets(p) if q in own
-        )
+        inner = frozenset((own.index(p), own.index(q)) for p in own for q in automaton.targets(p) if q in own)
         key = tuple(automaton.positions[p].type for p in own), inner
         for unit in self.copies.setdefault(key, []):
             if unit not in used and not any(self.units[unit].after >> s & 1 for s in sources):
