@@ -13,9 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from random import Random
 
+import trendfold as tf
 from trendfold.automaton import END, START, Automaton
+from trendfold.automaton import build as build_automaton
 from trendfold.plan.gloria import Share, SharingPlan
+from trendfold.plan.gloria.cost import Weights
+from trendfold.plan.gloria.template import make_template
 
 Edge = tuple[str, str]
 Shares = tuple[Share, ...]
@@ -214,3 +219,55 @@ def fits(template: Template, decided: Decided, shares: Shares, state: str) -> bo
         or (share.snapshot != state and carries(template, decided, share, state))
         for share in shares
     )
+
+
+# ---------------------------------------------------------------- workloads
+
+
+def automata_of(patterns: Sequence[str]) -> list[Automaton]:
+    texts = (f"QUERY n{k} RETURN COUNT(*) PATTERN {pattern}" for k, pattern in enumerate(patterns))
+    return [build_automaton(query.pattern) for query in tf.parse("; ".join(texts))]
+
+
+def weighed(automata: Sequence[Automaton], frequencies: Mapping[str, float]) -> Weights:
+    return Weights(make_template(automata).types, frequencies)
+
+
+def random_frequencies(automata: Sequence[Automaton], random: Random) -> dict[str, float]:
+    types = sorted({position.type for automaton in automata for position in automaton.positions})
+    return {type_: random.choice([1, 2, 3, 5, 8, 13, 20, 40]) for type_ in types}
+
+
+def random_sequences(random: Random, most: int = 5) -> list[str]:
+    """Sequences that overlap, mostly in one order of types."""
+    return [sequence(random_types(random, random.randint(2, 5))) for _ in range(random.randint(2, most))]
+
+
+def random_kleene(random: Random) -> list[str]:
+    """Queries that begin with one Kleene sub-pattern, and go on apart or together."""
+    kleene, most = random.choice([("X+", 4), ("SEQ(X, Y)+", 3), ("SEQ(X+, Y)+", 2)])
+    return [
+        sequence([kleene, *random_types(random, random.randint(0, 2))])
+        for _ in range(random.randint(2, most))
+    ]
+
+
+def random_types(random: Random, count: int) -> list[str]:
+    types = random.sample("ABCDEF", count)
+    return sorted(types) if random.random() < 0.7 else types
+
+
+def sequence(parts: Sequence[str]) -> str:
+    return f"SEQ({', '.join(parts)})" if len(parts) > 1 else parts[0]
+
+
+def backbone(queries: int, types: int, seed: int, families: int = 1) -> list[str]:
+    """Sequences of types in one order: many overlap, few are equal, and families share nothing."""
+    random = Random(seed)
+    found = []
+    for k in range(queries):
+        length = random.randint(4, min(10, types))
+        start = random.randint(0, types - length)
+        name = f"F{k % families}T" if families > 1 else "T"
+        found.append(sequence([f"{name}{number:02d}" for number in range(start, start + length)]))
+    return found
