@@ -127,7 +127,7 @@ def _choices(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def combine(options: Sequence[Sequence[tuple[QSet, ...]]]) -> Iterator[tuple[tuple[QSet, ...], ...]]:
-    """One option of every part, in all ways; of too many only those of near nodes, and others beside the nearest."""
+    """One option of every part, in all ways; of too many those of near nodes, others beside the nearest."""
     few = [list(each) for each in options]
     while prod(map(len, few)) > MOST_COMBINATIONS:
         longest = max(few, key=len)
