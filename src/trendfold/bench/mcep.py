@@ -50,7 +50,7 @@ def cases(seed: int, scale: float) -> list[Case]:
             found.append(
                 Case(
                     f"{name} {number + 1}, {plan}",
-                    _run(_by(detection, planner)),
+                    _run(detection.by(planner)),
                     events,
                     None if plan == "trivial" else f"{name} {number + 1}, trivial",
                 )
@@ -75,13 +75,7 @@ def _alone(seed: int, events: int) -> Case:
 
 def planned(stream: Stream, shape: Shape, seed: int, planner: WorkloadPlanner) -> Detection:
     """A workload's joins, planned."""
-    return _by(_measured(stream, shape, seed), planner)
-
-
-def _by(detection: Detection, planner: WorkloadPlanner) -> Detection:
-    """The same joins by another plan."""
-    workplan = planner(detection.joins.patterns, detection.statistics)
-    return replace(detection, workplan=workplan, planner=planner)
+    return _measured(stream, shape, seed).by(planner)
 
 
 def _measured(stream: Stream, shape: Shape, seed: int) -> Detection:
@@ -219,7 +213,7 @@ class _Gains:
             detection = _measured(self.stream, shape, self.seed)
             self.trivial[shape] = detection, _best(_run(detection))
         detection, seconds = self.trivial[shape]
-        return seconds / _best(_run(_by(detection, planner)))
+        return seconds / _best(_run(detection.by(planner)))
 
     def over(self, shapes: dict[float, Shape], planners: dict[str, WorkloadPlanner]) -> Figure:
         return {
@@ -254,7 +248,7 @@ def _changing(stream: Stream, seed: int, quick: float) -> Figure:
         known = planned(first, shape, seed, Search(SHORT_S * quick))
         detections = {
             "trivial": planned(changed, shape, seed, BASELINES["trivial"]),
-            "static": planned(changed, shape, seed, _fixed(known.workplan)),
+            "static": planned(changed, shape, seed, _fixed(known.route.workplan)),
             "adaptive": replace(planned(changed, shape, seed, Search(0.0)), looks_after=max(100, every // 2)),
         }
         seconds = {

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.detect.evaluate import Material
-from trendfold.detect.join import JoinProgram
 from trendfold.detect.pattern import JoinPattern
 from trendfold.detect.statistics import PairKey, Statistics
 from trendfold.kernel.jit import kernel
@@ -84,25 +83,25 @@ def _selectivity(
     first, second = leaves[a], leaves[b]
     if not (relation.asked or relation.guards) or not len(first) or not len(second):
         return 1.0
-    asked = np.array([(c, *((1, 0) if back else (0, 1))) for c, back in relation.asked], np.int32)
-    guards = np.array([(g, *((1, 0) if back else (0, 1))) for g, back in relation.guards], np.int32)
-    nothing = np.zeros(0, np.int32)
-    program = JoinProgram(
-        0, nothing, nothing, np.zeros((0, 2), np.int32), np.zeros((0, 2), np.int32),
-        asked.reshape(-1, 3), guards.reshape(-1, 3),
-    )  # fmt: skip
-    reach = material.reach(window)
+    asked, guards = (
+        np.array([(number, back) for number, back in some], np.int32).reshape(-1, 2)
+        for some in (relation.asked, relation.guards)
+    )
+    reach = material.reaches.of(window)
     chosen = rng.integers(len(first), size=SAMPLE)
     fits, pairs = sample_pairs(
-        first[chosen], second, rng.random(SAMPLE), relation.order, program, material.space, reach.low,
+        first[chosen], second, rng.random(SAMPLE), relation.order, asked, guards, material.space, reach.low,
         reach.high, material.pairs, material.latest,
     )  # fmt: skip
     return float(max(fits, 1.0) / max(pairs, 1.0)) if pairs else 1.0
 
 
 @kernel
-def sample_pairs(first, second, draw, order, program, space, low, high, pairs, latest):
-    """For each row of `first` one partner of `second` in its window: how many fit, of how many there are."""
+def sample_pairs(first, second, draw, order, asked, guards, space, low, high, pairs, latest):
+    """For each row of `first` one partner of `second` in its window: how many fit, of how many there are.
+
+    asked, guards  int32[, 2]  (number, whether `second` is its left side)
+    """
     fits, total = 0.0, 0.0
     stack_f, stack_i, stack_n = (
         np.empty(pairs.depth),
@@ -119,12 +118,12 @@ def sample_pairs(first, second, draw, order, program, space, low, high, pairs, l
         y = second[a + int(draw[k] * (b - a))]
         total += b - a
         ok = x != y
-        for c in range(program.asked.shape[0]):
-            left, right = (x, y) if program.asked[c, 1] == 0 else (y, x)
-            ok = ok and holds(pairs, program.asked[c, 0], left, right, stack_f, stack_i, stack_n)
-        for g in range(program.guards.shape[0]):
-            left, right = (x, y) if program.guards[g, 1] == 0 else (y, x)
-            ok = ok and latest[program.guards[g, 0], space.moment[right] - 1] <= space.moment[left]
+        for c in range(asked.shape[0]):
+            left, right = (x, y) if asked[c, 1] == 0 else (y, x)
+            ok = ok and holds(pairs, asked[c, 0], left, right, stack_f, stack_i, stack_n)
+        for g in range(guards.shape[0]):
+            left, right = (x, y) if guards[g, 1] == 0 else (y, x)
+            ok = ok and latest[guards[g, 0], space.moment[right] - 1] <= space.moment[left]
         if ok:
             fits += b - a
     return fits, total

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from trendfold.detect.cost import Priced
 from trendfold.detect.evaluate import Counts, Material, PartialMatchError, detect
 from trendfold.detect.family import Family, Joins, read_joins
+from trendfold.detect.join import Table
+from trendfold.detect.lower import JoinProgram, lower
+from trendfold.detect.multitree import Planned
 from trendfold.detect.plans import Search, WorkloadPlanner, Workplan
 from trendfold.detect.sample import measure, rate_drift, recount
 from trendfold.detect.search import PlanState
-from trendfold.detect.space import Reach, read_reach, read_space
+from trendfold.detect.space import read_reaches, read_space
 from trendfold.detect.statistics import Statistics
 from trendfold.events.buffers import empty
 from trendfold.kernel.rows import number_moments
@@ -43,11 +45,69 @@ def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
     latest = latest_of(family.joint, 0, rows, events, pairs, limits)
     space = read_space(rows.segment, rows.time if rows.number is None else rows.number, moment)
 
-    @cache
-    def reach(length: int | None) -> Reach:
-        return read_reach(space, rows.segment, length)
+    windows = (plan.query.window for plan in family.plans)
+    lengths = (None if window is None else window.length for window in windows)
+    reaches = read_reaches(space, rows.segment, lengths)
+    return Prepared(family, rows, events, space, pairs, latest, reaches)
 
-    return Prepared(family, rows, events, space, pairs, latest, reach)
+
+WAITING = 1 << 16
+"""Matches of a node that wait at most: making many whole at a time takes little longer than a few."""
+
+
+@dataclass
+class _Inbox:
+    """Matches of one node on their way to the clauses that it is the root of."""
+
+    tasks: list[Task]
+    tables: list[Table] = field(default_factory=list)
+    rows: int = 0
+
+    def put(self, table: Table) -> None:
+        """Let matches wait until they are many, or as many as somebody may have."""
+        if not len(table):
+            return
+        self.tables.append(table)
+        self.rows += len(table)
+        if self.rows > min(WAITING, *(task.found.room for task in self.tasks)):
+            self.empty()
+
+    def empty(self) -> None:
+        """Make whole what waits."""
+        if self.tables:
+            table = np.concatenate(self.tables)
+            self.tables, self.rows = [], 0
+            for task in self.tasks:
+                if not task.found.is_enough:
+                    task.take(table)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A plan laid out: one multitree, where every pattern is in it, and the program of its joins."""
+
+    workplan: Workplan
+    planned: tuple[Planned, ...]
+    program: JoinProgram
+
+    @property
+    def roots(self) -> list[int]:
+        """The nodes whose partial matches are whole."""
+        return sorted({plan.root for plan in self.planned})
+
+    def inboxes(self, tasks: Sequence[Task]) -> dict[int, _Inbox]:
+        """Who gets the matches of which root."""
+        found: dict[int, _Inbox] = {}
+        for task, plan in zip(tasks, self.planned, strict=True):
+            task.planned = plan
+            found.setdefault(plan.root, _Inbox([])).tasks.append(task)
+        return found
+
+
+def lay_out(workplan: Workplan, joins: Joins, material: Material) -> Route:
+    """A plan as it is followed."""
+    tree, planned = workplan.lay_out(joins.patterns)
+    return Route(workplan, tuple(planned), lower(tree, material.leaves, material.reaches.lengths))
 
 
 @dataclass
@@ -58,7 +118,7 @@ class Detection:
     joins: Joins
     material: Material
     statistics: Statistics
-    workplan: Workplan
+    route: Route
     planner: WorkloadPlanner
     replans: int = 0
     """How often the plan was changed."""
@@ -68,6 +128,11 @@ class Detection:
     @property
     def _stretch(self) -> int:
         return self.looks_after or LOOKS_AFTER
+
+    def by(self, planner: WorkloadPlanner) -> Detection:
+        """The same joins by another plan."""
+        workplan = planner(self.joins.patterns, self.statistics)
+        return replace(self, route=lay_out(workplan, self.joins, self.material), planner=planner)
 
     def run(self, limits: Limits, counts: Counts | None = None, *, adapts: bool = False) -> list[Found]:
         """All matches of the family's queries; with `adapts`, plans follow the rates."""
@@ -79,18 +144,18 @@ class Detection:
                     Task(self.ready, clause, found[q], limits).take(None)
         tasks = [Task(self.ready, family.clauses[q][k], found[q], limits) for q, k in self.joins.clauses]
         at: int | None = 0 if tasks and len(self.ready.rows.row) else None
-        workplan, statistics = self.workplan, self.statistics
+        route, statistics = self.route, self.statistics
         while at is not None:
-            at = self._follow(workplan, statistics, tasks, at, limits, counts, adapts)
+            at = self._follow(route, statistics, tasks, at, limits, counts, adapts)
             if at is not None:
                 recent = max(0, at - self._stretch), at
                 statistics = recount(statistics, self.material, self.ready.rows.segment, recent)
-                workplan = self._cheaper(workplan, statistics)
+                route = self._cheaper(route, statistics)
         return found
 
     def _follow(
         self,
-        workplan: Workplan,
+        route: Route,
         statistics: Statistics,
         tasks: Sequence[Task],
         start: int,
@@ -99,43 +164,44 @@ class Detection:
         adapts: bool,
     ) -> int | None:
         """Follow a plan from a row on; to the end, or to the row from which rates call for another."""
-        tree, planned = workplan.lay_out(self.joins.patterns)
-        for task, plan in zip(tasks, planned, strict=True):
-            task.planned = plan
-        wanted = sorted({plan.root for plan in planned})
+        inboxes = route.inboxes(tasks)
         most = max(1, limits.state // _PARTIAL_BYTES)
         rows = len(self.ready.rows.row)
         largest = self._stretch if adapts else rows
         try:
-            for high, tables in detect(self.material, tree, wanted, most, counts, start, largest):
-                for task, plan in zip(tasks, planned, strict=True):
-                    if not task.found.is_enough and len(tables[plan.root]):
-                        task.take(tables[plan.root])
+            for batch in detect(self.material, route.program, route.roots, most, start, largest):
+                if counts is not None:
+                    counts.add(route.program, batch)
+                for root, table in batch.tables.items():
+                    inboxes[root].put(table)
                 if all(task.found.is_enough for task in tasks):
                     return None
-                if adapts and start < high < rows and self._has_drifted(statistics, start, high):
-                    return high
+                if adapts and start < batch.high < rows and self._has_drifted(statistics, start, batch.high):
+                    return batch.high
         except PartialMatchError:
             names = ", ".join(dict.fromkeys(task.found.plan.query.name for task in tasks))
             limits.check_state(names, limits.state + 1, "partial matches of a single event")
+        finally:
+            for inbox in inboxes.values():
+                inbox.empty()
         return None
 
     def _has_drifted(self, statistics: Statistics, start: int, high: int) -> bool:
         low = max(start, high - self._stretch)
         return rate_drift(statistics, self.material, self.ready.rows.segment, (low, high)) > DRIFT
 
-    def _cheaper(self, workplan: Workplan, statistics: Statistics) -> Workplan:
+    def _cheaper(self, route: Route, statistics: Statistics) -> Route:
         """A new plan if it pays under new statistics, or the one there is."""
         planner = self.planner
         if isinstance(planner, Search):  # only a stretch is left to be gained from
             planner = replace(planner, seconds=min(planner.seconds, _search_s(self._stretch, self.joins)))
         found = planner(self.joins.patterns, statistics)
         priced = [Priced(pattern, statistics) for pattern in self.joins.patterns]
-        old, new = (PlanState(priced, list(plan.trees)).cost for plan in (workplan, found))
+        old, new = (PlanState(priced, list(plan.trees)).cost for plan in (route.workplan, found))
         if old <= WORTH * new:
-            return workplan
+            return route
         self.replans += 1
-        return found
+        return lay_out(found, self.joins, self.material)
 
 
 _PARTIAL_BYTES = 4 * 8 * 2
@@ -147,10 +213,11 @@ def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detec
     joins = read_joins(ready.family)
     patterns, rows = joins.patterns, len(ready.rows.row)
     leaves = [ready.leaf(position) for position in joins.leaves]
-    material = Material(ready.space, leaves, ready.reach, ready.pairs, ready.latest)
+    material = Material(ready.space, leaves, ready.reaches, ready.pairs, ready.latest)
     planner = planner or Search(_search_s(rows, joins))
     statistics = measure(patterns, material, ready.rows.segment)
-    return Detection(ready, joins, material, statistics, planner(patterns, statistics), planner)
+    route = lay_out(planner(patterns, statistics), joins, material)
+    return Detection(ready, joins, material, statistics, route, planner)
 
 
 def _search_s(rows: int, joins: Joins) -> float:
