@@ -24,8 +24,9 @@ from trendfold.bench.patterns import Shape, Stream, aarhus, reshuffled, stock, t
 from trendfold.detect.family import families
 from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
 from trendfold.events.batch import Options, read_batch
+from trendfold.runtime.detection import Detection
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import Detection, plan_joins, prepare
+from trendfold.runtime.matches import plan_joins, prepare
 from trendfold.runtime.rows import Workspace
 
 EVENTS, WORKLOADS, SEARCH_S = 30_000, 5, 30.0

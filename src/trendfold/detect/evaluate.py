@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,8 @@ class Batch:
     looked: NDArray[np.int64]
     kept: int
     """How many partial matches are kept for batches to come."""
+    seconds: float
+    """How long it took."""
 
 
 def detect(
@@ -100,7 +103,8 @@ def detect(
     size = FIRST_BATCH
     while low < rows:
         high = min(start if low < start else rows, low + min(size, largest or rows))
-        pool, used = join_batch(low, high, *read, kept, tables, most, pool)
+        began = perf_counter()
+        pool, used = join_batch(low, high, *read, most, kept, tables, pool)
         if used < 0:
             if high - low == 1:
                 raise PartialMatchError
@@ -110,7 +114,7 @@ def detect(
         made = int(tables.made[program.leaves :].sum())
         kept, alive = keep_alive(high, slots, reaches.high, tables, pool)
         if low >= start:
-            yield Batch(low, high, found, tables.made, tables.looked, alive)
+            yield Batch(low, high, found, tables.made, tables.looked, alive, perf_counter() - began)
         low = high
         size = max(1, size // 2) if made > MANY_MATCHES else size * 2 if made < FEW_MATCHES else size
 

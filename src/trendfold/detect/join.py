@@ -1,4 +1,4 @@
-"""The joins of one batch, all in one kernel: new against old, by ranges of rows, order, window and conditions.
+"""The joins of one batch in one kernel: new against old, by ranges of rows, order, window and conditions.
 
 A table of partial matches has a row per match: its first and last row, then one row number per column. All
 comparisons of time are comparisons of row numbers (see detect.space). The tables of a batch stand behind each
@@ -86,7 +86,9 @@ class Tables(NamedTuple):
 
 
 @kernel
-def join_batch(low, high, steps, slots, space, reach_low, reach_high, pairs, latest, kept, tables, most, pool):
+def join_batch(
+    low, high, steps, slots, space, reach_low, reach_high, pairs, latest, most, kept, tables, pool
+):
     """Make all tables of the rows [low, high); the pool, which may have grown, and what is used of it.
 
     Returns -1 for the latter if more than `most` partial matches would be made. `kept` is the pool of the
@@ -204,9 +206,7 @@ def _sorted(table, width, key):
 
 
 @kernel
-def _join(
-    n, left, wide, right, narrow, steps, space, low, high, pairs, latest, stacks, most, pool, used
-):
+def _join(n, left, wide, right, narrow, steps, space, low, high, pairs, latest, stacks, most, pool, used):
     """Join two tables into the pool: how many rows, or -1 if more than `most`; pairs looked at; the pool.
 
     What a plain comparison needs of the left table is read once for all partners; a row is written only when

@@ -108,8 +108,15 @@ def _pack(steps: Sequence[_Step], window: Sequence[int]) -> Steps:
         table = _ints([entry for some in lists for entry in some])
         return _starts(lists).astype(np.int32), table.reshape(-1, width) if width > 1 else table
 
+    def column(name: str) -> Rows:
+        return _ints([getattr(step, name) for step in steps])
+
     return Steps(
-        *(_ints([getattr(step, name) for step in steps]) for name in Steps._fields[:5]),
+        column("probe"),
+        column("sorted"),
+        column("probe_at"),
+        column("sorted_at"),
+        column("key"),
         _ints(window),
         *entries("after"),
         *entries("before"),

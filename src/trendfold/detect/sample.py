@@ -23,10 +23,11 @@ def measure(
     segment: NDArray[np.int64],
     seed: int = 0,
     rows: tuple[int, int] | None = None,
+    sample: int = SAMPLE,
 ) -> Statistics:
     """Statistics of some rows: rates are counted, selectivities sampled. By default of all rows."""
     low, high = rows or (0, len(material.space.place))
-    span, segments = _span(material, segment, low, high)
+    span, segments = covered(material, segment, low, high)
     inside = [leaf[slice(*np.searchsorted(leaf, (low, high)))] for leaf in material.leaves]
     found = Statistics(tuple(len(leaf) / span for leaf in inside), span, segments)
     rng = np.random.default_rng(seed)
@@ -34,41 +35,15 @@ def measure(
         for (i, j), relation in pattern.relations.items():
             key = pattern.leaves[i], pattern.leaves[j], relation
             if key not in found.selectivity:
-                found.selectivity[key] = _selectivity(key, inside, material, pattern.window, rng)
+                found.selectivity[key] = _selectivity(key, inside, material, pattern.window, rng, sample)
     return found
 
 
-def _span(material: Material, segment: NDArray[np.int64], low: int, high: int) -> tuple[float, int]:
+def covered(material: Material, segment: NDArray[np.int64], low: int, high: int) -> tuple[float, int]:
     """The places that some rows cover, and in how many segments."""
     bounds, place = np.unique(np.clip(segment, low, high)), material.space.place
     starts, ends = bounds[:-1], bounds[1:] - 1
     return max(float((place[ends] - place[starts]).sum()), 1.0), len(starts)
-
-
-def recount(
-    known: Statistics, material: Material, segment: NDArray[np.int64], rows: tuple[int, int]
-) -> Statistics:
-    """The rates of some rows, with the selectivities that are known: sampling those takes long."""
-    span, segments = _span(material, segment, *rows)
-    counts = [np.diff(np.searchsorted(leaf, rows))[0] for leaf in material.leaves]
-    return Statistics(tuple(float(count) / span for count in counts), span, segments, known.selectivity)
-
-
-FEW = 16
-"""Rows of a leaf that may be there by chance."""
-
-
-def rate_drift(
-    known: Statistics, material: Material, segment: NDArray[np.int64], rows: tuple[int, int]
-) -> float:
-    """By which factor the rate of a leaf in some rows differs most from what is known."""
-    span, _ = _span(material, segment, *rows)
-    most = 1.0
-    for leaf, rate in zip(material.leaves, known.rates, strict=True):
-        begin, end = np.searchsorted(leaf, rows)
-        ratio = (end - begin + FEW) / (rate * span + FEW)
-        most = max(most, ratio, 1 / ratio)
-    return float(most)
 
 
 def _selectivity(
@@ -77,6 +52,7 @@ def _selectivity(
     material: Material,
     window: int | None,
     rng: np.random.Generator,
+    sample: int,
 ) -> float:
     """The share of sampled pairs that fit; one in their number where none does."""
     a, b, relation = key
@@ -88,9 +64,9 @@ def _selectivity(
         for some in (relation.asked, relation.guards)
     )
     reach = material.reaches.of(window)
-    chosen = rng.integers(len(first), size=SAMPLE)
+    chosen = rng.integers(len(first), size=sample)
     fits, pairs = sample_pairs(
-        first[chosen], second, rng.random(SAMPLE), relation.order, asked, guards, material.space, reach.low,
+        first[chosen], second, rng.random(sample), relation.order, asked, guards, material.space, reach.low,
         reach.high, material.pairs, material.latest,
     )  # fmt: skip
     return float(max(fits, 1.0) / max(pairs, 1.0)) if pairs else 1.0

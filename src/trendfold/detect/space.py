@@ -64,9 +64,7 @@ def read_space(segment: NDArray[np.int64], place: NDArray[np.int64], moment: Row
     return space
 
 
-def read_reaches(
-    space: Space, segment: NDArray[np.int64], lengths: Iterable[int | None]
-) -> Reaches:
+def read_reaches(space: Space, segment: NDArray[np.int64], lengths: Iterable[int | None]) -> Reaches:
     """How far windows of some lengths reach from every row."""
     distinct = tuple(dict.fromkeys(lengths))
     low, high = (np.empty((len(distinct), len(space.first)), np.int32) for _ in range(2))
