@@ -32,7 +32,7 @@ def test_a_few_events_are_no_drift() -> None:
 
 
 def batch(low: int, high: int, made: list[int], seconds: float) -> Batch:
-    return Batch(low, high, {}, np.array(made), np.array([0, 0, 1000]), 0, seconds)
+    return Batch(low, high, {}, np.array(made), np.array([0, 0, 1000]), 0, 0, seconds)
 
 
 def test_a_new_plan_is_asked_for_when_things_have_changed_for_long_enough() -> None:

@@ -52,6 +52,8 @@ class Counts:
     batches: int = 0
     most_kept: int = 0
     """The most partial matches that were kept from one batch to the next."""
+    most_bytes: int = 0
+    """The most memory that the tables of a batch took."""
 
     def add(self, program: JoinProgram, batch: Batch) -> None:
         """Count one more batch."""
@@ -61,6 +63,7 @@ class Counts:
                 self.looked[node.number] = self.looked.get(node.number, 0) + int(looked)
         self.batches += 1
         self.most_kept = max(self.most_kept, batch.kept)
+        self.most_bytes = max(self.most_bytes, batch.bytes)
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Batch:
     looked: NDArray[np.int64]
     kept: int
     """How many partial matches are kept for batches to come."""
+    bytes: int
+    """The memory of all its tables."""
     seconds: float
     """How long it took."""
 
@@ -114,7 +119,8 @@ def detect(
         made = int(tables.made[program.leaves :].sum())
         kept, alive = keep_alive(high, slots, reaches.high, tables, pool)
         if low >= start:
-            yield Batch(low, high, found, tables.made, tables.looked, alive, perf_counter() - began)
+            size_now = pool.nbytes + kept.nbytes
+            yield Batch(low, high, found, tables.made, tables.looked, alive, size_now, perf_counter() - began)
         low = high
         size = max(1, size // 2) if made > MANY_MATCHES else size * 2 if made < FEW_MATCHES else size
 
