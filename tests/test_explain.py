@@ -92,8 +92,8 @@ def test_the_page_is_well_formed_and_needs_nothing_else(path: Path) -> None:
     plans = workload(path).explain().plans
     page = to_html(plans)
     values = list(map(describe, plans))
-    drawn = sum(len(value.get("operands", ())) + ("matches" in value) for value in values)
-    assert page.count("<svg") == drawn
+    pictures = sum(len(value.get("operands", ())) + ("matches" in value) for value in values)
+    assert page.count("<svg") == pictures
     for sign in ("http:", "https:", "src=", "href=", "url(", "@import", "<script"):
         assert sign not in page
     assert "prefers-color-scheme:dark" in page

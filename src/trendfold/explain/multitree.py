@@ -14,8 +14,9 @@ _WIDTH, _HEIGHT, _ACROSS, _DOWN, _MARGIN, _LETTERS = 190, 58, 250, 78, 12, 28
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """Where a node is drawn: its left edge, and its middle."""
+    """Where a node is drawn: as which of them, its left edge, and its middle."""
 
+    number: int
     x: float
     y: float
 
@@ -30,9 +31,7 @@ def picture_joins(matches: Value) -> str:
     spots = _lay_out(nodes, [clause["node"] for clause in matches["clauses"] if clause["node"] is not None])
     roots = {clause["node"]: k for k, clause in enumerate(matches["clauses"], 1)}
     drawn = [
-        _edge(spots[child], spots[number], child, number)
-        for number, node in nodes.items()
-        for child in node["joins"] or ()
+        _edge(spots[child], spots[number]) for number, node in nodes.items() for child in node["joins"] or ()
     ]
     drawn += [
         _box(node, spots[number], matches["is_measured"], roots.get(number)) for number, node in nodes.items()
@@ -40,8 +39,8 @@ def picture_joins(matches: Value) -> str:
     width = max(spot.x for spot in spots.values()) + _WIDTH + _MARGIN
     height = max(spot.y for spot in spots.values()) + _HEIGHT / 2 + _MARGIN
     return (
-        f'<div class="picture"><svg width="{width:.0f}" height="{height:.0f}" role="img" '
-        f'aria-label="joins">{"".join(drawn)}</svg></div>'
+        f'<div class="picture"><svg width="{width:.0f}" height="{height:.0f}" role="img" aria-label="joins" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}">{"".join(drawn)}</svg></div>'
     )
 
 
@@ -66,16 +65,16 @@ def _lay_out(nodes: dict[int, Value], roots: list[int]) -> dict[int, _Spot]:
     for root in roots:
         visit(root)
     return {
-        number: _Spot(_MARGIN + _ACROSS * depth[number], _MARGIN + _HEIGHT / 2 + _DOWN * row)
-        for number, row in rows.items()
+        node: _Spot(number, _MARGIN + _ACROSS * depth[node], _MARGIN + _HEIGHT / 2 + _DOWN * row)
+        for number, (node, row) in enumerate(rows.items())
     }
 
 
-def _edge(child: _Spot, parent: _Spot, below: int, above: int) -> str:
+def _edge(child: _Spot, parent: _Spot) -> str:
     start, middle = child.x + _WIDTH, (child.x + _WIDTH + parent.x) / 2
     bend = f"{middle:.0f} {child.y:.0f} {middle:.0f} {parent.y:.0f}"
     path = f"M{start:.0f} {child.y:.0f}C{bend} {parent.x:.0f} {parent.y:.0f}"
-    return f'<g class="edge touch-{below} touch-{above}"><path d="{path}"/></g>'
+    return f'<g class="edge touch-{child.number} touch-{parent.number}"><path d="{path}"/></g>'
 
 
 def _box(node: Value, spot: _Spot, is_measured: bool, clause: int | None) -> str:
@@ -93,7 +92,7 @@ def _box(node: Value, spot: _Spot, is_measured: bool, clause: int | None) -> str
     )
     is_shared = " shared" if others else ""
     return (
-        f'<g class="at-{node["number"]}"><title>{escape(title)}</title>'
+        f'<g class="at-{spot.number}"><title>{escape(title)}</title>'
         f'<rect class="box{is_shared}" x="{spot.x:.0f}" y="{spot.y - _HEIGHT / 2:.0f}" width="{_WIDTH}" '
         f'height="{_HEIGHT}" rx="8"/>{words}</g>'
     )
