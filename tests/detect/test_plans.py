@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from math import prod
 from random import Random
+from time import monotonic
 
 import pytest
 
@@ -114,7 +115,18 @@ def test_given_parts_stay_in_the_plan() -> None:
     priced = Priced(sequence("ABCDE"), statistics([]))
     tree = best_tree(priced, [(0, 3), (4, 1)])
     assert {(0, 3), (4, 1)} <= set(subtrees(tree))
+    assert {(0, 3), (4, 1)} <= set(subtrees(greedy_tree(priced, [(0, 3), (4, 1)])))
     assert elements_of(best_order(priced, (3, 1)))[:2] == (3, 1)
+    assert elements_of(greedy_order(priced, (3, 1)))[:2] == (3, 1)
+
+
+@pytest.mark.parametrize("size", [13, 70])
+def test_long_patterns_are_planned_greedily(size: int) -> None:
+    relations = {(i, j): BEFORE for j in range(size) for i in range(j)}
+    pattern = JoinPattern("long", tuple(range(size)), relations, 10)
+    priced = Priced(pattern, Statistics((0.1,) * size, 1000.0, 1))
+    for tree in (best_tree(priced), best_order(priced)):
+        assert sorted(elements_of(tree)) == list(range(size))
 
 
 def subtrees(tree: Tree) -> Iterator[Tree]:
@@ -207,6 +219,17 @@ def test_a_search_never_ends_worse_than_it_began(search: Search) -> None:
         sorted(elements_of(t)) == list(range(len(p.leaves)))
         for t, p in zip(found.trees, patterns, strict=True)
     )
+
+
+@pytest.mark.parametrize("search", [Search(0.5), Search(0.5, "tabu")], ids=["annealing", "tabu"])
+def test_a_search_ends_when_its_time_is_up(search: Search) -> None:
+    rng = Random(5)
+    patterns = [sequence("".join(rng.sample("ABCDEFGHIJ", 5))) for _ in range(60)]
+    known = statistics(patterns)
+    Search(0.0)(patterns, known)  # compiled
+    began = monotonic()
+    search(patterns, known)
+    assert monotonic() - began < 0.5 + 2.0
 
 
 def test_costs_kept_along_the_way_are_those_counted_anew() -> None:
