@@ -41,7 +41,8 @@ def measure(
 
 def covered(material: Material, segment: NDArray[np.int64], low: int, high: int) -> tuple[float, int]:
     """The places that some rows cover, and in how many segments."""
-    bounds, place = np.unique(np.clip(segment, low, high)), material.space.place
+    inner = segment[np.searchsorted(segment, low, side="right") : np.searchsorted(segment, high)]
+    bounds, place = np.unique(np.concatenate([[low], inner, [high]])), material.space.place
     starts, ends = bounds[:-1], bounds[1:] - 1
     return max(float((place[ends] - place[starts]).sum()), 1.0), len(starts)
 

@@ -70,7 +70,7 @@ class _Inbox:
         if len(table):
             self.tables.append(table)
             self.rows += len(table)
-            if self.rows > min(WAITING, *(task.found.room for task in self.tasks)):
+            if self.rows >= min(WAITING, *(task.found.room for task in self.tasks)):
                 self.empty()
 
     def empty(self) -> None:
@@ -191,16 +191,15 @@ class _Run:
         recent = max(0, at - adapting.looks_after), at
         statistics = measure(patterns, detection.material, segment, rows=recent, sample=QUICK_SAMPLE)
         mended = adapting.mend(patterns, statistics, route.workplan.trees)
-        helps = watch.first_pace <= self.pace
-        if mended.old_cost > adapting.worth * mended.new_cost:
+        is_cheaper = mended.old_cost > adapting.worth * mended.new_cost
+        has_helped = watch.first_pace <= self.pace  # the last time, if there was one
+        if is_cheaper:
             workplan = Workplan(mended.trees, route.workplan.shares)
             route = lay_out(workplan, detection.joins, detection.material)
             detection.replans += 1
             self.pace = watch.pace
-        else:
-            helps = False
         took = perf_counter() - began
-        self.planning_s = took if helps else max(took, 2 * self.planning_s)
+        self.planning_s = took if is_cheaper and has_helped else max(took, 2 * self.planning_s)
         return route, statistics
 
 
