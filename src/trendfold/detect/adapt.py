@@ -54,7 +54,7 @@ def mend(patterns: Sequence[JoinPattern], statistics: Statistics, trees: Sequenc
 class Adapting:
     """When plans may change."""
 
-    looks_after: int = 1 << 14
+    looks_after: int = 1 << 15
     """Rows after which rates and selectivities are compared with those before."""
     drift: float = 2.0
     """A new plan is made where one has changed by more than this factor, ..."""
