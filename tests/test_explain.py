@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html import escape
+from itertools import combinations
 from pathlib import Path
 
 import pyarrow as pa
@@ -89,7 +91,9 @@ def test_the_page_says_what_the_text_says(path: Path) -> None:
 def test_the_page_is_well_formed_and_needs_nothing_else(path: Path) -> None:
     plans = workload(path).explain().plans
     page = to_html(plans)
-    assert page.count("<svg") == sum(len(value.get("operands", ())) for value in map(describe, plans))
+    values = list(map(describe, plans))
+    pictures = sum(len(value.get("operands", ())) + ("matches" in value) for value in values)
+    assert page.count("<svg") == pictures
     for sign in ("http:", "https:", "src=", "href=", "url(", "@import", "<script"):
         assert sign not in page
     assert "prefers-color-scheme:dark" in page
@@ -152,6 +156,46 @@ def test_with_data_partial_matches_are_measured() -> None:
     assert made == len(tf.parse(SHARING).run(events)["a"])
     assert f"{made} made" in str(shown)
     assert "shared with b" in shown._repr_html_()
+
+
+def test_joins_are_written_with_the_aliases_of_their_query() -> None:
+    text = """RETURN MATCHES PATTERN SEQ(A x, NOT N, B y, C z)
+        WHERE x.v + 1 < z.v AND y.v IN (1, 2) AND y.v <= z.v WITHIN 5 events"""
+    shown = tf.parse(text).explain()
+    (query,) = to_json(shown.plans)["queries"]
+    held = {word for node in query["matches"]["nodes"] for word in (*node["asked"], *node["guards"])}
+    assert held == {"x.v + 1 < z.v", "y.v <= z.v", "NOT N"}
+    assert {tuple(pair) for node in query["matches"]["nodes"] for pair in node["before"]} == {
+        ("x", "y"), ("x", "z"), ("y", "z"),
+    }  # fmt: skip
+    assert "in one task" in str(shown)
+    assert "overlapping in time" in str(tf.parse(MATCHES).explain())
+    assert "rows are shuffled by k" in str(tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WHERE [k]").explain())
+
+
+def test_the_multitree_is_drawn() -> None:
+    page = str(tf.parse(SHARING).explain(format="html"))
+    _, first, second = page.split("<svg ")
+    for drawn, boxes, shared in ((first, 5, 3), (second, 5, 3)):
+        drawn = drawn.split("</svg>")[0]
+        assert drawn.count("<rect") == boxes
+        assert drawn.count("box shared") == shared  # A, B, and their join
+        assert drawn.count("<path") == 4
+    assert "A before B\nA.v &lt; B.v" in first
+
+
+def test_boxes_of_a_drawing_do_not_overlap() -> None:
+    queries = "; ".join(
+        f"QUERY q{i} RETURN MATCHES PATTERN SEQ(A|B, C, D|E, {last}) WITHIN 9 s"
+        for i, last in enumerate("FG")
+    )
+    page = str(tf.parse(queries).explain(format="html"))
+    for drawn in page.split("<svg ")[1:]:
+        boxes = [
+            (float(x), float(y)) for x, y in re.findall(r'<rect class="[^"]*" x="(\d+)" y="(\d+)"', drawn)
+        ]
+        assert len(boxes) > 10
+        assert all(a[0] != b[0] or abs(a[1] - b[1]) > 58 for a, b in combinations(boxes, 2))
 
 
 def test_an_unknown_strategy_is_an_error() -> None:

@@ -71,7 +71,7 @@ class Workload:
         source = runtime("local").read(data, needed_columns(finding.queries, read.columns), read)
         finding.check_columns(schema_of(source.schema), read.time_column, read.ticks)
         runs = trace(finding.plan(strategy), read_batch(source.table, read), Limits(matches=UNBOUNDED))
-        drawings = [Drawing(d.ready.family, d.joins, d.workplan, d.statistics, c.made) for d, c in runs]
+        drawings = [Drawing(d.ready.family, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
         return explain(self.queries, strategy, format, drawings)
 
     def run(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+import trendfold as tf
 from trendfold.bench import mcep
 from trendfold.bench.harness import Measurement, Report
 from trendfold.bench.patterns import Shape, Stream, reshuffled, stock, traffic, workload
+from trendfold.detect.plans import BASELINES, Search
 from trendfold.query.nodes import Both, Not, Plus, Seq
-from trendfold.runtime.limits import Limits
 
 
 @pytest.mark.parametrize("make", [stock, traffic])
@@ -32,15 +33,15 @@ def test_reshuffling_moves_types_and_nothing_else() -> None:
 
 
 @pytest.mark.slow
-def test_every_plan_of_a_workload_counts_the_same_matches() -> None:
+def test_every_plan_of_a_workload_finds_the_same_matches_and_others_are_noticed() -> None:
     stream, shape = traffic(2_000, 3), Shape(patterns=12, window=5.0, rarity=20.0)
-    planners = {**mcep.BASELINES, "search": mcep.Search(0.1)}
-    counts = [
-        [found.count for found in mcep.planned(stream, shape, 3, planner).run(Limits())]
-        for planner in planners.values()
-    ]
-    assert sum(counts[0]) > 0
-    assert all(count == counts[0] for count in counts)
+    trivial = mcep.measured(stream, shape, 3)
+    found = {name: trivial.by(planner) for name, planner in {**BASELINES, "search": Search(0.1)}.items()}
+    mcep.agree(found)
+    assert sum(each.count for each in trivial.run(mcep.ANY)) > 0
+    other = mcep.measured(reshuffled(stream, 1_000, 5, 3), shape, 3)
+    with pytest.raises(tf.TrendfoldError, match="plan other finds other matches than trivial"):
+        mcep.agree({"trivial": trivial, "other": other})
 
 
 def test_the_promise_is_about_the_geometric_mean() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import oracle
@@ -17,6 +17,7 @@ import workloads
 from contract import matching
 from contract.engine import many, to_table
 from trendfold.detect import evaluate
+from trendfold.detect.adapt import Adapting, Mend, Mended, mend
 from trendfold.detect.clauses import clauses
 from trendfold.detect.family import families
 from trendfold.detect.pattern import JoinPattern, Tree
@@ -24,9 +25,9 @@ from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
 from trendfold.detect.statistics import Statistics
 from trendfold.errors import LimitError, UnsupportedError
 from trendfold.events.batch import Options, read_batch
-from trendfold.runtime import matches as runtime
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.match_tables import run_matches
+from trendfold.runtime.match_tables import Shown, build_table, run_matches
+from trendfold.runtime.matches import plan_joins, prepare
 from trendfold.runtime.rows import Workspace
 
 SEEDS = st.integers(0, 2**40)
@@ -133,16 +134,52 @@ def test_patterns_that_share_find_what_they_find_alone(name: str, seed: int) -> 
         assert matching.canonical(found[query.name].to_pylist()) == matching.canonical(expected), text
 
 
-def test_plans_that_follow_the_rates_change_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"DRIFT": 1.01, "WORTH": 0.0, "ADAPTS_FROM": 1, "LOOKS_AFTER": 5}.items():
-        monkeypatch.setattr(runtime, name, value)
+def random_mend(seed: int) -> Mend:
+    rng = random.Random(seed)
+
+    def mend(patterns: Sequence[JoinPattern], statistics: Statistics, trees: Sequence[Tree]) -> Mended:
+        return Mended(tuple(random_tree(rng, range(len(p.leaves))) for p in patterns), 1.0, 1.0)
+
+    return mend
+
+
+def at_every_batch(rows: int, mend: Mend) -> Adapting:
+    """Plans change after so many rows, whatever that costs."""
+    return Adapting(looks_after=rows, drift=0.0, reluctance=0.0, worth=0.0, mend=mend)
+
+
+@many(40)
+@given(seed=SEEDS, rows=st.sampled_from([1, 2, 5]))
+def test_plans_that_change_at_every_batch_change_no_match(seed: int, rows: int) -> None:
+    replans = []
+
+    def run(workload: tf.Workload, case: workloads.Case) -> Any:
+        options = Options(order_column=case.order_column)
+        workspace, tables = Workspace(read_batch(to_table(case), options)), {}
+        shown = Shown(workspace.batch, options, has_positions=True, ends=None)
+        for family in families(workload.plan()):
+            ready, first = prepare(family, workspace, Limits()), 0
+            detection = plan_joins(ready, random_plans(seed))
+            for found in detection.run(Limits(), adapting=at_every_batch(rows, random_mend(seed))):
+                tables[found.plan.query.name] = build_table(found, ready, first, shown)
+                first += len(found.plan.operands[0].machine.automaton.positions)
+            replans.append(detection.replans)
+        return tables
+
+    rng = random.Random(seed)
+    case = matching.nested_case(rng) if seed % 2 else random_case(rng)
+    matching.check(case, run, f"seed {seed}")
+    event("replanned" if any(replans) else "never replanned")
+
+
+@pytest.mark.parametrize("mend_by", [mend, random_mend(4)], ids=["mended", "random"])
+def test_many_patterns_whose_plans_change_at_every_batch(mend_by: Mend) -> None:
     workload, case = together(random.Random(1), 6)
-    options = Options()
-    workspace = Workspace(read_batch(to_table(case), options))
+    workspace = Workspace(read_batch(to_table(case), Options()))
     (family,) = families(workload.plan())
-    detection = runtime.plan_joins(runtime.prepare(family, workspace, Limits()), random_plans(3))
-    counted = [found.count for found in detection.run(Limits(), adapts=True)]
-    assert detection.replans > 0
+    detection = plan_joins(prepare(family, workspace, Limits()), random_plans(3))
+    counted = [found.count for found in detection.run(Limits(), adapting=at_every_batch(3, mend_by))]
+    assert detection.replans > 3
     assert counted == [len(oracle.matches(text, case.events)) for text in case.query.split(";\n")]
 
 

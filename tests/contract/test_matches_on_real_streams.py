@@ -122,6 +122,35 @@ def test_conjunctions_of_stock_minutes() -> None:
     assert found(events, query, "dma") == sorted(expected)
 
 
+def test_patterns_over_stock_minutes_together() -> None:
+    """Three patterns that share joins, in one workload, and windows that count events."""
+    events = stocks("NASDAQ_AAPL_AMZN_GOOG.txt", slice(0, 180))
+    for i, event in enumerate(events):
+        event["number"] = i
+    patterns = {
+        "q0": (["AAPL", "AMZN"], True, 12, lambda a, b: a["volume"] < b["volume"]),
+        "q1": (["AAPL", "AMZN", "GOOG"], True, 12, lambda a, b, c: a["volume"] < b["volume"]),
+        "q2": (["GOOG", "AAPL", "AMZN"], False, 9, lambda c, a, b: a["volume"] < b["volume"] < c["volume"]),
+    }
+    where = {
+        "q0": "AAPL.volume < AMZN.volume",
+        "q1": "AAPL.volume < AMZN.volume",
+        "q2": "AAPL.volume < AMZN.volume AND AMZN.volume < GOOG.volume",
+    }
+    text = ";".join(
+        f"QUERY {name} RETURN MATCHES PATTERN {'SEQ' if in_order else 'AND'}({', '.join(types)}) "
+        f"WHERE {where[name]} WITHIN {within} events"
+        for name, (types, in_order, within, _) in patterns.items()
+    )
+    result = tf.parse(text).run(pa.Table.from_pylist(events), order_column="number")
+    numbered = [{**event, "ts": event["number"]} for event in events]
+    for name, (types, in_order, within, test) in patterns.items():
+        rows = result[name].to_pylist()
+        found = sorted(tuple(row[kind][0]["id"] for kind in types) for row in rows)
+        assert found == sorted(loop(numbered, types, within, in_order, test))
+        assert found
+
+
 def test_a_missing_reading_between_two_of_a_sensor() -> None:
     events = sensors(slice(0, 300))
     query = """RETURN MATCHES PATTERN SEQ(Magnetometer m, NOT PressTemp, Accelerometer a)

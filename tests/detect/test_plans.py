@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations
+from math import prod
 from random import Random
+from time import monotonic
 
 import pytest
 
-from trendfold.detect.cost import Priced, order_cost, tree_cost, walked_cost
+from trendfold.detect.cost import Priced, order_cost, subsets, tree_cost
 from trendfold.detect.graph import build_graph
 from trendfold.detect.local import best_order, best_tree, greedy_order, greedy_tree
 from trendfold.detect.multitree import Multitree
@@ -59,7 +61,31 @@ def test_cost_is_the_papers_for_an_order_and_for_a_tree() -> None:
     assert order_cost(priced, (0, 1, 2)) == pytest.approx(1 + 1 * 2 + 1 * 2 * 3 * 0.5)
     assert order_cost(priced, (0, 2, 1)) == pytest.approx(1 + 1 * 3 * 0.5 + 1 * 2 * 3 * 0.5)
     assert tree_cost(priced, ((0, 2), 1)) == pytest.approx(1 + 2 + 3 + 1 * 3 * 0.5 + 1 * 2 * 3 * 0.5)
-    assert walked_cost(3.0) == 7.0
+
+
+def test_cost_with_negation_is_one_more_selectivity_and_with_kleene_two_to_the_power_of_its_events() -> None:
+    """AND(A, B+) with a NOT between them that leaves a quarter, W r = 2 and 3; 2^3 - 1 = 7 subsets of B."""
+    guarded = Relation(guards=((0, False),))
+    pattern = JoinPattern("p", (0, 1), {(0, 1): guarded}, 10, kleene=frozenset({1}))
+    priced = Priced(pattern, Statistics((0.2, 0.3), 100.0, 1, {(0, 1, guarded): 0.25}), look=0.0)
+    assert subsets(3.0) == 7.0
+    assert priced.walked == pytest.approx(2 * 7 * 0.25)
+    assert order_cost(priced, (0, 1)) == pytest.approx(2 + 2 * 3 * 0.25 + 2 * 7 * 0.25)
+    assert order_cost(priced, (1, 0)) == pytest.approx(3 + 2 * 3 * 0.25 + 2 * 7 * 0.25)
+    assert tree_cost(priced, (0, 1)) == pytest.approx(2 + 3 + 2 * 3 * 0.25 + 2 * 7 * 0.25)
+
+
+def test_a_kleene_closure_is_cheapest_behind_all_joins() -> None:
+    """Multiplied in at any earlier place, its 2^(W r) - 1 would count in every prefix from there on."""
+    pattern = JoinPattern("p", (0, 1, 2), {}, 10, kleene=frozenset({0}))
+    priced = Priced(pattern, Statistics((0.4, 0.1, 0.2), 100.0, 1), look=0.0)
+    weights = [subsets(4.0), 1.0, 2.0]
+
+    def papers(order: tuple[int, ...]) -> float:
+        return sum(prod(weights[i] for i in order[: k + 1]) for k in range(3))
+
+    first_events = min(order_cost(priced, order) for order in permutations(range(3)))
+    assert first_events <= min(papers(order) for order in permutations(range(3))) + 4 * 2
 
 
 def test_a_sequence_of_k_events_has_one_of_their_k_factorial_orders() -> None:
@@ -89,7 +115,18 @@ def test_given_parts_stay_in_the_plan() -> None:
     priced = Priced(sequence("ABCDE"), statistics([]))
     tree = best_tree(priced, [(0, 3), (4, 1)])
     assert {(0, 3), (4, 1)} <= set(subtrees(tree))
+    assert {(0, 3), (4, 1)} <= set(subtrees(greedy_tree(priced, [(0, 3), (4, 1)])))
     assert elements_of(best_order(priced, (3, 1)))[:2] == (3, 1)
+    assert elements_of(greedy_order(priced, (3, 1)))[:2] == (3, 1)
+
+
+@pytest.mark.parametrize("size", [13, 70])
+def test_long_patterns_are_planned_greedily(size: int) -> None:
+    relations = {(i, j): BEFORE for j in range(size) for i in range(j)}
+    pattern = JoinPattern("long", tuple(range(size)), relations, 10)
+    priced = Priced(pattern, Statistics((0.1,) * size, 1000.0, 1))
+    for tree in (best_tree(priced), best_order(priced)):
+        assert sorted(elements_of(tree)) == list(range(size))
 
 
 def subtrees(tree: Tree) -> Iterator[Tree]:
@@ -182,6 +219,17 @@ def test_a_search_never_ends_worse_than_it_began(search: Search) -> None:
         sorted(elements_of(t)) == list(range(len(p.leaves)))
         for t, p in zip(found.trees, patterns, strict=True)
     )
+
+
+@pytest.mark.parametrize("search", [Search(0.5), Search(0.5, "tabu")], ids=["annealing", "tabu"])
+def test_a_search_ends_when_its_time_is_up(search: Search) -> None:
+    rng = Random(5)
+    patterns = [sequence("".join(rng.sample("ABCDEFGHIJ", 5))) for _ in range(60)]
+    known = statistics(patterns)
+    Search(0.0)(patterns, known)  # compiled
+    began = monotonic()
+    search(patterns, known)
+    assert monotonic() - began < 0.5 + 2.0
 
 
 def test_costs_kept_along_the_way_are_those_counted_anew() -> None:

@@ -84,6 +84,15 @@ def test_without_an_id_column_events_have_none_and_limit_is_kept(spark: SparkSes
     assert set(found[0]["A"][0]) == {"time"}
 
 
+def test_without_a_key_and_a_window_of_time_one_task_finds_all_and_the_summary_says_so(
+    spark: SparkSession,
+) -> None:
+    frame = spark.createDataFrame(events(60))
+    result = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WHERE A.v < B.v").run(frame, order_column="seq")
+    assert result.summary.ways["q1"] == "in one task"
+    assert "spark: in one task" in str(result.summary)
+
+
 def test_too_many_matches_of_all_tasks_together_are_an_error(spark: SparkSession) -> None:
     frame = spark.createDataFrame(events(200))
     query = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 9 s")

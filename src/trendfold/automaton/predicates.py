@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -136,21 +137,40 @@ def _is_connected(equalities: list[Expression], pattern: Pattern) -> bool:
 def _strip(node: Expression, second: dict[str, bool]) -> Expression:
     """The expression without aliases; `is_next` marks the second binding's attributes."""
 
-    def walk(part: Expression) -> Expression:
-        match part:
-            case Attribute(alias=alias, is_next=is_next):
-                return replace(part, alias=None, is_next=is_next or second.get(alias or "", False))
-            case Unary(operand=operand) | IsNull(operand=operand) | Like(operand=operand):
-                return replace(part, operand=walk(operand))
-            case In(operand=operand, items=items):
-                return replace(part, operand=walk(operand), items=tuple(walk(i) for i in items))
-            case Binary(left=left, right=right) | Compare(left=left, right=right):
-                return replace(part, left=walk(left), right=walk(right))
-            case Logic(parts=parts):
-                return replace(part, parts=tuple(walk(p) for p in parts))
-            case Between(operand=operand, low=low, high=high):
-                return replace(part, operand=walk(operand), low=walk(low), high=walk(high))
-            case _:
-                return part
+    def bare(attribute: Attribute) -> Attribute:
+        is_second = attribute.is_next or second.get(attribute.alias or "", False)
+        return replace(attribute, alias=None, is_next=is_second)
 
-    return walk(node)
+    return _mapped(node, bare)
+
+
+def between_names(condition: Expression, left: str, right: str, *, is_adjacency: bool) -> Expression:
+    """A condition on two bindings as it would be written of two aliases."""
+
+    def named_(attribute: Attribute) -> Attribute:
+        alias = right if attribute.is_next else left
+        return replace(attribute, alias=alias, is_next=attribute.is_next and is_adjacency)
+
+    return _mapped(condition, named_)
+
+
+def _mapped(part: Expression, change: Callable[[Attribute], Attribute]) -> Expression:
+    """An expression with all its attributes changed."""
+    match part:
+        case Attribute():
+            return change(part)
+        case Unary(operand=operand) | IsNull(operand=operand) | Like(operand=operand):
+            return replace(part, operand=_mapped(operand, change))
+        case In(operand=operand, items=items):
+            return replace(
+                part, operand=_mapped(operand, change), items=tuple(_mapped(i, change) for i in items)
+            )
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return replace(part, left=_mapped(left, change), right=_mapped(right, change))
+        case Logic(parts=parts):
+            return replace(part, parts=tuple(_mapped(p, change) for p in parts))
+        case Between(operand=operand, low=low, high=high):
+            operand, low, high = (_mapped(p, change) for p in (operand, low, high))
+            return replace(part, operand=operand, low=low, high=high)
+        case _:
+            return part

@@ -271,7 +271,7 @@ def render(report: Report) -> Table:
     made_with = ", ".join(f"{name} {value}" for name, value in report.versions.items())
     settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
     caption = "\n".join([*map(escape, report.notes), settings, made_with])
-    table = Table(title=report.name or None, caption=caption)
+    table = Table(title=report.name or None, caption=caption, caption_justify="left")
     table.add_column("case")
     for heading in ("events", "median", "events/s", "of floor", "peak"):
         table.add_column(heading, justify="right")

@@ -1,17 +1,15 @@
 """How fast matches are found, and what sharing and reordering gain over the trivial plan (MCEP, section 6).
 
-Lines are whole detections by a plan that was made before. The geometric mean over five workloads is promised;
-notes and plot are the paper's Figures 10 to 14 at this machine's size.
+Lines are whole detections by a plan that was made before, and all plans of a workload were seen to give the
+same matches. The geometric mean over five workloads is promised. Notes and plot are the paper's Figures 10
+to 14 at this machine's size; where streams and patterns come from is told in `bench/patterns.py`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
 from math import exp, log
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -20,21 +18,19 @@ import pyarrow as pa
 from trendfold.api import parse
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Measurement, Promise, Report, Verdict
-from trendfold.bench.patterns import Shape, Stream, aarhus, reshuffled, stock, traffic, workload
-from trendfold.detect.family import families
+from trendfold.bench.mcep_figures import ANY, STREAMS, agree, density, figures, found_by, measured
+from trendfold.bench.patterns import Shape
+from trendfold.detect.adapt import Adapting, mend
+from trendfold.detect.evaluate import Counts
 from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
-from trendfold.events.batch import Options, read_batch
-from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import Detection, plan_joins, prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.errors import TrendfoldError
+from trendfold.runtime.detection import Detection, lay_out
 
 EVENTS, WORKLOADS, SEARCH_S = 30_000, 5, 30.0
 WINDOW = 10.0
 OVER_TRIVIAL, OVER_BASELINES = 10.0, 1.25
-FAST = 1e6
+FAST, PER_THOUSAND = 1e6, 100
 FOUND = "MCEP"
-ANY = Limits(matches=2**62, trends=2**62)
-STREAMS: dict[str, Callable[[int, int], Stream]] = {"stock": stock, "traffic": traffic}
 
 
 def cases(seed: int, scale: float) -> list[Case]:
@@ -44,17 +40,18 @@ def cases(seed: int, scale: float) -> list[Case]:
     for number in range(WORKLOADS):
         name = list(STREAMS)[number % len(STREAMS)]
         events = max(500, int(EVENTS * scale))
-        stream = STREAMS[name](events, seed + number)
-        detection = _measured(stream, Shape(window=WINDOW), seed + number)
-        for plan, planner in planners.items():
-            found.append(
-                Case(
-                    f"{name} {number + 1}, {plan}",
-                    _run(_by(detection, planner)),
-                    events,
-                    None if plan == "trivial" else f"{name} {number + 1}, trivial",
-                )
+        trivial = measured(STREAMS[name](events, seed + number), Shape(window=WINDOW), seed + number)
+        detections = {plan: trivial.by(planner) for plan, planner in planners.items()}
+        agree(detections)
+        found += [
+            Case(
+                f"{name} {number + 1}, {plan}",
+                found_by(detection),
+                events,
+                None if plan == "trivial" else f"{name} {number + 1}, trivial",
             )
+            for plan, detection in detections.items()
+        ]
     return found
 
 
@@ -64,36 +61,16 @@ def _alone(seed: int, events: int) -> Case:
     codes = pa.array(rng.integers(0, 10, events).astype(np.int32))
     types = pa.DictionaryArray.from_arrays(codes, pa.array([f"T{i}" for i in range(10)]))
     table = pa.table({"type": types, "ts": np.arange(events), "x": rng.normal(size=events)})
-    query = parse("RETURN MATCHES PATTERN SEQ(T0 a, T1 b, T2 c) WHERE a.x < c.x WITHIN 22 s")
+    query = parse("RETURN MATCHES PATTERN SEQ(T0 a, T1 b, T2 c) WHERE a.x < c.x WITHIN 23 s")
+    matches = query.run(table, limits={"matches": events})["q1"].num_rows
+    if events >= 100_000 and matches * 1_000 < PER_THOUSAND * events:
+        raise TrendfoldError(f"{matches:,} matches of {events:,} events are fewer than this line is about")
     return Case(
-        "one pattern, SEQ of 3 types",
+        f"one pattern, SEQ of 3 types, {matches * 1_000 / events:.0f} matches per 1,000 events",
         lambda: query.run(table, limits={"matches": events}),
         events,
         promises=(Promise(FAST),),
     )
-
-
-def planned(stream: Stream, shape: Shape, seed: int, planner: WorkloadPlanner) -> Detection:
-    """A workload's joins, planned."""
-    return _by(_measured(stream, shape, seed), planner)
-
-
-def _by(detection: Detection, planner: WorkloadPlanner) -> Detection:
-    """The same joins by another plan."""
-    workplan = planner(detection.joins.patterns, detection.statistics)
-    return replace(detection, workplan=workplan, planner=planner)
-
-
-def _measured(stream: Stream, shape: Shape, seed: int) -> Detection:
-    """A workload whose rows are read and whose statistics are known, with the trivial plan."""
-    plans = workload(stream, shape, seed).plan()
-    workspace = Workspace(read_batch(stream.table, Options(time_unit="us")))
-    (family,) = families(plans)
-    return plan_joins(prepare(family, workspace, ANY), BASELINES["trivial"])
-
-
-def _run(detection: Detection) -> Callable[[], object]:
-    return lambda: [found.count for found in detection.run(ANY)]
 
 
 # ---------------------------------------------------------------- promises
@@ -126,31 +103,15 @@ def judged(report: Report) -> Report:
     return replace(report, measurements=(*report.measurements[:-1], replace(last, verdicts=verdicts)))
 
 
-# ---------------------------------------------------------------- the paper's figures
-
-Figure = dict[str, list[tuple[float, float]]]
-"""Per curve: what is varied, and the gain over the trivial plan."""
-
-SHORT_S = 3.0
-LOCAL: dict[str, WorkloadPlanner] = {
-    "SA-EDGE": Search(SHORT_S),
-    "TS-EDGE": Search(SHORT_S, "tabu"),
-    "SA-VERTEX4": Search(SHORT_S, together=4),
-    "SA-VERTEX8": Search(SHORT_S, together=8),
-    "SA-EDGE-PREFIX": Search(SHORT_S, is_prefix=True),
-}
-BEST = {
-    "SA-EDGE": LOCAL["SA-EDGE"],
-    "TS-EDGE": LOCAL["TS-EDGE"],
-    "SH": BASELINES["SH"],
-    "RE": BASELINES["RE"],
-}
+# ---------------------------------------------------------------- notes and plot
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """The means, and the figures as lines of numbers."""
+    """The means, what planning and memory take, and the figures as lines of numbers."""
+    seed, scale = int(report.settings["seed"]), report.settings["scale"]
     lines = [f"{plan}: {mean(values):.1f} times the trivial plan" for plan, values in gains(report).items()]
-    for title, figure in figures(int(report.settings["seed"]), report.settings["scale"]).items():
+    lines += [*_planning(seed, scale), *_memory(seed, scale)]
+    for title, figure in figures(seed, scale).items():
         lines.append(title)
         for curve, points in figure.items():
             lines.append(f"  {curve}: " + ", ".join(f"{x:g} → {y:.1f}×" for x, y in points))
@@ -162,110 +123,44 @@ def plot(report: Report) -> str:
     return draw_all(figures(int(report.settings["seed"]), report.settings["scale"]))
 
 
-@cache
-def figures(seed: int, scale: float) -> dict[str, Figure]:
-    """Gains over the trivial plan, each measured once: best of two runs."""
-    events = max(300, int(20_000 * scale))
-    quick = min(1.0, scale)
-    found: dict[str, Figure] = {}
-    sources = {name: make(events, seed) for name, make in STREAMS.items()}
-    folder = os.environ.get("TRENDFOLD_SHARED")
-    path = Path(folder or "", "data", "events", "aarhus_traffic_20.csv.gz")
-    if folder and path.exists():
-        sources["Aarhus sensors"] = aarhus(str(path), events)
-    for name, stream in sources.items():
-        gain = _Gains(stream, seed, quick)
-        base = Shape(window=8.0)
-        found[f"Figure 10, {name}: patterns"] = gain.over(
-            {n: replace(base, patterns=n) for n in (10, 30, 100)}, LOCAL
-        )
-        found[f"Figures 11a, 12b, {name}: size"] = gain.over(
-            {n: replace(base, size=n) for n in (3, 5, 7)}, BEST
-        )
-        found[f"Figures 11c, 12c, {name}: window, events per type"] = gain.over(
-            {w: replace(base, window=w) for w in (4.0, 8.0, 12.0)}, BEST
-        )
-        found[f"Figures 11d, 12d, {name}: window of events"] = (
-            gain.over({w * 20: replace(base, window=w, is_counted=True) for w in (4.0, 8.0, 12.0)}, BEST)
-            if name in STREAMS
-            else {}
-        )
-        found[f"Figure 14, {name}: types to choose from"] = gain.over(
-            {n: replace(base, types=n) for n in (10, 14, 20)}, BEST
-        )
-        found[f"Figure 14, {name}: difference of rates"] = gain.over(
-            {d: replace(base, rate_difference=d) for d in (0.1, 0.5, 1.0)}, BEST
-        )
-    stream = sources["stock"]
-    gain = _Gains(stream, seed, quick)
-    found["Figure 11b, stock: seconds of search"] = {
-        name: [(s, gain.of(Shape(window=8.0), Search(s * quick, heuristic))) for s in (0.3, 1.0, 3.0, 10.0)]
-        for name, heuristic in (("SA-EDGE", "annealing"), ("TS-EDGE", "tabu"))
-    }
-    found["Figure 13, stock: reshuffles per 1,000 events"] = _changing(stream, seed, quick)
-    return {title: figure for title, figure in found.items() if figure}
+def _planning(seed: int, scale: float) -> list[str]:
+    """What a plan takes without a search, in rows that could be joined meanwhile; how much patterns share."""
+    detection = _stock(seed, max(500, int(EVENTS * scale))).by(Search(0.0))
+    patterns = detection.joins.patterns
+    trees = tuple(pattern.written for pattern in patterns)
+
+    def plan() -> None:
+        found = mend(patterns, detection.statistics, trees)
+        lay_out(Workplan(found.trees), detection.joins, detection.material)
+
+    planning, joining = (_best_of_three(run) for run in (plan, found_by(detection)))
+    rows = len(detection.ready.rows.row) * planning / joining
+    return [
+        f"multi-pattern graph density of stock 1: {density(detection):.2f}",
+        f"planning {len(patterns)} patterns anew takes as long as joining {rows:,.0f} rows",
+    ]
 
 
-class _Gains:
-    """How many times faster than the trivial plan others are, on one stream."""
-
-    def __init__(self, stream: Stream, seed: int, quick: float) -> None:
-        self.stream, self.seed, self.quick = stream, seed, quick
-        self.trivial: dict[Shape, tuple[Detection, float]] = {}
-
-    def of(self, shape: Shape, planner: WorkloadPlanner) -> float:
-        """The gain of one plan."""
-        if shape not in self.trivial:
-            detection = _measured(self.stream, shape, self.seed)
-            self.trivial[shape] = detection, _best(_run(detection))
-        detection, seconds = self.trivial[shape]
-        return seconds / _best(_run(_by(detection, planner)))
-
-    def over(self, shapes: dict[float, Shape], planners: dict[str, WorkloadPlanner]) -> Figure:
-        return {
-            name: [(x, self.of(shape, self._quick(planner))) for x, shape in shapes.items()]
-            for name, planner in planners.items()
-        }
-
-    def _quick(self, planner: WorkloadPlanner) -> WorkloadPlanner:
-        return (
-            replace(planner, seconds=planner.seconds * self.quick) if isinstance(planner, Search) else planner
-        )
+def _memory(seed: int, scale: float) -> list[str]:
+    """Partial matches and bytes at the same window and rate, for n, 2n and 4n events."""
+    events, found = max(500, int(EVENTS * scale)), []
+    for times in (1, 2, 4):
+        counts = Counts()
+        _stock(seed, times * events).by(Search(0.0)).run(ANY, counts, Adapting(looks_after=1 << 12))
+        kept, size = counts.most_kept, counts.most_bytes / 2**20
+        found.append(f"{times * events:,} events → {kept:,} kept, {size:.1f} MiB")
+    return ["partial matches: " + "; ".join(found)]
 
 
-def _best(run: Callable[[], object]) -> float:
-    return min(_timed(run), _timed(run))
+def _stock(seed: int, events: int) -> Detection:
+    """The first workload's patterns over more or fewer events."""
+    return measured(STREAMS["stock"](events, seed), Shape(window=WINDOW), seed)
 
 
-def _timed(run: Callable[[], object]) -> float:
-    start = perf_counter()
-    run()
-    return perf_counter() - start
+def _best_of_three(run: Callable[[], object]) -> float:
+    def timed() -> float:
+        start = perf_counter()
+        run()
+        return perf_counter() - start
 
-
-def _changing(stream: Stream, seed: int, quick: float) -> Figure:
-    """A plan made once, beside one that follows the rates; planning again is part of the time."""
-    curves: Figure = {"static": [], "adaptive": []}
-    events = stream.table.num_rows
-    for every in (events // 2, events // 4, events // 16):
-        changed = reshuffled(stream, max(1, every), 5, seed)
-        shape = Shape(window=8.0)
-        first = replace(changed, table=changed.table.slice(0, max(1, every)))
-        known = planned(first, shape, seed, Search(SHORT_S * quick))
-        detections = {
-            "trivial": planned(changed, shape, seed, BASELINES["trivial"]),
-            "static": planned(changed, shape, seed, _fixed(known.workplan)),
-            "adaptive": replace(planned(changed, shape, seed, Search(0.0)), looks_after=max(100, every // 2)),
-        }
-        seconds = {
-            name: _timed(partial(detection.run, ANY, adapts=name == "adaptive"))
-            for name, detection in detections.items()
-        }
-        for name, points in curves.items():
-            points.append((1000 / every, seconds["trivial"] / seconds[name]))
-    return curves
-
-
-def _fixed(workplan: Workplan) -> WorkloadPlanner:
-    """A plan that was made before."""
-    return lambda patterns, statistics: workplan
+    return min(timed() for _ in range(3))

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trendfold.detect.pattern import JoinPattern, Tree
 from trendfold.detect.statistics import Statistics
@@ -16,6 +21,21 @@ With 0 costs are the paper's: it counts partial matches, and lets whoever finds 
 
 MOST_SUBSETS = 60.0
 """Past 2^60 sub-sequences it does not matter how many more there are."""
+
+
+class Terms(NamedTuple):
+    """What C(S) is made of, as a kernel reads it.
+
+    weight  float64[n]     W r_i
+    sel     float64[n, n]  sel_ij
+    before  int64[n]       per element, the bits of those that come before it
+    look                   see LOOK
+    """
+
+    weight: NDArray[np.float64]
+    sel: NDArray[np.float64]
+    before: NDArray[np.int64]
+    look: float
 
 
 @dataclass
@@ -49,6 +69,11 @@ class Priced:
             value = known.get((pattern.leaves[i], pattern.leaves[j], relation), 1.0)
             self.sel[i][j] = self.sel[j][i] = value
 
+    @cached_property
+    def terms(self) -> Terms:
+        """All of it, for a kernel."""
+        return Terms(np.array(self.weight), np.array(self.sel), np.array(self.before, np.int64), self.look)
+
     def cost(self, elements: int) -> float:
         """C(S) of the elements whose bits are set."""
         found = self._cost.get(elements)
@@ -73,6 +98,21 @@ class Priced:
             self._ordered[elements] = found
         return found
 
+    @cached_property
+    def walked(self) -> float:
+        """The matches of patterns with `E+`: C of all elements, with 2^(W r) - 1 for each W r of an `E+`.
+
+        Whatever `E+` precedes in an order is multiplied by that, so its cheapest place is the last: only its
+        first event is joined, with a weight like others, and the rest is walked behind the root. Hence no
+        plan of a pattern changes this part of its cost; it tells how much of the work planning can save.
+        """
+        if not self.pattern.kleene:
+            return 0.0
+        found = self.cost((1 << len(self.weight)) - 1)
+        for i in self.pattern.kleene:
+            found *= subsets(self.weight[i]) / self.weight[i]
+        return found
+
     def join(self, left: int, right: int) -> float:
         """What a join costs: the partial matches it makes, and the pairs in order that it looks at."""
         both = left | right
@@ -93,6 +133,17 @@ class PricedPart:
     def __post_init__(self) -> None:
         self.weight = [self.priced.weight[i] for i in self.elements]
 
+    @property
+    def terms(self) -> Terms:
+        """What a kernel reads of these elements."""
+        whole, own = self.priced.terms, np.array(self.elements)
+        before = [
+            sum(1 << k for k, e in enumerate(self.elements) if self.priced.before[i] >> e & 1)
+            for i in self.elements
+        ]
+        sel = whole.sel[np.ix_(own, own)]
+        return Terms(whole.weight[own], sel, np.array(before, np.int64), whole.look)
+
     def join(self, left: int, right: int) -> float:
         """What a join of two sets of elements costs."""
         return self.priced.join(self._of(left), self._of(right))
@@ -102,8 +153,8 @@ class PricedPart:
 
 
 def order_cost(priced: Priced, order: tuple[int, ...]) -> float:
-    """Cost_ord: the partial matches of every prefix of an order."""
-    total, prefix = 0.0, 0
+    """Cost_ord: the partial matches of every prefix of an order, and what is walked behind the last."""
+    total, prefix = priced.walked, 0
     for element in order:
         prefix |= 1 << element
         total += priced.cost(prefix)
@@ -111,7 +162,7 @@ def order_cost(priced: Priced, order: tuple[int, ...]) -> float:
 
 
 def tree_cost(priced: Priced, tree: Tree) -> float:
-    """Cost_tree: the partial matches of every node, leaves too."""
+    """Cost_tree: the partial matches of every node, leaves too, and what is walked behind the root."""
 
     def visit(node: Tree) -> tuple[int, float]:
         if isinstance(node, int):
@@ -119,12 +170,9 @@ def tree_cost(priced: Priced, tree: Tree) -> float:
         (a, left), (b, right) = visit(node[0]), visit(node[1])
         return a | b, left + right + priced.cost(a | b)
 
-    return visit(tree)[1]
+    return visit(tree)[1] + priced.walked
 
 
-def walked_cost(weight: float) -> float:
-    """Sub-sequences of W r events, for `E+`: 2^(W r) - 1.
-
-    It is the most any element can have, which is why walked elements come last in every plan.
-    """
+def subsets(weight: float) -> float:
+    """The sub-sequences of W r events that `E+` can be: 2^(W r) - 1."""
     return float(2.0 ** min(weight, MOST_SUBSETS) - 1.0)

@@ -8,45 +8,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+import numpy as np
+
 from trendfold.detect.cost import Priced, PricedPart
+from trendfold.detect.cuts import best_cuts
 from trendfold.detect.pattern import Tree, elements_of, left_deep
 
-MOST_PARTS = 9
+MOST_PARTS = 11
 """With more parts than this, 3^parts ways to split are too many: plans are made greedily."""
+MOST_ELEMENTS = 62
+"""Sets of elements are bits of an integer."""
 
 
 def best_tree(priced: Priced | PricedPart, given: Sequence[Tree] = ()) -> Tree:
     """The cheapest tree that holds the given subtrees."""
     parts = _parts(priced, given)
-    if len(parts) > MOST_PARTS:
+    if len(parts) > MOST_PARTS or len(priced.weight) > MOST_ELEMENTS:
         return greedy_tree(priced, given)
-    masks = [_mask(part) for part in parts]
-    count = len(parts)
-    union = [0] * (1 << count)
-    for s in range(1, 1 << count):
-        low = s & -s
-        union[s] = union[s ^ low] | masks[low.bit_length() - 1]
-    cost = [0.0] * (1 << count)
-    cut = [0] * (1 << count)
-    for s in range(1, 1 << count):
-        if not s & (s - 1):
-            continue
-        best, where, top = float("inf"), 0, s & -s
-        part = (s - 1) & s
-        while part:
-            if part & top:  # each split once
-                here = cost[part] + cost[s ^ part] + priced.join(union[part], union[s ^ part])
-                if here < best:
-                    best, where = here, part
-            part = (part - 1) & s
-        cost[s], cut[s] = best, where
+    cut = best_cuts(priced.terms, np.array([_mask(part) for part in parts], np.int64)).tolist()
 
     def tree(s: int) -> Tree:
         if not s & (s - 1):
             return parts[s.bit_length() - 1]
         return tree(cut[s]), tree(s ^ cut[s])
 
-    return tree((1 << count) - 1)
+    return tree((1 << len(parts)) - 1)
 
 
 def greedy_tree(priced: Priced | PricedPart, given: Sequence[Tree] = ()) -> Tree:
@@ -65,7 +51,7 @@ def greedy_tree(priced: Priced | PricedPart, given: Sequence[Tree] = ()) -> Tree
 def best_order(priced: Priced | PricedPart, prefix: tuple[int, ...] = ()) -> Tree:
     """The cheapest order that begins with the prefix, as a left-deep tree."""
     rest = [i for i in range(len(priced.weight)) if i not in prefix]
-    if len(rest) > MOST_PARTS + 3:
+    if len(rest) > MOST_PARTS + 1:
         return greedy_order(priced, prefix)
     start = sum(1 << i for i in prefix)
     best: dict[int, tuple[float, tuple[int, ...]]] = {start: (0.0, prefix)}

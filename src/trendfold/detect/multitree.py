@@ -122,6 +122,8 @@ class Multitree:
 
 def longest(windows: Counter[int | None]) -> int | None:
     """The longest of some windows; None is longer than all."""
+    if len(windows) == 1:
+        return next(iter(windows))
     return None if None in windows else max(w for w in windows if w is not None)
 
 

@@ -55,6 +55,8 @@ class JoinPattern:
     leaves: tuple[int, ...]
     relations: Mapping[tuple[int, int], Relation]
     window: int | None
+    kleene: frozenset[int] = frozenset()
+    """The elements that are the first event of `E+`."""
 
     def relation(self, i: int, j: int) -> Relation:
         """What must hold between i and j."""
@@ -125,4 +127,5 @@ def join_pattern(
             found = Relation(order, tuple(sorted(set(asked))), tuple(sorted(set(guards))), is_apart)
             if found != NO_RELATION:
                 relations[i, j] = found
-    return JoinPattern(name, tuple(map(leaf_of, at)), relations, window)
+    kleene = frozenset(place[i] for i in clause.fixed if clause.elements[i].is_kleene)
+    return JoinPattern(name, tuple(map(leaf_of, at)), relations, window, kleene)

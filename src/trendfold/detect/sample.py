@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.detect.evaluate import Material
-from trendfold.detect.join import JoinProgram
 from trendfold.detect.pattern import JoinPattern
 from trendfold.detect.statistics import PairKey, Statistics
 from trendfold.kernel.jit import kernel
@@ -24,10 +23,11 @@ def measure(
     segment: NDArray[np.int64],
     seed: int = 0,
     rows: tuple[int, int] | None = None,
+    sample: int = SAMPLE,
 ) -> Statistics:
     """Statistics of some rows: rates are counted, selectivities sampled. By default of all rows."""
     low, high = rows or (0, len(material.space.place))
-    span, segments = _span(material, segment, low, high)
+    span, segments = covered(material, segment, low, high)
     inside = [leaf[slice(*np.searchsorted(leaf, (low, high)))] for leaf in material.leaves]
     found = Statistics(tuple(len(leaf) / span for leaf in inside), span, segments)
     rng = np.random.default_rng(seed)
@@ -35,41 +35,16 @@ def measure(
         for (i, j), relation in pattern.relations.items():
             key = pattern.leaves[i], pattern.leaves[j], relation
             if key not in found.selectivity:
-                found.selectivity[key] = _selectivity(key, inside, material, pattern.window, rng)
+                found.selectivity[key] = _selectivity(key, inside, material, pattern.window, rng, sample)
     return found
 
 
-def _span(material: Material, segment: NDArray[np.int64], low: int, high: int) -> tuple[float, int]:
+def covered(material: Material, segment: NDArray[np.int64], low: int, high: int) -> tuple[float, int]:
     """The places that some rows cover, and in how many segments."""
-    bounds, place = np.unique(np.clip(segment, low, high)), material.space.place
+    inner = segment[np.searchsorted(segment, low, side="right") : np.searchsorted(segment, high)]
+    bounds, place = np.unique(np.concatenate([[low], inner, [high]])), material.space.place
     starts, ends = bounds[:-1], bounds[1:] - 1
     return max(float((place[ends] - place[starts]).sum()), 1.0), len(starts)
-
-
-def recount(
-    known: Statistics, material: Material, segment: NDArray[np.int64], rows: tuple[int, int]
-) -> Statistics:
-    """The rates of some rows, with the selectivities that are known: sampling those takes long."""
-    span, segments = _span(material, segment, *rows)
-    counts = [np.diff(np.searchsorted(leaf, rows))[0] for leaf in material.leaves]
-    return Statistics(tuple(float(count) / span for count in counts), span, segments, known.selectivity)
-
-
-FEW = 16
-"""Rows of a leaf that may be there by chance."""
-
-
-def rate_drift(
-    known: Statistics, material: Material, segment: NDArray[np.int64], rows: tuple[int, int]
-) -> float:
-    """By which factor the rate of a leaf in some rows differs most from what is known."""
-    span, _ = _span(material, segment, *rows)
-    most = 1.0
-    for leaf, rate in zip(material.leaves, known.rates, strict=True):
-        begin, end = np.searchsorted(leaf, rows)
-        ratio = (end - begin + FEW) / (rate * span + FEW)
-        most = max(most, ratio, 1 / ratio)
-    return float(most)
 
 
 def _selectivity(
@@ -78,31 +53,32 @@ def _selectivity(
     material: Material,
     window: int | None,
     rng: np.random.Generator,
+    sample: int,
 ) -> float:
     """The share of sampled pairs that fit; one in their number where none does."""
     a, b, relation = key
     first, second = leaves[a], leaves[b]
     if not (relation.asked or relation.guards) or not len(first) or not len(second):
         return 1.0
-    asked = np.array([(c, *((1, 0) if back else (0, 1))) for c, back in relation.asked], np.int32)
-    guards = np.array([(g, *((1, 0) if back else (0, 1))) for g, back in relation.guards], np.int32)
-    nothing = np.zeros(0, np.int32)
-    program = JoinProgram(
-        0, nothing, nothing, np.zeros((0, 2), np.int32), np.zeros((0, 2), np.int32),
-        asked.reshape(-1, 3), guards.reshape(-1, 3),
-    )  # fmt: skip
-    reach = material.reach(window)
-    chosen = rng.integers(len(first), size=SAMPLE)
+    asked, guards = (
+        np.array([(number, back) for number, back in some], np.int32).reshape(-1, 2)
+        for some in (relation.asked, relation.guards)
+    )
+    reach = material.reaches.of(window)
+    chosen = rng.integers(len(first), size=sample)
     fits, pairs = sample_pairs(
-        first[chosen], second, rng.random(SAMPLE), relation.order, program, material.space, reach.low,
+        first[chosen], second, rng.random(sample), relation.order, asked, guards, material.space, reach.low,
         reach.high, material.pairs, material.latest,
     )  # fmt: skip
     return float(max(fits, 1.0) / max(pairs, 1.0)) if pairs else 1.0
 
 
 @kernel
-def sample_pairs(first, second, draw, order, program, space, low, high, pairs, latest):
-    """For each row of `first` one partner of `second` in its window: how many fit, of how many there are."""
+def sample_pairs(first, second, draw, order, asked, guards, space, low, high, pairs, latest):
+    """For each row of `first` one partner of `second` in its window: how many fit, of how many there are.
+
+    asked, guards  int32[, 2]  (number, whether `second` is its left side)
+    """
     fits, total = 0.0, 0.0
     stack_f, stack_i, stack_n = (
         np.empty(pairs.depth),
@@ -119,12 +95,12 @@ def sample_pairs(first, second, draw, order, program, space, low, high, pairs, l
         y = second[a + int(draw[k] * (b - a))]
         total += b - a
         ok = x != y
-        for c in range(program.asked.shape[0]):
-            left, right = (x, y) if program.asked[c, 1] == 0 else (y, x)
-            ok = ok and holds(pairs, program.asked[c, 0], left, right, stack_f, stack_i, stack_n)
-        for g in range(program.guards.shape[0]):
-            left, right = (x, y) if program.guards[g, 1] == 0 else (y, x)
-            ok = ok and latest[program.guards[g, 0], space.moment[right] - 1] <= space.moment[left]
+        for c in range(asked.shape[0]):
+            left, right = (x, y) if asked[c, 1] == 0 else (y, x)
+            ok = ok and holds(pairs, asked[c, 0], left, right, stack_f, stack_i, stack_n)
+        for g in range(guards.shape[0]):
+            left, right = (x, y) if guards[g, 1] == 0 else (y, x)
+            ok = ok and latest[guards[g, 0], space.moment[right] - 1] <= space.moment[left]
         if ok:
             fits += b - a
     return fits, total

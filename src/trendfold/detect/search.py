@@ -41,6 +41,11 @@ class PlanState:
     tree: Multitree = field(default_factory=Multitree)
     cost: float = 0.0
     _unit: dict[int, float] = field(default_factory=dict)
+    """Per node its cost in a window of one unit."""
+    _scale: dict[tuple[int | None, int], float] = field(default_factory=dict)
+    """Per window and number of events, how many times as much it costs in that window."""
+    _counted: dict[int, float] = field(default_factory=dict)
+    """Per node the part of `cost` that it is."""
 
     def __post_init__(self) -> None:
         for number, plan in enumerate(self.trees):
@@ -74,32 +79,31 @@ class PlanState:
 
     def _use(self, number: int, plan: Tree) -> None:
         pattern = self.priced[number].pattern
-        nodes = self.tree.plan(number, pattern, plan).nodes
-        self._price(number, plan, nodes)
-        before = self._cost_of(nodes)
-        self.tree.add(number, pattern, plan)
-        self.cost += self._cost_of(nodes) - before
+        planned = self.tree.add(number, pattern, plan)
+        self._price(number, plan, planned.nodes)
+        self._count(planned.nodes)
 
     def _leave(self, number: int, plan: Tree) -> None:
         pattern = self.priced[number].pattern
-        nodes = self.tree.plan(number, pattern, plan).nodes
-        before = self._cost_of(nodes)
         self.tree.remove(number, pattern, plan)
-        self.cost += self._cost_of(nodes) - before
+        self._count(self.tree.plan(number, pattern, plan).nodes)
 
-    def _cost_of(self, nodes: tuple[int, ...]) -> float:
-        """What the nodes that are in use cost, each once, in its longest window."""
-        total = 0.0
-        for node in set(nodes):
+    def _count(self, nodes: tuple[int, ...]) -> None:
+        """Bring the cost up to date where nodes are used by others than before."""
+        for node in nodes:
             users = self.tree.windows.get(node)
-            if users:
-                total += self.node_cost(node, users)
-        return total
+            now = self.node_cost(node, users) if users else 0.0
+            before = self._counted.get(node, 0.0)
+            if now != before:
+                self.cost += now - before
+                self._counted[node] = now
 
     def node_cost(self, node: int, users: Counter[int | None]) -> float:
-        """What a node costs per window."""
-        window = self.priced[0].statistics.window(longest(users))
-        return self._unit[node] * window ** len(self.tree.nodes[node].leaves)
+        """What a node costs per window, in the longest of those who use it."""
+        key = longest(users), len(self.tree.nodes[node].leaves)
+        if key not in self._scale:
+            self._scale[key] = self.priced[0].statistics.window(key[0]) ** key[1]
+        return self._unit[node] * self._scale[key]
 
     def _price(self, number: int, plan: Tree, nodes: tuple[int, ...]) -> None:
         if all(node in self._unit for node in nodes):

@@ -6,6 +6,8 @@ numbers that never leave a segment. Joins compare nothing but row numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,11 +36,24 @@ class Space(NamedTuple):
 
 
 class Reach(NamedTuple):
-    """Per row the rows that can be in one match with it: [low, high); `length` None is no window."""
+    """Per row the rows that can be in one match with it: [low, high)."""
 
     low: Rows
     high: Rows
-    length: int | None
+
+
+@dataclass(frozen=True)
+class Reaches:
+    """How far windows of some lengths reach, a row of `low` and `high` each; the length None is no window."""
+
+    lengths: tuple[int | None, ...]
+    low: Rows
+    high: Rows
+
+    def of(self, length: int | None) -> Reach:
+        """The reach of one length."""
+        number = self.lengths.index(length)
+        return Reach(self.low[number], self.high[number])
 
 
 def read_space(segment: NDArray[np.int64], place: NDArray[np.int64], moment: Rows) -> Space:
@@ -49,11 +64,13 @@ def read_space(segment: NDArray[np.int64], place: NDArray[np.int64], moment: Row
     return space
 
 
-def read_reach(space: Space, segment: NDArray[np.int64], length: int | None) -> Reach:
-    """How far a window of some length reaches from every row."""
-    reach = Reach(np.empty_like(space.first), np.empty_like(space.first), length)
-    find_reach(segment, space.place, -1 if length is None else length, reach.low, reach.high)
-    return reach
+def read_reaches(space: Space, segment: NDArray[np.int64], lengths: Iterable[int | None]) -> Reaches:
+    """How far windows of some lengths reach from every row."""
+    distinct = tuple(dict.fromkeys(lengths))
+    low, high = (np.empty((len(distinct), len(space.first)), np.int32) for _ in range(2))
+    for number, length in enumerate(distinct):
+        find_reach(segment, space.place, -1 if length is None else length, low[number], high[number])
+    return Reaches(distinct, low, high)
 
 
 @kernel

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trendfold.automaton.machine import Machine
+from trendfold.automaton.predicates import Predicates, between_names
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Query
 from trendfold.query.printer import expression_text
@@ -60,18 +62,39 @@ def match_values(drawings: Iterable[Drawing]) -> dict[str, Value]:
         users, costs = _users(drawing, planned), _estimates(drawing, tree)
         for q, plan in enumerate(drawing.family.plans):
             own = [i for i, (owner, _) in enumerate(drawing.joins.clauses) if owner == q]
-            nodes = sorted({node for i in own for node in planned[i].nodes})
             clauses = drawing.family.clauses[q]
             roots = {drawing.joins.clauses[i][1]: planned[i].root for i in own}
+            columns: dict[int, tuple[int, ...]] = {}
+            for i in own:
+                _name_columns(tree, planned[i].root, _positions(drawing, i, planned[i].columns), columns)
             found[plan.query.name] = {
                 "clauses": [_clause(drawing, clause, roots.get(k)) for k, clause in enumerate(clauses)],
                 "nodes": [
-                    _node(drawing, tree.nodes[number], users[number] - {plan.query.name}, costs[number])
-                    for number in nodes
+                    _node(drawing, tree.nodes[n], columns[n], users[n] - {plan.query.name}, costs[n])
+                    for n in sorted(columns)
                 ],
                 "is_measured": drawing.made is not None,
             }
     return found
+
+
+def _positions(drawing: Drawing, number: int, columns: Sequence[int]) -> tuple[int, ...]:
+    """The positions that the columns of a pattern's root are."""
+    query, clause = drawing.joins.clauses[number]
+    elements = drawing.family.clauses[query][clause]
+    return tuple(min(elements.elements[elements.fixed[column]].positions) for column in columns)
+
+
+def _name_columns(
+    tree: Multitree, number: int, columns: tuple[int, ...], found: dict[int, tuple[int, ...]]
+) -> None:
+    """The positions of all columns under a node; those of the first clause that has it."""
+    node = tree.nodes[number]
+    found.setdefault(number, columns)
+    if not node.is_leaf:
+        cut = len(tree.nodes[node.left].leaves)
+        _name_columns(tree, node.left, columns[:cut], found)
+        _name_columns(tree, node.right, columns[cut:], found)
 
 
 def _users(drawing: Drawing, planned: Sequence[Any]) -> dict[int, set[str]]:
@@ -94,26 +117,41 @@ def _clause(drawing: Drawing, clause: Clause, root: int | None) -> Value:
     return {"elements": elements, "before": [list(pair) for pair in before], "node": root}
 
 
-def _node(drawing: Drawing, node: Node, others: set[str], estimate: float) -> Value:
-    positions, machine = drawing.family.machine.automaton.positions, drawing.family.machine
-    types = [positions[drawing.joins.leaves[leaf]].type for leaf in node.leaves]
-    conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
+def _node(drawing: Drawing, node: Node, columns: tuple[int, ...], others: set[str], estimate: float) -> Value:
+    """One node as its query writes it: aliases, what must hold between them, and how many there are."""
+    machine = drawing.family.machine
+    positions = [machine.automaton.positions[p] for p in columns]
+    names = [position.alias or position.type for position in positions]
+    before = [(names[a], names[b]) for kind, _, a, b in node.between if kind == "before"]
     asked = [
-        f"{types[a]}, {types[b]}: {expression_text(conditions[number].condition)}"
+        _condition(machine.predicates, number, names[a], names[b])
         for kind, number, a, b in node.between
         if kind == "asked"
     ]
     return {
         "number": node.number,
         "joins": None if node.is_leaf else [node.left, node.right],
-        "types": types,
-        "ordered": [[a, b] for kind, _, a, b in node.between if kind == "before"],
+        "names": names,
+        "types": [position.type for position in positions],
+        "before": [list(pair) for pair in before],
         "asked": asked,
-        "guards": sum(kind == "guard" for kind, *_ in node.between),
+        "guards": [_guard(machine, number) for kind, number, *_ in node.between if kind == "guard"],
         "shared_with": sorted(others),
         "estimated": round(estimate, 1),
         "made": None if drawing.made is None or node.is_leaf else drawing.made.get(node.number, 0),
     }
+
+
+def _guard(machine: Machine, number: int) -> str:
+    """A NOT by the types it is about."""
+    automaton = machine.automaton
+    return f"NOT {', '.join(automaton.positions[p].type for p in automaton.guards[number].positions)}"
+
+
+def _condition(predicates: Predicates, number: int, left: str, right: str) -> str:
+    is_adjacency = number < len(predicates.adjacency)
+    pair = (*predicates.adjacency, *predicates.cross)[number]
+    return expression_text(between_names(pair.condition, left, right, is_adjacency=is_adjacency))
 
 
 def _estimates(drawing: Drawing, tree: Multitree) -> dict[int, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from trendfold.explain.multitree import picture_joins
 from trendfold.explain.path import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks
@@ -28,6 +29,7 @@ def fragment(value: Value) -> str:
 
 def _query_html(value: Value) -> str:
     parts = [f"<h2>{escape(value['query'])}</h2><pre>{escape(value['text'])}</pre>"]
+    parts.append(picture_joins(value["matches"]) if "matches" in value else "")
     operands = [None, *value.get("operands", ())]
     for (heading, sections), operand in zip(blocks(value), operands, strict=True):
         parts.append(f"<h3>{escape(heading)}</h3>" if heading else "")
@@ -64,6 +66,7 @@ white-space:pre-wrap}
 .trendfold td{padding:.1rem 1.2rem .1rem 0;text-align:left;vertical-align:top;border:0;overflow-wrap:anywhere}
 .trendfold .picture{overflow-x:auto}
 .trendfold svg .box{fill:var(--panel);stroke:var(--line)}
+.trendfold svg .shared{stroke:var(--accent);stroke-width:2}
 .trendfold svg g:hover>.box{stroke:var(--accent)}
 .trendfold svg text{fill:var(--ink);font:12px system-ui,sans-serif;text-anchor:middle}
 .trendfold svg .small{fill:var(--soft);font-size:11px}

@@ -49,7 +49,7 @@ def _lay_out(places: Sequence[int | str], name: Names) -> dict[int | str, _Box]:
     boxes = {}
     left = 12.0
     for number, place in enumerate(places):
-        width = max(_NARROWEST, _LETTER * len(_cut(name[place], 18)) + 20)
+        width = max(_NARROWEST, _LETTER * len(cut(name[place], 18)) + 20)
         boxes[place] = _Box(number, left + width / 2, width)
         left += width + _GAP
     return boxes
@@ -77,7 +77,7 @@ def _edge_svg(edge: Value, a: _Box, b: _Box, operand: Value, name: Names) -> str
     step = -_LINE if b.number >= a.number else _LINE
     offset = -6 if step < 0 else _LINE
     words = "".join(
-        f'<text class="{style}" x="{x:.0f}" y="{y + offset + step * i:.0f}">{escape(_cut(text, room))}</text>'
+        f'<text class="{style}" x="{x:.0f}" y="{y + offset + step * i:.0f}">{escape(cut(text, room))}</text>'
         for i, (style, text) in enumerate(notes)
     )
     title = f"{name[edge['from']]} → {name[edge['to']]}" + "".join(f"\n{text}" for _, text in notes)
@@ -115,10 +115,11 @@ def _box_svg(box: _Box, label: str, grain: Value | None) -> str:
         f'<g class="at-{box.number}"><title>{escape(title)}</title>'
         f'<rect class="box" x="{left:.0f}" y="{-_RADIUS}" width="{box.width:.0f}" '
         f'height="{2 * _RADIUS}" rx="{_RADIUS}"/>'
-        f'<text x="{box.x:.0f}" y="{middle}">{escape(_cut(label, 18))}</text>'
+        f'<text x="{box.x:.0f}" y="{middle}">{escape(cut(label, 18))}</text>'
         f'<text class="small" x="{box.x:.0f}" y="12">{escape(words)}</text></g>'
     )
 
 
-def _cut(text: str, room: int) -> str:
+def cut(text: str, room: int) -> str:
+    """A text that fits, with an ellipsis where it does not."""
     return text if len(text) <= room else text[: room - 1] + "…"

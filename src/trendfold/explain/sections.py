@@ -75,9 +75,23 @@ def _match_sections(value: Value) -> list[Section]:
         _section("partition", _partition_rows(value["partition"])),
         _section("group by", [_key_row(key) for key in value["group_by"]]),
         _section("window", _match_window_rows(value["window"])),
+        _section(
+            "on Spark", [(way, FINDING_WAYS[way].format(_keys(value))) for way in value["spark"]["ways"]]
+        ),
         _section("clauses", (_clause_row(k, c) for k, c in enumerate(matches["clauses"], 1))),
         _section("joins", _join_rows(matches)),
     ]
+
+
+FINDING_WAYS = {
+    "by partition": "rows are shuffled by {}",
+    "overlapping in time": "the time is cut into parts that overlap by the longest window, a task for each",
+    "in one task": "nothing brings rows together: neither [attribute], GROUP BY nor a window of time",
+}
+
+
+def _keys(value: Value) -> str:
+    return ", ".join(value["spark"]["shuffle_by"])
 
 
 def _match_window_rows(window: Value) -> list[Row]:
@@ -119,17 +133,27 @@ def _join_rows(matches: Value) -> list[Row]:
 
 
 def _join_row(node: Value, depth: int, is_measured: bool, again: bool) -> Row:
-    name = "  " * depth + f"#{node['number']} " + ", ".join(node["types"])
+    name = "  " * depth + f"#{node['number']} " + ", ".join(node["names"])
     if again:
         return name, "see above", "", ""
-    numbers = f"{node['estimated']:,.0f} estimated"
-    if is_measured and node["made"] is not None:
-        numbers += f", {node['made']:,} made"
-    held = "; ".join([*node["asked"], *[count(node["guards"], "NOT")] * bool(node["guards"])])
+    numbers = partial_matches(node, is_measured)
+    held = "; ".join(held_between(node))
     others = node["shared_with"]
     shared = f"shared with {', '.join(others[:5])}" if others else ""
     shared += f" and {len(others) - 5:,} more" if len(others) > 5 else ""
     return name, numbers, held, shared
+
+
+def partial_matches(node: Value, is_measured: bool) -> str:
+    """How many partial matches a node was expected to have, and how many it had."""
+    made = f", {node['made']:,} made" if is_measured and node["made"] is not None else ""
+    return f"{node['estimated']:,.0f} estimated{made}"
+
+
+def held_between(node: Value) -> list[str]:
+    """What a join asks of its two sides, as it would be written."""
+    orders = [f"{a} before {b}" for a, b in node["before"]]
+    return [*orders, *node["asked"], *node["guards"]]
 
 
 def _strategy_rows(value: Value) -> list[Row]:

@@ -17,7 +17,7 @@ from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numb
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.prefix import PrefixPlan
 from trendfold.plan.prefix import describe as tell
-from trendfold.plan.spread import Mode, mode_of, segment_attributes
+from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
 from trendfold.query.nodes import (
@@ -99,7 +99,7 @@ def describe(plan: Explained) -> Value:
         plan = traced([plan])[query.name]
     if isinstance(plan, Traced):
         matches = {"matches": plan.matches, "window": _window(query), "operands": []}
-        return head | _asked(plan.plan) | matches
+        return head | _asked(plan.plan) | {"spark": _matches_on_spark(plan.plan)} | matches
     return (
         head
         | _asked(plan)
@@ -136,6 +136,14 @@ def _spark(plan: QueryPlan) -> Value:
     keys = segment_attributes(plan) if mode is not Mode.COMPLETE else (k.attribute for k in plan.plain_keys)
     ways = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
     return {"mode": str(mode), "why": why, "ways": ways, "shuffle_by": sorted(keys)}
+
+
+def _matches_on_spark(plan: QueryPlan) -> Value:
+    """How Spark may spread the finding of a query's matches."""
+    keys, window = matching_attributes(plan), plan.query.window
+    is_cut = window is not None and window.unit is not WindowUnit.EVENTS
+    way = "by partition" if keys else "overlapping in time" if is_cut else "in one task"
+    return {"ways": [way], "shuffle_by": sorted(keys)}
 
 
 def _together(plan: QueryPlan) -> list[str]:

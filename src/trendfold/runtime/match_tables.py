@@ -17,8 +17,9 @@ from trendfold.events.batch import EventBatch, Options
 from trendfold.plan import QueryPlan
 from trendfold.query.names import key_column, list_names
 from trendfold.query.nodes import Matches
+from trendfold.runtime.detection import Detection
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import Detection, find, plan_joins, prepare
+from trendfold.runtime.matches import find, plan_joins, prepare
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.tables import times_column, values_at
 from trendfold.runtime.whole import Bindings, Found, Prepared, concatenated

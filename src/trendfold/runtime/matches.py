@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-
 import numpy as np
 
-from trendfold.detect.cost import Priced
-from trendfold.detect.evaluate import Counts, Material, PartialMatchError, detect
+from trendfold.detect.adapt import Adapting
+from trendfold.detect.evaluate import Counts, Material
 from trendfold.detect.family import Family, Joins, read_joins
-from trendfold.detect.plans import Search, WorkloadPlanner, Workplan
-from trendfold.detect.sample import measure, rate_drift, recount
-from trendfold.detect.search import PlanState
-from trendfold.detect.space import Reach, read_reach, read_space
-from trendfold.detect.statistics import Statistics
+from trendfold.detect.plans import Search, WorkloadPlanner
+from trendfold.detect.sample import measure
+from trendfold.detect.space import read_reaches, read_space
 from trendfold.events.buffers import empty
 from trendfold.kernel.rows import number_moments
 from trendfold.runtime.bindings import pairs_of
+from trendfold.runtime.detection import Detection, lay_out
 from trendfold.runtime.fold import latest_of, read_events
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Workspace, read_rows
-from trendfold.runtime.whole import Found, Prepared, Task
+from trendfold.runtime.whole import Found, Prepared
 
 SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8
 """The longest a plan is searched for, and how long per row and pattern: about what it takes to join them."""
-DRIFT, WORTH = 2.0, 1.3
-"""Plans are made anew when a rate has changed by this factor, and followed if they are that much cheaper."""
-ADAPTS_FROM, LOOKS_AFTER = 500_000, 1 << 17
-"""Rows from which on plans may change, and rows after which rates are looked at."""
 
 
 def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
@@ -43,103 +34,10 @@ def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
     latest = latest_of(family.joint, 0, rows, events, pairs, limits)
     space = read_space(rows.segment, rows.time if rows.number is None else rows.number, moment)
 
-    @cache
-    def reach(length: int | None) -> Reach:
-        return read_reach(space, rows.segment, length)
-
-    return Prepared(family, rows, events, space, pairs, latest, reach)
-
-
-@dataclass
-class Detection:
-    """The joins of a family, planned: patterns, what they are joined from, and how."""
-
-    ready: Prepared
-    joins: Joins
-    material: Material
-    statistics: Statistics
-    workplan: Workplan
-    planner: WorkloadPlanner
-    replans: int = 0
-    """How often the plan was changed."""
-    looks_after: int | None = None
-    """Rows after which rates are looked at, if plans may change; LOOKS_AFTER where nothing is said."""
-
-    @property
-    def _stretch(self) -> int:
-        return self.looks_after or LOOKS_AFTER
-
-    def run(self, limits: Limits, counts: Counts | None = None, *, adapts: bool = False) -> list[Found]:
-        """All matches of the family's queries; with `adapts`, plans follow the rates."""
-        family = self.ready.family
-        found = [Found(plan, limits) for plan in family.plans]
-        for q, split in enumerate(family.clauses):
-            for clause in split:
-                if not clause.fixed and not found[q].is_enough:
-                    Task(self.ready, clause, found[q], limits).take(None)
-        tasks = [Task(self.ready, family.clauses[q][k], found[q], limits) for q, k in self.joins.clauses]
-        at: int | None = 0 if tasks and len(self.ready.rows.row) else None
-        workplan, statistics = self.workplan, self.statistics
-        while at is not None:
-            at = self._follow(workplan, statistics, tasks, at, limits, counts, adapts)
-            if at is not None:
-                recent = max(0, at - self._stretch), at
-                statistics = recount(statistics, self.material, self.ready.rows.segment, recent)
-                workplan = self._cheaper(workplan, statistics)
-        return found
-
-    def _follow(
-        self,
-        workplan: Workplan,
-        statistics: Statistics,
-        tasks: Sequence[Task],
-        start: int,
-        limits: Limits,
-        counts: Counts | None,
-        adapts: bool,
-    ) -> int | None:
-        """Follow a plan from a row on; to the end, or to the row from which rates call for another."""
-        tree, planned = workplan.lay_out(self.joins.patterns)
-        for task, plan in zip(tasks, planned, strict=True):
-            task.planned = plan
-        wanted = sorted({plan.root for plan in planned})
-        most = max(1, limits.state // _PARTIAL_BYTES)
-        rows = len(self.ready.rows.row)
-        largest = self._stretch if adapts else rows
-        try:
-            for high, tables in detect(self.material, tree, wanted, most, counts, start, largest):
-                for task, plan in zip(tasks, planned, strict=True):
-                    if not task.found.is_enough and len(tables[plan.root]):
-                        task.take(tables[plan.root])
-                if all(task.found.is_enough for task in tasks):
-                    return None
-                if adapts and start < high < rows and self._has_drifted(statistics, start, high):
-                    return high
-        except PartialMatchError:
-            names = ", ".join(dict.fromkeys(task.found.plan.query.name for task in tasks))
-            limits.check_state(names, limits.state + 1, "partial matches of a single event")
-        return None
-
-    def _has_drifted(self, statistics: Statistics, start: int, high: int) -> bool:
-        low = max(start, high - self._stretch)
-        return rate_drift(statistics, self.material, self.ready.rows.segment, (low, high)) > DRIFT
-
-    def _cheaper(self, workplan: Workplan, statistics: Statistics) -> Workplan:
-        """A new plan if it pays under new statistics, or the one there is."""
-        planner = self.planner
-        if isinstance(planner, Search):  # only a stretch is left to be gained from
-            planner = replace(planner, seconds=min(planner.seconds, _search_s(self._stretch, self.joins)))
-        found = planner(self.joins.patterns, statistics)
-        priced = [Priced(pattern, statistics) for pattern in self.joins.patterns]
-        old, new = (PlanState(priced, list(plan.trees)).cost for plan in (workplan, found))
-        if old <= WORTH * new:
-            return workplan
-        self.replans += 1
-        return found
-
-
-_PARTIAL_BYTES = 4 * 8 * 2
-"""A partial match of six events, old and new."""
+    windows = (plan.query.window for plan in family.plans)
+    lengths = (None if window is None else window.length for window in windows)
+    reaches = read_reaches(space, rows.segment, lengths)
+    return Prepared(family, rows, events, space, pairs, latest, reaches)
 
 
 def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detection:
@@ -147,10 +45,10 @@ def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detec
     joins = read_joins(ready.family)
     patterns, rows = joins.patterns, len(ready.rows.row)
     leaves = [ready.leaf(position) for position in joins.leaves]
-    material = Material(ready.space, leaves, ready.reach, ready.pairs, ready.latest)
-    planner = planner or Search(_search_s(rows, joins))
+    material = Material(ready.space, leaves, ready.reaches, ready.pairs, ready.latest)
     statistics = measure(patterns, material, ready.rows.segment)
-    return Detection(ready, joins, material, statistics, planner(patterns, statistics), planner)
+    workplan = (planner or Search(_search_s(rows, joins)))(patterns, statistics)
+    return Detection(ready, joins, material, statistics, lay_out(workplan, joins, material))
 
 
 def _search_s(rows: int, joins: Joins) -> float:
@@ -162,5 +60,4 @@ def find(
     ready: Prepared, limits: Limits, planner: WorkloadPlanner | None = None, counts: Counts | None = None
 ) -> list[Found]:
     """All matches of a family's queries."""
-    adapts = len(ready.rows.row) >= ADAPTS_FROM and len(ready.family.plans) > 1
-    return plan_joins(ready, planner).run(limits, counts, adapts=adapts)
+    return plan_joins(ready, planner).run(limits, counts, Adapting())

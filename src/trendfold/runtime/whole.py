@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from trendfold.detect.clauses import Clause
 from trendfold.detect.family import Family, walk_machine
 from trendfold.detect.join import SPAN, Table
 from trendfold.detect.multitree import Planned
-from trendfold.detect.space import Reach, Space
+from trendfold.detect.space import Reaches, Space
 from trendfold.detect.walk import Bound, Walked, append, walk
 from trendfold.kernel.lower import SEMANTICS, lower_paths
 from trendfold.kernel.program import Events, Pairs, Paths
@@ -87,7 +87,7 @@ class Prepared:
     space: Space
     pairs: Pairs
     latest: NDArray[np.int32]
-    reach: Callable[[int | None], Reach]
+    reaches: Reaches
     walkers: dict[tuple[Clause, int], _Walker] = field(default_factory=dict)
 
     def leaf(self, position: int) -> NDArray[np.int32]:
@@ -172,7 +172,7 @@ class Task:
 
     def _fixed(self, table: Table) -> _Partial:
         assert self.planned is not None
-        reach = self.ready.reach(self.window)
+        reach = self.ready.reaches.of(self.window)
         fits = table[:, 1] < reach.high[table[:, 0]]
         if not fits.all():
             table = table[fits]
@@ -208,7 +208,7 @@ class Task:
             walker.is_own,
             ready.events.symbol,
             ready.space.moment,
-            ready.reach(self.window).high,
+            ready.reaches.of(self.window).high,
             walker.paths,
             ready.pairs,
             ready.latest,
@@ -221,7 +221,7 @@ class Task:
 
     def _bound(self, partial: _Partial, number: int) -> Bound:
         """What an element must fit in every match so far."""
-        space, reach, bindings = self.ready.space, self.ready.reach(self.window), partial.bindings
+        space, reach, bindings = self.ready.space, self.ready.reaches.of(self.window), partial.bindings
         count = len(bindings)
         if len(bindings.row):
             lower, upper = reach.low[bindings.most()], reach.high[bindings.least()]
@@ -282,7 +282,7 @@ class Task:
             return np.ones(0, np.bool_)
         space = self.ready.space
         start, end = self._of_operand(bindings, operand)
-        horizon = space.moment[self.ready.reach(self.window).high[start] - 1]
+        horizon = space.moment[self.ready.reaches.of(self.window).high[start] - 1]
         found: NDArray[np.bool_] = self.ready.latest[guard][horizon] <= space.moment[end]
         return found
 

@@ -150,6 +150,12 @@ def _overlapping(job: Job, source: FileSource | FrameSource, cores: int) -> Job:
     return replace(job, ways=ways, chunks=chunk_times(*span, parts))
 
 
+def _told(family: Family, way: Way) -> str:
+    """A way as the summary says it: what finds matches without a key or a window of time is one task."""
+    is_alone = family.finds_matches and way is Way.PARTITION and not family.key
+    return "in one task" if is_alone else str(way)
+
+
 def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
     """The times of each task's rows; None where the files do not tell."""
     found = []
@@ -303,7 +309,7 @@ class _Run:
             seconds=time.perf_counter() - started,
             warnings=tuple(warnings),
             ways={
-                names[query]: str(way)
+                names[query]: _told(family, way)
                 for family, way in zip(job.families, job.ways, strict=True)
                 for query in family.queries
             },

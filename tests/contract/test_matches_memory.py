@@ -1,0 +1,52 @@
+"""Partial matches follow the window: more events need no more memory; LIMIT ends where it is reached."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import trendfold as tf
+from trendfold.detect.adapt import Adapting
+from trendfold.detect.evaluate import Counts
+from trendfold.detect.family import families
+from trendfold.events.batch import Options, read_batch
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.matches import plan_joins, prepare
+from trendfold.runtime.rows import Workspace
+
+LIMITED = "RETURN MATCHES PATTERN SEQ(T0 a, T1 b) WHERE a.x < b.x WITHIN 9 s LIMIT 5"
+QUERIES = """
+QUERY a RETURN MATCHES PATTERN SEQ(T0 a, T1 b, T2 c) WHERE a.x < c.x WITHIN {w};
+QUERY b RETURN MATCHES PATTERN SEQ(T0 a, T1 b, NOT T4, T3 d) WHERE a.x < d.x WITHIN {w};
+QUERY c RETURN MATCHES PATTERN AND(T1 b, T2 c, T3 d) WHERE b.x < c.x AND c.x < d.x WITHIN {w}
+"""
+
+
+def counted(events: int, window: str, queries: str = QUERIES) -> Counts:
+    rng = np.random.default_rng(7)
+    types = pa.array([f"T{i}" for i in rng.integers(0, 5, events)]).dictionary_encode()
+    table = pa.table({"type": types, "ts": np.arange(events), "x": rng.normal(size=events)})
+    workspace = Workspace(read_batch(table, Options()))
+    (family,) = families(tf.parse(queries.format(w=window)).plan())
+    counts = Counts()
+    plan_joins(prepare(family, workspace, Limits())).run(
+        Limits(matches=2**40), counts, Adapting(looks_after=256)
+    )
+    return counts
+
+
+@pytest.mark.parametrize("unit", ["s", "events"])
+def test_partial_matches_do_not_grow_with_the_stream(unit: str) -> None:
+    once, four = counted(40_000, f"20 {unit}"), counted(160_000, f"20 {unit}")
+    assert sum(four.made.values()) > 3 * sum(once.made.values())
+    assert 0 < four.most_kept < 2 * once.most_kept
+    assert four.most_bytes < 1.5 * once.most_bytes
+
+
+def test_they_grow_with_the_window() -> None:
+    assert counted(40_000, "40 s").most_kept > 2 * counted(40_000, "20 s").most_kept
+
+
+def test_limit_ends_the_joins() -> None:
+    assert counted(40_000, "9 s", LIMITED).batches == 1
