@@ -15,6 +15,7 @@ from trendfold.kernel.program import Folded
 from trendfold.kernel.rows import mark_own_items, number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
+from trendfold.runtime.gloria import fold_gloria
 from trendfold.runtime.hamlet import fold_hamlet, fold_hamlet_static
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.prefix import fold_lines
@@ -88,6 +89,7 @@ FOLDS: dict[str, GroupFolder] = {
     "hamlet": fold_hamlet,
     "hamlet-static": fold_hamlet_static,
     "aseq": fold_lines,
+    "gloria": fold_gloria,
 }
 
 

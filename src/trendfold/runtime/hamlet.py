@@ -14,6 +14,7 @@ from trendfold.kernel.hamlet_program import Graphlet, Layout, Numbers
 from trendfold.kernel.lower_hamlet import Member, Table, Windows, carried_by_all, lower_group
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group
+from trendfold.plan.carried import Carried
 from trendfold.plan.sharable import Sharable
 from trendfold.runtime.fold import read_events
 from trendfold.runtime.limits import Limits
@@ -80,7 +81,7 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
     windows = _windows(together.items)
     at, table = lower_group(members, together.alphabet, details.families, windows, hamlet.TALLIES)
     limits.check_state(group.members[0].query.name, _state_bytes(at, table), _HELD)
-    return Ready(members, windows, at, table, _events(group, together, members))
+    return Ready(members, windows, at, table, events_of_group(group, together, carried_by_all(members)))
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,9 @@ def _graphlet(at: Layout) -> Graphlet:
     )
 
 
-def _events(group: Group, together: GroupRows, members: tuple[Member, ...]) -> Events:
+def events_of_group(group: Group, together: GroupRows, carried: Carried) -> Events:
     """The rows with the columns of all members; column 0 of the values is 1 even if there are no others."""
-    operand = replace(group.members[0].operands[0], carried=carried_by_all(members))
+    operand = replace(group.members[0].operands[0], carried=carried)
     events = read_events(operand, 0, together.rows, together.moment, together.batch)
     if events.values.shape[1]:
         return events
@@ -163,11 +164,11 @@ def _windows(items: tuple[Items, ...]) -> Windows:
         np.cumsum([0, *(len(each.low) for each in items)]),
         np.concatenate([each.low for each in items]),
         np.concatenate([each.high for each in items]),
-        np.array([_open_at_once(each) for each in items]),
+        np.array([open_at_once(each) for each in items]),
     )
 
 
-def _open_at_once(items: Items) -> int:
+def open_at_once(items: Items) -> int:
     """The most windows that hold one row; they end in the order in which they begin."""
     ended = np.searchsorted(items.high, items.low, side="right")
     return int((np.arange(1, len(items.low) + 1) - ended).max(initial=1))
