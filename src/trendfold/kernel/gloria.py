@@ -23,15 +23,13 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.gloria_blocks import (
-    axpy,
-    axpy_weighted,
+    MISSING,
+    NONE,
     cell,
-    copy,
     empty_block,
     fill,
     pour,
     total_size,
-    weigh,
     xcell,
 )  # fmt: skip
 from trendfold.kernel.gloria_program import (
@@ -87,7 +85,6 @@ from trendfold.kernel.gloria_program import (
     NODE_FEEDS,
     NODE_GAIN,
     NODE_INBOX,
-    NODE_KEEPS,
     NODE_LISTS,
     NODE_POURS,
     NODE_PUSHES,
@@ -97,6 +94,7 @@ from trendfold.kernel.gloria_program import (
     NODES,
     OP,
     OP_EVEN,
+    OP_KEEPS,
     OP_LANES,
     OP_NODE,
     OP_UNEVEN,
@@ -143,6 +141,7 @@ from trendfold.kernel.gloria_windows import turn
 from trendfold.kernel.hamlet_steps import wide_sum, wide_times
 from trendfold.kernel.jit import kernel, lent
 from trendfold.kernel.pairs import holds
+from trendfold.kernel.simd import gather_rows, gather_rows_by_factor
 from trendfold.kernel.wide import RADIX, normalise
 
 
@@ -156,7 +155,7 @@ def fold_plan(events, pairs, stack, board, out):
     moment, t, n = events.moment, s.t, s.n
     rows = moment.shape[0]
     begin(s.b.shape[0] - t[N_BLOCKS], s)
-    i = edge = 0
+    i = edge = NONE
     while i < rows:
         if i == edge:
             edge, is_open = turn(i, rows, s, out)
@@ -168,7 +167,7 @@ def fold_plan(events, pairs, stack, board, out):
         stop = i + 1
         while stop < rows and moment[stop] == moment[i]:
             stop += 1
-        dirty = 0
+        dirty = NONE
         for r in range(i, stop):
             dirty = _take(events, pairs, stack, r, dirty, s)
         for d in range(dirty):
@@ -207,9 +206,9 @@ def _take(events, pairs, stack, r, dirty, s):
             if into == gain:
                 lo = t[t[BLOCKS] + BLOCK * gain + BLOCK_LO]
                 size = t[t[BLOCKS] + BLOCK * gain + BLOCK_SIZE]
-                pour(value, 0, gain, 0, lo, lo + size, -1, s)
+                pour(value, NONE, gain, NONE, lo, lo + size, MISSING, s)
             n[touched] = VALUED
-            for q in range(t[node + NODE_KEEPS], t[node + NODE_KEEPS + 1]):
+            for q in range(t[o + OP_KEEPS], t[o + OP_KEEPS + 1]):
                 _keep(r, events.moment[r], t[KEEPS] + PUSH * q, into, s)
             for q in range(t[o + OP_UNEVEN], t[o + OP_UNEVEN + 1]):
                 _add_uneven(r, events.moment[r], t[t[USES] + q], into, s)
@@ -221,7 +220,7 @@ def _take(events, pairs, stack, r, dirty, s):
                 _hand_on(events, r, bundle, t[bundle + BUNDLE_SUM], s)
             for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
                 number = t[t[BUNDLE_LISTS] + i]
-                at = _enter(r, events.moment[r], number, -1, s)
+                at = _enter(r, events.moment[r], number, MISSING, s)
                 clear_row(t[t[LISTS] + LIST * number + LIST_FIRST] + at, s)
                 _hand_on(events, r, bundle, t[t[LISTS] + LIST * number + LIST_FIRST] + at, s)
     return dirty
@@ -252,20 +251,22 @@ def _find_values(events, pairs, stack, r, node, into, weight, s):
         for number in range(width):
             d = base + number * size
             if inbox >= 0:
-                copy(m, d, cell(inbox, 0, number, lo, s), size)
+                gather_rows(m, d, 0.0, m, cell(inbox, NONE, number, lo, t), size, 1.0, m, 0)
             else:
                 fill(m, d, size, 0.0)
             for q in range(found):
                 listed = t[t[LISTS] + LIST * n[t[MATCHED] + 2 * q] + LIST_FIRST]
-                axpy(m, d, cell(listed, n[t[MATCHED] + 2 * q + 1], number, lo, s), size, 1.0)
+                gather_rows(
+                    m, d, 1.0, m, cell(listed, n[t[MATCHED] + 2 * q + 1], number, lo, t), size, 1.0, m, 0
+                )
         for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
             _insert(t[READS] + READ * q, base, lo, size, width, s)
         for number in range(width):
-            weigh(m, base + number * size, w, weight, size)
+            gather_rows_by_factor(m, base + number * size, 0.0, m, base + number * size, size, 1.0, w, weight)
         for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
             feed = t[FEEDS] + FEED * q
             value = events.values[r, t[feed + 1]]
-            axpy_weighted(m, base + t[feed] * size, base, size, value, w, t[feed + 2])
+            gather_rows_by_factor(m, base + t[feed] * size, 1.0, m, base, size, value, w, t[feed + 2])
         _bound(into, base, width * size, s)
     if t[block + BLOCK_EXTREMES] > 0:
         _find_extremes(events, r, node, into, weight, found, s)
@@ -299,7 +300,9 @@ def _insert(read, base, lo, size, width, s):
         times = c[row + slot]
         if times != 0.0:
             for number in range(many):
-                axpy(m, base + number * size, cell(block, slot, number, lo, s), size, times)
+                gather_rows(
+                    m, base + number * size, 1.0, m, cell(block, slot, number, lo, t), size, times, m, 0
+                )
     for q in range(t[ring + RING_PHI_SPAN], t[ring + RING_PHI_SPAN + 1]):
         phi = t[PHIS] + PHI * q
         if t[phi] >= width:
@@ -309,7 +312,7 @@ def _insert(read, base, lo, size, width, s):
             times = c[row + (1 + t[phi + 1]) * cap + slot]
             if times != 0.0:
                 d = base + t[phi] * size
-                axpy_weighted(m, d, cell(block, slot, 0, lo, s), size, times, w, shift)
+                gather_rows_by_factor(m, d, 1.0, m, cell(block, slot, NONE, lo, t), size, times, w, shift)
 
 
 @kernel
@@ -327,11 +330,11 @@ def _find_wide_values(events, r, node, into, weight, found, s):
             if w[weight + lane - lo] == 0.0:
                 continue
             if inbox >= 0:
-                here = cell(inbox, 0, number, lane, s)
+                here = cell(inbox, NONE, number, lane, t)
                 m[d], e[d] = m[here], e[here]
             for q in range(found):
                 listed = t[t[LISTS] + LIST * n[t[MATCHED] + 2 * q] + LIST_FIRST]
-                here = cell(listed, n[t[MATCHED] + 2 * q + 1], number, lane, s)
+                here = cell(listed, n[t[MATCHED] + 2 * q + 1], number, lane, t)
                 m[d], e[d] = wide_sum(m[d], e[d], m[here], e[here])
             for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
                 read = t[READS] + READ * q
@@ -364,10 +367,10 @@ def _find_extremes(events, r, node, into, weight, found, s):
             best = np.inf
             if w[weight + lane - lo] != 0.0:
                 if inbox >= 0:
-                    best = x[xcell(inbox, 0, y, lane, s)]
+                    best = x[xcell(inbox, NONE, y, lane, t)]
                 for q in range(found):
                     listed = t[t[LISTS] + LIST * n[t[MATCHED] + 2 * q] + LIST_FIRST]
-                    best = min(best, x[xcell(listed, n[t[MATCHED] + 2 * q + 1], y, lane, s)])
+                    best = min(best, x[xcell(listed, n[t[MATCHED] + 2 * q + 1], y, lane, t)])
                 for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
                     read = t[READS] + READ * q
                     best = min(best, lane_least(t[read + READ_RING], t[read + READ_TOTAL], y, lane, s))
@@ -393,11 +396,11 @@ def _hand_on(events, r, bundle, to, s):
     read = t[t[ROWS] + ROW * t[bundle + BUNDLE_READ] + 1]
     d = t[t[ROWS] + ROW * to + 1]
     column = t[COLUMNS] + t[bundle + BUNDLE_COLUMNS]
-    axpy(c, d, read, top, 1.0)
+    gather_rows(c, d, 1.0, c, read, top, 1.0, c, 0)
     for phi in range(phis):
-        axpy(c, d + (1 + phi) * cap, read + (1 + phi) * cap, top, 1.0)
+        gather_rows(c, d + (1 + phi) * cap, 1.0, c, read + (1 + phi) * cap, top, 1.0, c, 0)
         if t[column + phi] >= 0:
-            axpy(c, d + (1 + phi) * cap, read, top, events.values[r, t[column + phi]])
+            gather_rows(c, d + (1 + phi) * cap, 1.0, c, read, top, events.values[r, t[column + phi]], c, 0)
     for psi in range(phis, phis + psis):
         at, own = (1 + psi) * cap, t[column + psi]
         for slot in range(top):
@@ -421,7 +424,7 @@ def _gather_listed(events, pairs, stack, r, read, s):
     for q in range(t[read + READ_LISTS], t[read + READ_LISTS + 1]):
         number = t[t[LISTS_READ] + q]
         each = t[LISTS] + LIST * number
-        found = _match_in(events, pairs, stack, r, number, 0, s)
+        found = _match_in(events, pairs, stack, r, number, NONE, s)
         for k in range(found):
             at = n[t[MATCHED] + 2 * k + 1]
             slot = n[t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at) + ENTRY_SLOT]
@@ -435,7 +438,7 @@ def _gather_listed(events, pairs, stack, r, read, s):
 @kernel
 def _match(events, pairs, stack, r, node, s):
     """List the values that the event in row r may follow: list and place; how many they are."""
-    t, found = s.t, 0
+    t, found = s.t, NONE
     for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
         found = _match_in(events, pairs, stack, r, t[t[LISTS_READ] + q], found, s)
     return found
@@ -480,7 +483,7 @@ def _keep(r, moment, keep, source, s):
     ring = t[t[LISTS] + LIST * number + LIST_RING]
     if ring < 0:
         block = t[t[LISTS] + LIST * number + LIST_FIRST]
-        at = _enter(r, moment, number, -1, s)
+        at = _enter(r, moment, number, MISSING, s)
         of = t[BLOCKS] + BLOCK * block
         size = t[of + BLOCK_SIZE]
         cells = size * t[of + BLOCK_WIDTH]
@@ -490,10 +493,10 @@ def _keep(r, moment, keep, source, s):
             s.e[here] = 0
         cells = size * t[of + BLOCK_EXTREMES]
         fill(s.x, t[of + BLOCK_XBASE] + at * cells, cells, np.inf)
-        pour(block, at, source, 0, lo, hi, weight, s)
+        pour(block, at, source, NONE, lo, hi, weight, s)
     else:
         slot = new_slot(ring, r, s)
-        pour(t[t[RINGS] + RING * ring + RING_BLOCK], slot, source, 0, lo, hi, weight, s)
+        pour(t[t[RINGS] + RING * ring + RING_BLOCK], slot, source, NONE, lo, hi, weight, s)
         _enter(r, moment, number, slot, s)
 
 
@@ -508,11 +511,11 @@ def _add_uneven(r, moment, b, source, s):
         if n[t[ADDING] + 2 * b + 1] == 0:
             empty_block(block, s)
             n[t[ADDING] + 2 * b + 1] = 1
-        pour(block, 0, source, 0, lo, hi, weight, s)
+        pour(block, NONE, source, NONE, lo, hi, weight, s)
     for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
         slot = new_slot(t[bundle + BUNDLE_RING], r, s)
         to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
-        pour(to, slot, source, 0, lo, hi, weight, s)
+        pour(to, slot, source, NONE, lo, hi, weight, s)
         _enter(r, moment, t[t[BUNDLE_LISTS] + i], slot, s)
 
 
@@ -528,12 +531,12 @@ def _settle(k, row, moment, is_tied, s):
         value = t[node + NODE_VALUE]
         for q in range(t[node + NODE_PUSHES], t[node + NODE_PUSHES + 1]):
             push = t[PUSHES] + PUSH * q
-            pour(t[push], 0, value, 0, t[push + 1], t[push + 2], t[push + 3], s)
+            pour(t[push], NONE, value, NONE, t[push + 1], t[push + 2], t[push + 3], s)
         for q in range(t[node + NODE_POURS], t[node + NODE_POURS + 1]):
             taken = t[POURS] + PUSH * q
             slot = _snapshot(t[taken], row, moment, is_tied, s)
             to = t[t[RINGS] + RING * t[taken] + RING_BLOCK]
-            pour(to, slot, value, 0, t[taken + 1], t[taken + 2], t[taken + 3], s)
+            pour(to, slot, value, NONE, t[taken + 1], t[taken + 2], t[taken + 3], s)
     n[t[TOUCHED_AT] + k] = 0
     for b in range(t[node + NODE_BUNDLES], t[node + NODE_BUNDLES + 1]):
         bundle, adding = t[BUNDLES] + BUNDLE * b, t[ADDING] + 2 * b
@@ -546,7 +549,7 @@ def _settle(k, row, moment, is_tied, s):
             slot = new_slot(t[bundle + BUNDLE_RING], row, s)
             to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
             lo, hi = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1]
-            pour(to, slot, t[bundle + BUNDLE_BLOCK], 0, lo, hi, -1, s)
+            pour(to, slot, t[bundle + BUNDLE_BLOCK], NONE, lo, hi, MISSING, s)
             for i in range(low, high):
                 target = t[t[TARGETS] + i]
                 s.c[t[t[ROWS] + ROW * target + 1] + slot] = 1.0

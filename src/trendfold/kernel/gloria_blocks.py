@@ -17,7 +17,11 @@ from trendfold.kernel.gloria_program import (
 )  # fmt: skip
 from trendfold.kernel.hamlet_steps import wide_sum
 from trendfold.kernel.jit import kernel, reassociated
+from trendfold.kernel.simd import gather_rows, gather_rows_by_factor
 from trendfold.kernel.wide import RADIX
+
+NONE, MISSING = np.int64(0), np.int64(-1)
+"""As arguments: numba compiles a function once more for each number that is written out in a call."""
 
 
 @kernel
@@ -29,7 +33,7 @@ def pour(to, slot, source, from_slot, lo, hi, weight, s):
     top = b[to] + b[source]
     if n[t[FAR] + to] or n[t[FAR] + source] or not top < RADIX:
         for number in range(width):
-            d, o = cell(to, slot, number, lo, s), cell(source, from_slot, number, lo, s)
+            d, o = cell(to, slot, number, lo, t), cell(source, from_slot, number, lo, t)
             for lane in range(size):
                 if weight < 0 or w[weight + lane] != 0.0:
                     m[d + lane], e[d + lane] = wide_sum(m[d + lane], e[d + lane], m[o + lane], e[o + lane])
@@ -37,14 +41,14 @@ def pour(to, slot, source, from_slot, lo, hi, weight, s):
         top = RADIX
     else:
         for number in range(width):
-            d, o = cell(to, slot, number, lo, s), cell(source, from_slot, number, lo, s)
+            d, o = cell(to, slot, number, lo, t), cell(source, from_slot, number, lo, t)
             if weight < 0:
-                axpy(m, d, o, size, 1.0)
+                gather_rows(m, d, 1.0, m, o, size, 1.0, m, 0)
             else:
-                axpy_weighted(m, d, o, size, 1.0, w, weight)
+                gather_rows_by_factor(m, d, 1.0, m, o, size, 1.0, w, weight)
     b[to] = top
     for y in range(min(t[one + BLOCK_EXTREMES], t[other + BLOCK_EXTREMES])):
-        d, o = xcell(to, slot, y, lo, s), xcell(source, from_slot, y, lo, s)
+        d, o = xcell(to, slot, y, lo, t), xcell(source, from_slot, y, lo, t)
         for lane in range(size):
             if weight < 0 or w[weight + lane] != 0.0:
                 x[d + lane] = min(x[d + lane], x[o + lane])
@@ -67,51 +71,19 @@ def empty_block(block, s):
 
 
 @kernel
-def cell(block, slot, number, lane, s):
+def cell(block, slot, number, lane, t):
     """Where a number of a lane stands."""
-    of = s.t[BLOCKS] + BLOCK * block
-    at = (slot * s.t[of + BLOCK_WIDTH] + number) * s.t[of + BLOCK_SIZE]
-    return s.t[of + BLOCK_BASE] + at + lane - s.t[of + BLOCK_LO]
+    of = t[BLOCKS] + BLOCK * block
+    at = (slot * t[of + BLOCK_WIDTH] + number) * t[of + BLOCK_SIZE]
+    return t[of + BLOCK_BASE] + at + lane - t[of + BLOCK_LO]
 
 
 @kernel
-def xcell(block, slot, y, lane, s):
+def xcell(block, slot, y, lane, t):
     """Where an extreme of a lane stands."""
-    of = s.t[BLOCKS] + BLOCK * block
-    at = (slot * s.t[of + BLOCK_EXTREMES] + y) * s.t[of + BLOCK_SIZE]
-    return s.t[of + BLOCK_XBASE] + at + lane - s.t[of + BLOCK_LO]
-
-
-@kernel
-def axpy(m, d, o, size, times):
-    """m[d...] += times · m[o...]."""
-    d, o = np.uint64(d), np.uint64(o)
-    for lane in range(np.uint64(size)):
-        m[d + lane] += times * m[o + lane]
-
-
-@kernel
-def axpy_weighted(m, d, o, size, times, w, at):
-    """m[d...] += times · m[o...] · w[at...]."""
-    d, o, at = np.uint64(d), np.uint64(o), np.uint64(at)
-    for lane in range(np.uint64(size)):
-        m[d + lane] += times * m[o + lane] * w[at + lane]
-
-
-@kernel
-def weigh(m, d, w, at, size):
-    """m[d...] *= w[at...]."""
-    d, at = np.uint64(d), np.uint64(at)
-    for lane in range(np.uint64(size)):
-        m[d + lane] *= w[at + lane]
-
-
-@kernel
-def copy(m, d, o, size):
-    """m[d...] = m[o...]."""
-    d, o = np.uint64(d), np.uint64(o)
-    for lane in range(np.uint64(size)):
-        m[d + lane] = m[o + lane]
+    of = t[BLOCKS] + BLOCK * block
+    at = (slot * t[of + BLOCK_EXTREMES] + y) * t[of + BLOCK_SIZE]
+    return t[of + BLOCK_XBASE] + at + lane - t[of + BLOCK_LO]
 
 
 @kernel

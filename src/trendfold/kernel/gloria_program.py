@@ -105,13 +105,11 @@ N_MEMBERS, N_RINGS, N_LISTS, N_BLOCKS, END_BLOCK = range(HOW_MANY, HOW_MANY + 5)
 HEADER = HOW_MANY + 5
 
 # op: node, weights of the lanes whose value is needed (-1: none), how many they are,
-#     span of bundles that all their queries go on in, span of those that only some do
-OP, OP_NODE, OP_WEIGHT, OP_LANES, OP_EVEN, OP_UNEVEN = 7, 0, 1, 2, 3, 5
+#     span of bundles that all their queries go on in, span of those that only some do, span of keeps
+OP, OP_NODE, OP_WEIGHT, OP_LANES, OP_EVEN, OP_UNEVEN, OP_KEEPS = 9, 0, 1, 2, 3, 5, 7
 # node: its inbox (-1: none), block of values, block for one event, spans
-NODE, NODE_INBOX, NODE_VALUE, NODE_GAIN = 19, 0, 1, 2
-NODE_READS, NODE_LISTS, NODE_FEEDS, NODE_XFEEDS, NODE_PUSHES, NODE_POURS, NODE_KEEPS, NODE_BUNDLES = range(
-    3, 19, 2
-)
+NODE, NODE_INBOX, NODE_VALUE, NODE_GAIN = 17, 0, 1, 2
+NODE_READS, NODE_LISTS, NODE_FEEDS, NODE_XFEEDS, NODE_PUSHES, NODE_POURS, NODE_BUNDLES = range(3, 17, 2)
 # read: row, row of the total, ring, span of lists
 READ, READ_ROW, READ_TOTAL, READ_RING, READ_LISTS = 5, 0, 1, 2, 3
 # feed: number (or extreme), column, weights of the lanes that take it in

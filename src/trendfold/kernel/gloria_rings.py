@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.gloria_blocks import axpy, cell, fill, xcell
+from trendfold.kernel.gloria_blocks import NONE, cell, fill, xcell
 from trendfold.kernel.gloria_program import (
     BLOCK,
     BLOCK_BASE,
@@ -57,6 +57,7 @@ from trendfold.kernel.gloria_program import (
     USED,
 )  # fmt: skip
 from trendfold.kernel.jit import kernel
+from trendfold.kernel.simd import gather_rows
 from trendfold.kernel.wide import RADIX, SHRINK, normalise
 
 LARGEST = 2.0**400
@@ -112,7 +113,7 @@ def add_row(to, source, s):
     cap, top = t[ring + RING_CAP], n[work + TOP]
     d, o = t[t[ROWS] + ROW * to + 1], t[t[ROWS] + ROW * source + 1]
     for part in range(1 + t[ring + RING_PHIS]):
-        axpy(c, d + part * cap, o + part * cap, top, 1.0)
+        gather_rows(c, d + part * cap, 1.0, c, o + part * cap, top, 1.0, c, 0)
     for part in range(1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]):
         for slot in range(top):
             c[d + part * cap + slot] = min(c[d + part * cap + slot], c[o + part * cap + slot])
@@ -128,12 +129,18 @@ def add_row(to, source, s):
 
 
 @kernel
+def whole_vectors(lanes):
+    """So many lanes, and those that a vector with the last of them has more."""
+    return (lanes + 7) // 8 * 8
+
+
+@kernel
 def clear_row(row, s):
     """No snapshot is in a row."""
     t, c = s.t, s.c
     ring = t[RINGS] + RING * t[t[ROWS] + ROW * row]
     cap, d = t[ring + RING_CAP], t[t[ROWS] + ROW * row + 1]
-    top = s.n[t[RING_WORK] + RING_STATE * t[t[ROWS] + ROW * row] + TOP]
+    top = whole_vectors(s.n[t[RING_WORK] + RING_STATE * t[t[ROWS] + ROW * row] + TOP])
     for part in range(1 + t[ring + RING_PHIS]):
         fill(c, d + part * cap, top, 0.0)
     for part in range(1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]):
@@ -159,15 +166,15 @@ def lane_sum(number, row, w, lane, s):
     top = np.int32(0)
     for slot in range(upto):
         if c[here + slot] != 0.0:
-            top = max(top, e[cell(block, slot, w, lane, s)])
+            top = max(top, e[cell(block, slot, w, lane, t)])
         if phi >= 0 and c[sigma + slot] != 0.0:
-            top = max(top, e[cell(block, slot, 0, lane, s)])
+            top = max(top, e[cell(block, slot, NONE, lane, t)])
     total = 0.0
     for slot in range(upto):
-        at = cell(block, slot, w, lane, s)
+        at = cell(block, slot, w, lane, t)
         total += m[at] * _lowered(top - e[at]) * c[here + slot]
         if phi >= 0:
-            at = cell(block, slot, 0, lane, s)
+            at = cell(block, slot, NONE, lane, t)
             total += m[at] * _lowered(top - e[at]) * c[sigma + slot]
     total, top = normalise(total, top)
     if total == 0.0:
@@ -201,8 +208,8 @@ def lane_least(number, row, y, lane, s):
     psi = t[t[LANE_PSIS] + t[ring + RING_LANE_PSIS] + y * t[of + BLOCK_SIZE] + lane - t[of + BLOCK_LO]]
     mu = here + (1 + t[ring + RING_PHIS] + psi) * cap
     for slot in range(s.n[t[RING_WORK] + RING_STATE * number + TOP]):
-        if c[here + slot] != 0.0 and m[cell(block, slot, 0, lane, s)] != 0.0:
-            best = min(best, x[xcell(block, slot, y, lane, s)])
+        if c[here + slot] != 0.0 and m[cell(block, slot, NONE, lane, t)] != 0.0:
+            best = min(best, x[xcell(block, slot, y, lane, t)])
             if psi >= 0:
                 best = min(best, c[mu + slot])
     return best
@@ -260,7 +267,7 @@ def fold_up(row, s):
 def _fold_rows(number, s):
     """Write the values of all rows and entries beside the ring; how many they are."""
     t, n = s.t, s.n
-    ring, made = t[RINGS] + RING * number, 0
+    ring, made = t[RINGS] + RING * number, NONE
     for q in range(t[ring + RING_ROWS_], t[ring + RING_ROWS_ + 1]):
         row = t[t[RING_ROWS] + q]
         if _is_some(number, row, s):
@@ -299,10 +306,10 @@ def _fold_row(number, row, made, s):
     lo = t[of + BLOCK_LO]
     for lane in range(lo, lo + t[of + BLOCK_SIZE]):
         for w in range(t[of + BLOCK_WIDTH]):
-            at = cell(spare, made, w, lane, s)
+            at = cell(spare, made, w, lane, t)
             s.m[at], s.e[at] = lane_sum(number, row, w, lane, s)
         for y in range(t[of + BLOCK_EXTREMES]):
-            s.x[xcell(spare, made, y, lane, s)] = lane_least(number, row, y, lane, s)
+            s.x[xcell(spare, made, y, lane, t)] = lane_least(number, row, y, lane, s)
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.gloria_blocks import cell, xcell
+from trendfold.kernel.gloria_blocks import NONE, cell, xcell
 from trendfold.kernel.gloria_program import (
     BLOCK,
     BLOCK_EXTREMES,
@@ -63,7 +63,7 @@ from trendfold.kernel.jit import kernel
 
 LARGE = 2.0**128
 """Blocks with numbers past it are looked at again when windows close: they may have become smaller."""
-NEVER = 1 << 60
+NEVER, ONE = np.int64(1 << 60), np.int64(1)
 
 
 @kernel
@@ -85,7 +85,7 @@ def turn(i, rows, s, out):
         while upto < last and t[t[WINDOWS] + 2 * upto] <= i:
             lane = _lane_of(member, upto, s)
             for q in range(t[member + MEMBER_STARTS_], t[member + MEMBER_STARTS_ + 1]):
-                s.m[cell(t[t[MEMBER_STARTS] + q], 0, 0, lane, s)] = 1.0
+                s.m[cell(t[t[MEMBER_STARTS] + q], NONE, NONE, lane, t)] = 1.0
                 s.b[t[t[MEMBER_STARTS] + q]] += 1.0
             upto += 1
         n[own], n[own + 1] = first, upto
@@ -113,7 +113,7 @@ def _close(member, window, s, out):
     t, n, m, e, x = s.t, s.n, s.m, s.e, s.x
     lane, end = _lane_of(member, window, s), t[END_BLOCK]
     for w in range(t[member + MEMBER_WIDTH]):
-        here = cell(end, 0, w, lane, s)
+        here = cell(end, NONE, w, lane, t)
         sum_m, sum_e = m[here], e[here]
         for q in range(t[member + MEMBER_ENDS_], t[member + MEMBER_ENDS_ + 1]):
             row = t[t[MEMBER_ENDS] + q]
@@ -121,13 +121,13 @@ def _close(member, window, s, out):
             sum_m, sum_e = wide_sum(sum_m, sum_e, part_m, part_e)
         out.mantissa[window, w], out.exponent[window, w] = sum_m, sum_e
     for y in range(t[member + MEMBER_EXTREMES]):
-        best = x[xcell(end, 0, y, lane, s)]
+        best = x[xcell(end, NONE, y, lane, t)]
         for q in range(t[member + MEMBER_ENDS_], t[member + MEMBER_ENDS_ + 1]):
             row = t[t[MEMBER_ENDS] + q]
             best = min(best, lane_least(t[t[ROWS] + ROW * row], row, y, lane, s))
         out.extreme[window, y] = best
     for q in range(t[member + MEMBER_BLOCKS_], t[member + MEMBER_BLOCKS_ + 1]):
-        _empty_lane(t[t[MEMBER_BLOCKS] + q], 1, lane, s)
+        _empty_lane(t[t[MEMBER_BLOCKS] + q], ONE, lane, s)
     for q in range(t[member + MEMBER_RINGS_], t[member + MEMBER_RINGS_ + 1]):
         ring = t[t[MEMBER_RINGS] + q]
         top = n[t[RING_WORK] + RING_STATE * ring + TOP]
@@ -139,13 +139,14 @@ def _close(member, window, s, out):
 
 @kernel
 def _empty_lane(block, slots, lane, s):
-    of = s.t[BLOCKS] + BLOCK * block
+    t = s.t
+    of = t[BLOCKS] + BLOCK * block
     for slot in range(slots):
-        for w in range(s.t[of + BLOCK_WIDTH]):
-            here = cell(block, slot, w, lane, s)
+        for w in range(t[of + BLOCK_WIDTH]):
+            here = cell(block, slot, w, lane, t)
             s.m[here], s.e[here] = 0.0, 0
-        for y in range(s.t[of + BLOCK_EXTREMES]):
-            s.x[xcell(block, slot, y, lane, s)] = np.inf
+        for y in range(t[of + BLOCK_EXTREMES]):
+            s.x[xcell(block, slot, y, lane, t)] = np.inf
 
 
 @kernel
@@ -173,4 +174,4 @@ def _forget(s):
             n[work + 1] -= 1
     for block in range(t[END_BLOCK] + 1):  # inboxes come first, and that of whole trends is the last of them
         if n[t[FAR] + block] or s.b[block] > LARGE:
-            look_again(block, 1, s)
+            look_again(block, ONE, s)

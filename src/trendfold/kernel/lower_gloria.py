@@ -21,6 +21,10 @@ MOST_SNAPSHOTS = 1024
 """A ring with more of them is folded up: every expression becomes one snapshot."""
 
 
+VECTOR = 8
+"""Lanes, and coefficients, are worked on by so many; where fewer belong together, the others weigh 0."""
+
+
 @dataclass(frozen=True)
 class Windows:
     """The windows of all members, one member after the other.
@@ -141,9 +145,10 @@ class _Lowering:
         self.lanes = int(self.windows.lanes.sum())
 
     def hull(self, queries: Collection[int]) -> tuple[int, int]:
-        """The lanes from the first to the last of some queries."""
+        """The lanes from the first to the last of some queries, in whole vectors."""
         own = np.array(sorted(queries))
-        return int(self.lane[own].min()), int((self.lane[own] + self.windows.lanes[own]).max())
+        high = int((self.lane[own] + self.windows.lanes[own]).max())
+        return int(self.lane[own].min()) // VECTOR * VECTOR, _whole(high)
 
     def weight(self, lo: int, hi: int, queries: Collection[int]) -> int:
         """A place with 1 for the lanes of the queries, and 0 for all others of a hull."""
@@ -298,7 +303,6 @@ class _Lowering:
                 "pushes", (self._part(self.inbox[to], own) for to, own in node.pushes.items()), program.PUSH
             ),
             *tables.span("pours", (self._part(r, own) for r, own in node.pours.items()), program.PUSH),
-            *tables.span("keeps", (self._part(i, own) for i, own in node.keeps.items()), program.PUSH),
             *((bundles[0], bundles[-1] + 1) if bundles else (0, 0)),
         )
 
@@ -370,6 +374,11 @@ class _Lowering:
             *(number, weight, sum(int(self.windows.lanes[q]) for q in valued) if node.reads else 0),
             *tables.span("uses", ([b] for b in even)),
             *tables.span("uses", ([b] for b in uneven)),
+            *tables.span(
+                "keeps",
+                (self._part(i, own) for i, own in node.keeps.items() if takers.intersection(own)),
+                program.PUSH,
+            ),
         )
 
     # ------------------------------------------------------------ members
@@ -466,7 +475,7 @@ class _RingShape:
         self.folded = held + sum(lowering.list_cap(i) for i in lists)
         self.reserve = 1 + len(bundles) + lowering.windows.tied * sum(map(lowering.keepers, lists))
         most = lowering.windows.most(sorted(makers), self.queries)
-        self.cap = min(most + 1, MOST_SNAPSHOTS) + self.folded + 2 * self.reserve
+        self.cap = _whole(min(most + 1, MOST_SNAPSHOTS) + self.folded + 2 * self.reserve)
 
     def rows(self) -> int:
         """Coefficients of a row per snapshot."""
@@ -513,3 +522,7 @@ def _distinct(groups: list[list[dict[str, int]]]) -> list[dict[str, int]]:
     for group in groups:
         found += [each for each in group if each and each not in found]
     return found
+
+
+def _whole(lanes: int) -> int:
+    return -(-lanes // VECTOR) * VECTOR
