@@ -10,7 +10,7 @@ from trendfold.automaton.glushkov import Automaton
 from trendfold.plan import Group, QueryPlan, plan_auto, plan_cogra
 from trendfold.plan.gloria import Crossing, Share, SharingPlan
 from trendfold.plan.gloria.valid import transitions, unfit_shares
-from trendfold.plan.workload import WorkloadPlanner, rows_key, windows_at_once, PER_EVENT
+from trendfold.plan.workload import PER_EVENT, WorkloadPlanner, rows_key, windows_at_once
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
 
@@ -29,24 +29,27 @@ def template(automata: Sequence[Automaton]) -> SharingPlan:
     return SharingPlan(states, tuple(positions), (), 0.0, 0.0)
 
 
-def random_plan(rng: random.Random, members: Sequence[QueryPlan], reuse: float = 0.6) -> SharingPlan:
+def random_plan(rng: random.Random, members: Sequence[QueryPlan], reuse: float = 0.9) -> SharingPlan:
     """Any valid plan: Q-sets that cannot have the snapshots they were given take their own."""
     automata = [member.operands[0].machine.automaton for member in members]
     empty = template(automata)
-    usual = {q: rng.randrange(3) for q in range(len(members))}
+    classes = rng.randint(1, 3)
+    usual = {q: rng.randrange(classes) for q in range(len(members))}
+    first = [empty.positions[q][p] for q, automaton in enumerate(automata) for p in automaton.first]
+    favourites = [rng.choice(first)] * 9 + [rng.choice(empty.states)]
     crossings = []
     for (source, target), queries in transitions(empty, automata).items():
-        own = usual if rng.random() < 0.75 else {q: rng.randrange(3) for q in queries}
+        own = usual if rng.random() < 0.85 else {q: rng.randrange(3) for q in queries}
         sets: dict[object, list[int]] = {}
         for q in queries:
             sets.setdefault((own[q], _compared(members[q], empty.positions[q], source, target)), []).append(q)
         shares = []
         for group in sets.values():
-            shares += _shares(rng, tuple(group), source, empty.states, reuse)
+            shares += _shares(rng, tuple(group), source, favourites, reuse)
         crossings.append(Crossing(source, target, tuple(shares)))
     plan = replace(empty, crossings=tuple(crossings))
     while unfit := list(unfit_shares(plan, automata)):
-        plan = _with_own(plan, {(c.source, c.target, share) for c, share, _ in unfit})
+        plan = _mended(plan, automata, {(c.source, c.target, share) for c, share, _ in unfit})
     return plan
 
 
@@ -58,39 +61,45 @@ def _compared(member: QueryPlan, states: Sequence[str], source: str, target: str
 
 
 def _shares(
-    rng: random.Random, queries: tuple[int, ...], source: str, states: Sequence[str], reuse: float
+    rng: random.Random, queries: tuple[int, ...], source: str, favourites: Sequence[str], reuse: float
 ) -> list[Share]:
-    if rng.random() < 0.15 or (len(queries) == 1 and rng.random() < 0.7):
+    if rng.random() < 0.05 or (len(queries) == 1 and rng.random() < 0.5):
         return [Share((q,)) for q in queries]
-    return [Share(queries, rng.choice(states) if rng.random() < reuse else source)]
+    return [Share(queries, rng.choice(favourites) if rng.random() < reuse else source)]
 
 
-def _with_own(plan: SharingPlan, unfit: set[tuple[str, str, Share]]) -> SharingPlan:
-    crossings = tuple(
-        replace(
-            crossing,
-            shares=tuple(
-                replace(share, snapshot=crossing.source)
-                if (crossing.source, crossing.target, share) in unfit
-                else share
-                for share in crossing.shares
-            ),
-        )
+def _mended(
+    plan: SharingPlan, automata: Sequence[Automaton], unfit: set[tuple[str, str, Share]]
+) -> SharingPlan:
+    """Q-sets that are unfit are split by how their queries come there; what cannot be split has its own."""
+    crossings = []
+    for crossing in plan.crossings:
+        shares: list[Share] = []
+        for share in crossing.shares:
+            if (crossing.source, crossing.target, share) not in unfit:
+                shares.append(share)
+                continue
+            parts: dict[object, list[int]] = {}
+            for q in share.queries:
+                parts.setdefault(_coming(plan, automata, crossing.source, q), []).append(q)
+            snapshot = share.snapshot if len(parts) > 1 else crossing.source
+            shares += [Share(tuple(part), snapshot) for part in parts.values()]
+        crossings.append(replace(crossing, shares=tuple(shares)))
+    return replace(plan, crossings=tuple(crossings))
+
+
+def _coming(plan: SharingPlan, automata: Sequence[Automaton], state: str, q: int) -> object:
+    """With whom a query comes to a state."""
+    sources = automata[q].sources(plan.positions[q].index(state))
+    before = {plan.positions[q][p] for p in sources if p >= 0}
+    come = frozenset(
+        (crossing.source, share)
         for crossing in plan.crossings
+        if crossing.target == state and crossing.source in before
+        for share in crossing.shares
+        if q in share.queries
     )
-    return replace(plan, crossings=crossings)
-
-
-def reusing(plan: SharingPlan, automata: Sequence[Automaton], snapshot: str) -> SharingPlan:
-    """All who can go together, with snapshots of one state wherever they can be had."""
-    crossings = tuple(
-        Crossing(source, target, (Share(tuple(queries), snapshot),))
-        for (source, target), queries in transitions(plan, automata).items()
-    )
-    found = replace(plan, crossings=crossings)
-    while unfit := list(unfit_shares(found, automata)):
-        found = _with_own(found, {(c.source, c.target, share) for c, share, _ in unfit})
-    return found
+    return come, len(before) < len(sources)
 
 
 def can_share(plan: QueryPlan) -> bool:
@@ -107,7 +116,7 @@ def can_share(plan: QueryPlan) -> bool:
     )
 
 
-def planner(rng: random.Random, reuse: float = 0.6) -> WorkloadPlanner:
+def planner(rng: random.Random, reuse: float = 0.9) -> WorkloadPlanner:
     """All queries that can be in a group are, under random plans."""
 
     def plan_all(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
