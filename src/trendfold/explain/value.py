@@ -55,6 +55,9 @@ STRATEGIES = {
     "hamlet": "bursts of E go once through a graphlet for all queries with E+, where that pays",
     "hamlet-static": "bursts of E go once through a graphlet for all queries with E+",
     "aseq": "queries share the counters of prefixes and sub-patterns that they have in common",
+    "gloria": "queries go through transitions together, with snapshots, by the cheapest path of a graph",
+    "gloria-greedy": "the same, choosing transition by transition",
+    "gloria-noprune": "the same, with nothing pruned from the graph",
     CONSTRUCT: "builds every trend, up to limits.trends, then aggregates",
 }
 FINDING = {

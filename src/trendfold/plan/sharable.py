@@ -66,7 +66,7 @@ def analyse(plans: Sequence[QueryPlan], key: Callable[[QueryPlan], Hashable | No
     Queries that fit but share with nobody are still folded together: one pass reads the rows of all.
     """
     alone = {i: reason for i, plan in enumerate(plans) if (reason := misfit(plan))}
-    alone |= {i: _OWN_STREAMS for i, plan in enumerate(plans) if i not in alone and key(plan) is None}
+    alone |= {i: OWN_STREAMS for i, plan in enumerate(plans) if i not in alone and key(plan) is None}
     groups: list[Sharable] = []
     for own in _by_streams(plans, alone, key):
         connected = _connected(own, [(a, b) for a, b in combinations(own, 2) if _pair(plans, a, b).types])
@@ -79,7 +79,8 @@ def analyse(plans: Sequence[QueryPlan], key: Callable[[QueryPlan], Hashable | No
     return Analysis(tuple(groups), alone)
 
 
-_OWN_STREAMS = "GROUP BY names a type that also stands elsewhere in the pattern"
+OWN_STREAMS = "GROUP BY names a type that also stands elsewhere in the pattern"
+OWN_ROWS = "no other query partitions and groups its rows alike"
 
 
 # ---------------------------------------------------------------- one query
@@ -87,6 +88,17 @@ _OWN_STREAMS = "GROUP BY names a type that also stands elsewhere in the pattern"
 
 def misfit(plan: QueryPlan) -> str:
     """Why a query is folded with no other; empty if it can be."""
+    if reason := unfit(plan):
+        return reason
+    machine = plan.operands[0].machine
+    if machine.by_event:
+        kept = ", ".join(sorted({_name(machine.automaton, place) for place in machine.by_event}))
+        return f"bindings are kept one by one at {kept}"
+    return ""
+
+
+def unfit(plan: QueryPlan) -> str:
+    """Why no strategy that shares expressions can fold a query with others, whatever grain it needs."""
     window = plan.query.window
     if plan.finds_matches:
         return "it asks for matches, not for aggregates"
@@ -100,12 +112,8 @@ def misfit(plan: QueryPlan) -> str:
         return "its windows are counted in events"
     if plan.query.having is not None:
         return "HAVING is judged on true values, query by query"
-    machine = plan.operands[0].machine
-    if machine.predicates.cross:
+    if plan.operands[0].machine.predicates.cross:
         return "a predicate compares events that need not be neighbours"
-    if machine.by_event:
-        kept = ", ".join(sorted({_name(machine.automaton, place) for place in machine.by_event}))
-        return f"bindings are kept one by one at {kept}"
     return ""
 
 
@@ -186,8 +194,8 @@ def _loops(automaton: Automaton) -> dict[str, None]:
 def _why_alone(plans: Sequence[QueryPlan], number: int) -> str:
     """What is told of a query that fits, but with no other."""
     if not _loops(plans[number].operands[0].machine.automaton):
-        return "it has no Kleene sub-pattern, and no other query partitions and groups its rows alike"
-    return "no other query partitions and groups its rows alike"
+        return f"it has no Kleene sub-pattern, and {OWN_ROWS}"
+    return OWN_ROWS
 
 
 # ---------------------------------------------------------------- many queries
@@ -248,7 +256,7 @@ def plan_shared(
     queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
 ) -> tuple[QueryPlan, ...]:
     """A group for queries that are folded together; GRETA's plan for each of the others."""
-    plans = [_planned(query) for query in queries]
+    plans = [plan_coarsely(query) for query in queries]
     analysis = analyse(plans, key)
     found = list(plans)
     for sharable in analysis.groups:
@@ -261,7 +269,7 @@ def plan_shared(
     return tuple(found)
 
 
-def _planned(query: Query) -> QueryPlan:
+def plan_coarsely(query: Query) -> QueryPlan:
     """The coarsest plan; where events far apart are compared, that of building trends."""
     plan = plan_auto(query)
     return plan if plan.strategy == "construct" else plan_cogra(query)

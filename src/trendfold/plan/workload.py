@@ -8,6 +8,7 @@ from dataclasses import replace
 from trendfold.errors import UnsupportedError
 from trendfold.plan import PLANNERS, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.aseq import plan_sequence, share_lines
+from trendfold.plan.gloria.planner import plan_with_gloria
 from trendfold.plan.sharable import plan_shared
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
@@ -43,6 +44,21 @@ def plan_hamlet_static(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     return plan_shared(queries, "hamlet-static", rows_key)
 
 
+def plan_gloria(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """Per transition queries go together, with snapshots of some type, by the cheapest path of a graph."""
+    return plan_with_gloria(queries, "gloria", rows_key)
+
+
+def plan_gloria_greedy(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """The same, with what seems best transition by transition."""
+    return plan_with_gloria(queries, "gloria-greedy", rows_key)
+
+
+def plan_gloria_noprune(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """The same, with nothing pruned from the graph."""
+    return plan_with_gloria(queries, "gloria-noprune", rows_key)
+
+
 def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """Every query a sequence; those whose rows can be sorted alike share prefix counters."""
 
@@ -61,6 +77,9 @@ WORKLOAD_PLANNERS: dict[str, WorkloadPlanner] = {
     "hamlet": plan_hamlet,
     "hamlet-static": plan_hamlet_static,
     "aseq": plan_aseq,
+    "gloria": plan_gloria,
+    "gloria-greedy": plan_gloria_greedy,
+    "gloria-noprune": plan_gloria_noprune,
 }
 """Strategies that look at a workload as a whole; all others plan query by query."""
 

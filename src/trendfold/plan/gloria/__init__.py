@@ -35,6 +35,31 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another node of a pool: its Q-sets, its distance from the start, and whether pruning left it out."""
+
+    shares: tuple[Share, ...]
+    distance: float
+    is_pruned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """A pool of the GLORIA graph: what was chosen for its transitions, and what else there was.
+
+    transitions  one, or all of a Kleene sub-pattern: there, a Q-set has the snapshots it was made for
+    weight       what the choice costs: going through, and evaluation on the way in and at ends
+    distance     from the start, by Equation 22
+    """
+
+    transitions: tuple[tuple[str, str], ...]
+    chosen: tuple[Share, ...]
+    weight: float
+    distance: float
+    others: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SharingPlan:
     """What all transitions of a workload's template do (Definition 2.7).
 
@@ -43,6 +68,7 @@ class SharingPlan:
     crossings  every transition between states; beginnings and ends of trends are not among them
     cost       what the cost model expects of this plan
     alone      and of the one that shares nothing
+    considered the graph it was found in; only `explain` asks for it
     """
 
     states: tuple[str, ...]
@@ -50,3 +76,4 @@ class SharingPlan:
     crossings: tuple[Crossing, ...]
     cost: float
     alone: float
+    considered: tuple[Considered, ...] = ()

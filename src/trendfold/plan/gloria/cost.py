@@ -1,0 +1,140 @@
+"""What sharing costs: GLORIA's formulas as printed, and the seam for other ones.
+
+    |E|  events of a type in a window          len  snapshots in an expression
+
+Source: GLORIA (SIGMOD 2022), Equations 2 to 4, and Section 7.3 for other cost models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+EVENTS = 100.0
+"""Events of a type in a window where nothing is known; then all types are equally frequent."""
+
+
+def nonshared_cost(events: float, before: float) -> float:
+    """Equation 2, for one query and one predecessor type: |E| · |E_p|."""
+    return events * before
+
+
+def share_cost(before: float, length: float) -> float:
+    """Equation 3, for one Q-set and one predecessor type: |E_p| · expr(E_p).len, without a factor |E|."""
+    return before * length
+
+
+def eval_cost(events: float, length: float, queries: int) -> float:
+    """Equation 4: Σ over queries of |E| · expr(E).len."""
+    return queries * events * length
+
+
+class CostModel(Protocol):
+    """What the optimizer asks; all costs are at least 0 and in one unit."""
+
+    def start(self, events: float) -> float:
+        """Events at which trends of one query begin."""
+        ...
+
+    def alone(self, events: float, before: float) -> float:
+        """One query goes from the events `before` to `events` by itself."""
+        ...
+
+    def share(self, events: float, before: float, length: float) -> float:
+        """A Q-set goes there, with expressions of this length."""
+        ...
+
+    def evaluate(self, events: float, length: float, queries: int) -> float:
+        """Expressions of `events` become values of so many queries."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PaperCosts:
+    """The paper's model: work grows with pairs of events; a start type costs its frequency."""
+
+    def start(self, events: float) -> float:
+        """Example 5.6: the edge from a start node weighs |E|."""
+        return events
+
+    def alone(self, events: float, before: float) -> float:
+        """Equation 2."""
+        return nonshared_cost(events, before)
+
+    def share(self, events: float, before: float, length: float) -> float:
+        """Equation 3."""
+        return share_cost(before, length)
+
+    def evaluate(self, events: float, length: float, queries: int) -> float:
+        """Equation 4."""
+        return eval_cost(events, length, queries)
+
+
+PAPER = PaperCosts()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCosts:
+    """Our kernels, in nanoseconds: sums run along, so an event asks states, not all events before it.
+
+    event        to take up an event for a Q-set, whatever it does
+    lane         to add up the numbers of one query at an event
+    coefficient  one snapshot of an expression that an event takes over
+    value        one snapshot of an expression, evaluated for one query
+    """
+
+    event: float = 10.0
+    lane: float = 5.0
+    coefficient: float = 2.0
+    value: float = 2.0
+
+    def start(self, events: float) -> float:
+        """An event adds one to the numbers of a query."""
+        return events * self.lane
+
+    def alone(self, events: float, before: float) -> float:
+        """An event adds the running sum of what is before it."""
+        return events * self.lane
+
+    def share(self, events: float, before: float, length: float) -> float:
+        """The same for the running sum of each coefficient, once for a Q-set."""
+        return events * (self.event + self.coefficient * length)
+
+    def evaluate(self, events: float, length: float, queries: int) -> float:
+        """Coefficients times values, for every query."""
+        return queries * events * self.value * length
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A cost model with frequencies: everything the optimizer weighs by."""
+
+    types: Mapping[str, str]
+    frequencies: Mapping[str, float]
+    model: CostModel = PAPER
+
+    def events(self, state: str) -> float:
+        """|E| of a state; a type that was never seen counts as one event."""
+        return self.frequencies.get(self.types[state], 1.0 if self.frequencies else EVENTS)
+
+    def length(self, source: str, snapshot: str) -> float:
+        """expr(source).len: 1 for a snapshot's own type, else as many as there are snapshots."""
+        return 1.0 if snapshot == source else self.events(snapshot)
+
+    def cross(self, source: str, target: str, snapshot: str) -> float:
+        """A Q-set, or a query by itself, goes from `source` to `target`."""
+        events, before = self.events(target), self.events(source)
+        if not snapshot:
+            return self.model.alone(events, before)
+        return self.model.share(events, before, self.length(source, snapshot))
+
+    def evaluate(self, state: str, snapshot: str, queries: int) -> float:
+        """Expressions over snapshots of `snapshot` become values at `state`."""
+        if not queries:
+            return 0.0
+        return self.model.evaluate(self.events(state), self.events(snapshot), queries)
+
+    def start(self, state: str, queries: int) -> float:
+        """Trends of so many queries begin at `state`."""
+        return queries * self.model.start(self.events(state))

@@ -1,0 +1,88 @@
+"""Queries -> groups that share by a GLORIA plan: who may be in one, and which optimizer plans it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.gloria import SharingPlan
+from trendfold.plan.gloria.cost import PAPER, CostModel, Weights
+from trendfold.plan.gloria.extended import optimize_extended
+from trendfold.plan.gloria.search import Found, optimize, optimize_greedily, optimize_unpruned, plan_of
+from trendfold.plan.gloria.template import Template, make_template
+from trendfold.plan.sharable import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.query.nodes import Query
+
+METHOD = "gloria"
+"""How such groups are folded: a key of `runtime.groups.FOLDS`."""
+
+Optimizer = Callable[[Template, Weights], Found]
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    "gloria": optimize,
+    "gloria-greedy": optimize_greedily,
+    "gloria-noprune": optimize_unpruned,
+    "auto": optimize_extended,
+}
+"""Per strategy who finds its plans; for `auto` the best of all, where there are few queries."""
+
+UNKNOWN: Mapping[str, float] = MappingProxyType({})
+"""Frequencies of types where none are known: all are equally frequent."""
+
+
+def plan_with_gloria(
+    queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
+) -> tuple[QueryPlan, ...]:
+    """A group for queries that can share; GRETA's plan for each of the others.
+
+    `key` is equal for queries whose rows are split into the same streams; None where no other's could be.
+    """
+    plans = [plan_coarsely(query) for query in queries]
+    alone = {i: reason for i, plan in enumerate(plans) if (reason := misfit(plan))}
+    together: dict[Hashable, list[int]] = {}
+    for i, plan in enumerate(plans):
+        if i not in alone:
+            own = key(plan)
+            together.setdefault((OWN_STREAMS, i) if own is None else own, []).append(i)
+    found = list(plans)
+    for numbers in together.values():
+        if len(numbers) == 1:
+            alone[numbers[0]] = OWN_STREAMS if key(plans[numbers[0]]) is None else OWN_ROWS
+            continue
+        members = tuple(replace(plans[i], strategy=strategy) for i in numbers)
+        group = Group(strategy, METHOD, members, share(members, strategy))
+        for place, i in enumerate(numbers):
+            found[i] = replace(members[place], group=group, number=place)
+    for i, reason in alone.items():
+        found[i] = replace(plan_alone(queries[i]), alone=reason)
+    return tuple(found)
+
+
+def misfit(plan: QueryPlan) -> str:
+    """Why a query is in no group; empty if it can be."""
+    if reason := unfit(plan):
+        return reason
+    return "a NOT undoes trends, query by query" if plan.operands[0].machine.automaton.guards else ""
+
+
+def share(
+    members: Sequence[QueryPlan],
+    strategy: str = "gloria",
+    frequencies: Mapping[str, float] = UNKNOWN,
+    model: CostModel = PAPER,
+) -> SharingPlan:
+    """The sharing plan of queries that fit; `frequencies` are events per type and window."""
+    template = template_of(members)
+    return plan_of(OPTIMIZERS[strategy](template, Weights(template.types, frequencies, model)))
+
+
+def template_of(members: Sequence[QueryPlan]) -> Template:
+    """The template of planned queries; those that compare neighbours differently do not go together there."""
+
+    def compared(query: int, p: int, q: int) -> Hashable:
+        predicates = members[query].operands[0].machine.predicates
+        return frozenset(predicates.adjacency[i].condition for i in predicates.between(p, q))
+
+    return make_template([member.operands[0].machine.automaton for member in members], compared)
