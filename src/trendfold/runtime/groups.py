@@ -17,6 +17,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.fold import values_beside
+from trendfold.runtime.gloria import fold_gloria
 from trendfold.runtime.hamlet import fold_hamlet, fold_hamlet_static
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.prefix import fold_lines
@@ -97,6 +98,7 @@ FOLDS: dict[str, GroupFolder] = {
     "hamlet": fold_hamlet,
     "hamlet-static": fold_hamlet_static,
     "aseq": fold_lines,
+    "gloria": fold_gloria,
 }
 
 

@@ -172,11 +172,11 @@ def _windows(items: tuple[Items, ...]) -> Windows:
         np.cumsum([0, *(len(each.low) for each in items)]),
         np.concatenate([each.low for each in items]),
         np.concatenate([each.high for each in items]),
-        np.array([_open_at_once(each) for each in items]),
+        np.array([open_at_once(each) for each in items]),
     )
 
 
-def _open_at_once(items: Items) -> int:
+def open_at_once(items: Items) -> int:
     """The most windows that hold one row; they end in the order in which they begin."""
     ended = np.searchsorted(items.high, items.low, side="right")
     return int((np.arange(1, len(items.low) + 1) - ended).max(initial=1))
