@@ -23,7 +23,7 @@ from trendfold.plan.gloria.kleene import close
 from trendfold.plan.gloria.template import bits
 
 MOST_COMBINATIONS = 64
-"""Where parts can be combined in more ways, those from nearer nodes are."""
+"""Where parts can be combined in more ways, those from nearer nodes are; without pruning four times as many."""
 
 
 MOST_EDGES, FEWEST_NODES = 120_000, 16
@@ -57,7 +57,7 @@ def generate(graph: Graph, pool: Pool) -> list[Sets]:
         made |= dict.fromkeys(_paths(pool))
     else:
         options = [[*_variants(graph, pool, part)] for part in _parts(graph, pool)]
-        for combination in combine(options):
+        for combination in combine(options, MOST_COMBINATIONS if graph.prunes else 4 * MOST_COMBINATIONS):
             made[in_order(own for part in combination for own in part)] = None
         made[in_order(together(pool.queries, pool, pool.source))] = None
     made.pop(alone(pool), None)
@@ -126,10 +126,12 @@ def _choices(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield from combinations(numbers, size)
 
 
-def combine(options: Sequence[Sequence[tuple[QSet, ...]]]) -> Iterator[tuple[tuple[QSet, ...], ...]]:
+def combine(
+    options: Sequence[Sequence[tuple[QSet, ...]]], most: int
+) -> Iterator[tuple[tuple[QSet, ...], ...]]:
     """One option of every part, in all ways; of too many those of near nodes, others beside the nearest."""
     few = [list(each) for each in options]
-    while prod(map(len, few)) > MOST_COMBINATIONS:
+    while prod(map(len, few)) > most:
         longest = max(few, key=len)
         del longest[-2]
     yield from product(*few)

@@ -1,0 +1,83 @@
+"""Workloads of stock queries as GLORIA's authors generate them: sequences, Kleene patterns, and both.
+
+All queries group by the level of one company's open price and ask for a least volume. Windows are 5 to 20
+minutes and slide every 5. What follows that company is a stretch of one common order of tickers, so that
+queries overlap; the tickers around it are anybody's.
+
+Source: GLORIA (SIGMOD 2022), Section 8.1.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from trendfold.api import parse
+from trendfold.query.nodes import Query
+
+COMPANY = "CORE"
+ORDER = tuple(f"S{i:02}" for i in range(16))
+"""Tickers that queries share, in the order in which patterns name them."""
+AROUND = tuple(f"T{i:02}" for i in range(40))
+TYPES = (COMPANY, *ORDER, *AROUND)
+
+_RETURNS = ("COUNT(*)", "SUM(CORE.open)", "AVG(CORE.open)")
+
+
+def sequences(queries: int, seed: int) -> tuple[Query, ...]:
+    """SEQ(x, CORE, three tickers in order, y)."""
+    random = Random(seed)
+    return _parsed(random, [_sequence(random) for _ in range(queries)])
+
+
+def kleene(queries: int, seed: int, length: int, layers: int = 1) -> tuple[Query, ...]:
+    """SEQ(SEQ(CORE, ...)+, x, y): a common Kleene part of so many types, in so many layers."""
+    random = Random(seed)
+    return _parsed(random, [_kleene(random, 0, length, layers) for _ in range(queries)])
+
+
+def mixed(queries: int, seed: int, share: float = 1 / 7) -> tuple[Query, ...]:
+    """Sequences, and this share of Kleene patterns of two layers."""
+    random = Random(seed)
+    many = round(queries * share)
+    patterns = [_kleene(random, random.randrange(4), 6, 2) for _ in range(many)]
+    patterns += [_sequence(random) for _ in range(queries - many)]
+    random.shuffle(patterns)
+    return _parsed(random, patterns)
+
+
+def overlapping(queries: int, seed: int, families: int = 5) -> tuple[Query, ...]:
+    """Long stretches of few orders, without groups: pools of many queries, where pruning has much to do."""
+    random = Random(seed)
+    texts = []
+    for k in range(queries):
+        length = random.randint(4, 8)
+        start = random.randint(0, 8 - length)
+        steps = ", ".join(f"F{k % families}{i}" for i in range(start, start + length))
+        texts.append(f"QUERY g{k} RETURN COUNT(*) PATTERN SEQ({steps}) WITHIN 5 min SLIDE 5 min")
+    return parse("; ".join(texts)).queries
+
+
+def _sequence(random: Random) -> str:
+    start = random.randrange(len(ORDER) - 3)
+    first, last = random.sample(AROUND, 2)
+    return f"SEQ({first}, {COMPANY}, {', '.join(ORDER[start : start + 3])}, {last})"
+
+
+def _kleene(random: Random, start: int, length: int, layers: int) -> str:
+    """Layers of Kleene plus around `length` types, the company first."""
+    inner = list(ORDER[start : start + length - 1])
+    pattern = f"SEQ({', '.join([COMPANY, *inner] if layers == 1 else inner)})+"
+    for layer in range(1, layers):
+        first = COMPANY if layer == layers - 1 else ORDER[-1 - layer]
+        pattern = f"SEQ({first}, {pattern})+"
+    return f"SEQ({pattern}, {', '.join(random.sample(AROUND, 2))})"
+
+
+def _parsed(random: Random, patterns: list[str]) -> tuple[Query, ...]:
+    texts = [
+        f"QUERY g{k} RETURN CORE.open_level, {random.choice(_RETURNS)} PATTERN {pattern} "
+        f"WHERE CORE.vol > {random.choice((30, 100))} GROUP BY CORE.open_level "
+        f"WITHIN {random.choice((5, 10, 15, 20))} min SLIDE 5 min"
+        for k, pattern in enumerate(patterns)
+    ]
+    return parse("; ".join(texts)).queries
