@@ -123,7 +123,9 @@ def test_the_page_about_spark_shows_what_explain_says() -> None:
         assert part.strip("\n") in told
 
 
-@pytest.mark.parametrize(("page", "least"), [("architecture.md", 20), ("aseq.md", 4), ("matches.md", 5)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("architecture.md", 20), ("aseq.md", 4), ("matches.md", 5), ("gloria.md", 8)]
+)
 def test_the_worked_example_of_a_page_is_true(page: str, least: int) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     steps = "\n".join(code for language, code in blocks(text) if language == "python")

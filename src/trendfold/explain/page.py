@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from trendfold.explain.path import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks
 from trendfold.explain.value import Explained, Value, to_json
@@ -30,7 +31,7 @@ def _query_html(value: Value) -> str:
     operands = [None, *value.get("operands", ())]
     for (heading, sections), operand in zip(blocks(value), operands, strict=True):
         parts.append(f"<h3>{escape(heading)}</h3>" if heading else "")
-        parts.append(picture(operand) if operand is not None else "")
+        parts.append(path_picture(value.get("sharing", {})) if operand is None else picture(operand))
         parts += [_section_html(section) for section in sections]
     return f"<section>{''.join(parts)}</section>"
 
@@ -66,6 +67,8 @@ white-space:pre-wrap}
 .trendfold svg g:hover>.box{stroke:var(--accent)}
 .trendfold svg text{fill:var(--ink);font:12px system-ui,sans-serif;text-anchor:middle}
 .trendfold svg .small{fill:var(--soft);font-size:11px}
+.trendfold svg .chosen{fill:var(--panel);stroke:var(--accent);stroke-width:1.6}
+.trendfold svg .pruned{fill:none;stroke:var(--line);stroke-dasharray:4 3}
 .trendfold svg .not{fill:var(--not)}
 .trendfold svg .edge{stroke:var(--line);stroke-width:1.4}
 .trendfold svg .edge path{fill:none}

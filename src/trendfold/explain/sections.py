@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from trendfold.explain.gloria import gain_row, other_rows, pool_row
 from trendfold.explain.value import EXTREME_BYTES, NEGATED_BYTES, NUMBER_BYTES, Value
 from trendfold.query.nodes import Semantics, WindowUnit
 
@@ -142,6 +143,8 @@ def _sharing_sections(sharing: Value) -> list[Section]:
         return [_section("alone", [(sharing["alone"],)])]
     if not sharing:
         return []
+    if "path" in sharing:
+        return _path_sections(sharing)
     pane = sharing["pane"]
     length = "the whole input" if pane is None else _length(pane, WindowUnit.MICROSECONDS)
     return [
@@ -151,6 +154,15 @@ def _sharing_sections(sharing: Value) -> list[Section]:
         _section(
             "template", [(f"{t['from']} → {t['to']}", ", ".join(t["queries"])) for t in sharing["template"]]
         ),
+    ]
+
+
+def _path_sections(sharing: Value) -> list[Section]:
+    """The path through GLORIA's graph: what each transition shares, and what else there was."""
+    return [
+        _section("sharing", [gain_row(sharing)]),
+        _section("path", [pool_row(pool) for pool in sharing["path"]]),
+        _section("instead", [row for pool in sharing["path"] for row in other_rows(pool)]),
     ]
 
 

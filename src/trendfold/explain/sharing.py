@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trendfold.plan import Group, QueryPlan
+from trendfold.plan.gloria import Considered, Share, SharingPlan
 from trendfold.plan.sharable import Pair, Sharable
 from trendfold.plan.workload import shape_of
 
@@ -15,6 +16,8 @@ def describe_sharing(plan: QueryPlan) -> Value:
     """The sharing of one plan as a value that JSON can hold; empty where queries are planned one by one."""
     if plan.alone:
         return {"alone": plan.alone}
+    if plan.group is not None and isinstance(plan.group.details, SharingPlan):
+        return _path(plan.group.details, plan.number, [member.query.name for member in plan.group.members])
     if plan.group is None or not isinstance(plan.group.details, Sharable):
         return {}
     details, names = plan.group.details, [member.query.name for member in plan.group.members]
@@ -53,3 +56,31 @@ def _pair(pair: Pair, number: int, names: list[str]) -> Value:
         "aggregates": list(pair.aggregates),
         "why_not": pair.obstacle,
     }
+
+
+def _path(details: SharingPlan, number: int, names: list[str]) -> Value:
+    """The part of a GLORIA path that one query goes, and what the whole of it gains over not sharing."""
+    own = [each for each in details.considered if any(number in share.queries for share in each.chosen)]
+    return {
+        "cost": details.cost,
+        "cost_alone": details.alone,
+        "queries": len(names),
+        "path": [_pool(each, names) for each in own],
+    }
+
+
+def _pool(pool: Considered, names: list[str]) -> Value:
+    return {
+        "transitions": [list(edge) for edge in pool.transitions],
+        "sets": _sets(pool.chosen, names),
+        "weight": pool.weight,
+        "distance": pool.distance,
+        "others": [
+            {"sets": _sets(other.shares, names), "distance": other.distance, "pruned": other.is_pruned}
+            for other in pool.others
+        ],
+    }
+
+
+def _sets(shares: tuple[Share, ...], names: list[str]) -> list[Value]:
+    return [{"queries": [names[q] for q in share.queries], "snapshot": share.snapshot} for share in shares]

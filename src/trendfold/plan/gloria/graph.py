@@ -56,6 +56,8 @@ class Pool:
     kinds: tuple[int, ...]
     preceding: tuple[tuple[int, str], ...] = ()
     following: tuple[tuple[int, str], ...] = ()
+    counts_once: bool = True
+    """Whether no pool is on two ways to this one, so that its distances count none twice."""
 
     def takes_over(self, own: QSet) -> bool:
         """Whether a Q-set goes on with the expressions it comes with."""
@@ -97,12 +99,18 @@ class Node:
     held: Held
     distance: float = 0.0
     back: dict[int, Node] = field(default_factory=dict)
+    is_pruned: bool = False
     pruned_by: Node | None = None
 
     @property
     def leaving(self) -> float:
         """What its edges weigh without evaluation; a Kleene sub-pattern's is part of its distance."""
         return 0.0 if self.pool.cycle is not None else self.own
+
+    @property
+    def through(self) -> float:
+        """Its distance, and what it takes to get through its pool."""
+        return self.distance + self.leaving + self.ending
 
     def __str__(self) -> str:
         return ", ".join(set_text(own) for own in self.sets)
@@ -117,13 +125,17 @@ def set_text(own: QSet) -> str:
 class Graph:
     """Pools in an order in which edges run forward; `nodes` are those kept, `pruned` the others.
 
+    prunes  whether edges and nodes are left out that cannot be on the best path
     splits  whether queries of a Q-set that go on together may part; Lemma 5.2 says that this never pays
+    bound   what a known plan costs: where distances count nothing twice, no node farther away is of use
     """
 
     template: Template
     weights: Weights
     pools: tuple[Pool, ...]
+    prunes: bool = True
     splits: bool = False
+    bound: float = inf
     nodes: list[list[Node]] = field(default_factory=list)
     pruned: list[list[Node]] = field(default_factory=list)
 
@@ -165,33 +177,39 @@ class Graph:
     def evaluation(self, first: Node, second: Node, state: str) -> float:
         """What is evaluated at the state between two nodes; infinity if they do not fit."""
         held = first.held[state]
-        for own in second.taken:
-            if own.queries & first.pool.queries and not any(
-                snapshot == own.snapshot and not own.queries & ~queries for queries, snapshot in held
-            ):
-                return inf
+        if not _fits(first, second, held) or not (self.splits or _stays(second, held)):
+            return inf
         if not held:
             return 0.0
-        if not self.splits and not all(_stays(queries, second) for queries, _ in held):
-            return inf
         asked = second.pool.queries & ~second.taken_queries & ~self.template.ends.get(state, 0)
-        return sum(
-            self.weights.evaluate(state, snapshot, (queries & asked).bit_count())
-            for queries, snapshot in held
-            if snapshot != state and queries & asked
-        )
+        cost = 0.0
+        for queries, snapshot in held:
+            if snapshot != state and queries & asked:
+                cost += self.weights.evaluate(state, snapshot, (queries & asked).bit_count())
+        return cost
 
-    def connect(self, node: Node) -> None:
-        """Equation 22, and the edge pruning principle: from each preceding pool only the best way is kept."""
-        node.distance = self._beginning(node.pool) + node.own - node.leaving
-        for number, state in node.pool.preceding:
-            best, way = inf, self.nodes[number][0]
-            for first in self.nodes[number]:
-                found = first.distance + first.leaving + self.evaluation(first, node, state)
-                if found < best:
-                    best, way = found, first
-            node.distance += best
-            node.back[number] = way
+    def connect(self, nodes: Sequence[Node]) -> None:
+        """Equation 22 for the nodes of a pool, and the edge pruning principle: one way from each other pool.
+
+        Evaluation costs nothing less than nothing, so edges from nodes that are too far away are not weighed.
+        """
+        begin = self._beginning(nodes[0].pool)
+        for node in nodes:
+            node.distance = begin + node.own - node.leaving
+        for number, state in nodes[0].pool.preceding:
+            ways = sorted(
+                ((first.distance + first.leaving, first) for first in self.nodes[number]),
+                key=lambda way: way[0],
+            )
+            for node in nodes:
+                best, node.back[number] = inf, ways[0][1]
+                for so_far, first in ways:
+                    if so_far >= best and self.prunes:
+                        break
+                    found = so_far + self.evaluation(first, node, state)
+                    if found < best:
+                        best, node.back[number] = found, first
+                node.distance += best
 
     def _beginning(self, pool: Pool) -> float:
         states = (pool.source,) if pool.cycle is None else pool.cycle.states
@@ -200,11 +218,10 @@ class Graph:
 
     def reweighted(self, weights: Weights) -> Graph:
         """The same nodes with new weights and distances, in one pass over nodes and edges (Section 7.2)."""
-        graph = Graph(self.template, weights, self.pools, self.splits)
+        graph = Graph(self.template, weights, self.pools, self.prunes, self.splits)
         for pool, kept in zip(self.pools, self.nodes, strict=True):
             fresh = [graph.weigh(pool, node.sets) for node in kept]
-            for node in fresh:
-                graph.connect(node)
+            graph.connect(fresh)
             graph.nodes.append([node for node in fresh if node.distance < inf])
             graph.pruned.append([])
         return graph
@@ -217,12 +234,33 @@ class Graph:
         return sum(counts), edges
 
 
-def _stays(queries: int, node: Node) -> bool:
-    """Whether the queries of a Q-set that go through a pool, and may go together there, are in one again."""
-    for kind in node.pool.kinds:
-        own = queries & kind
-        if own & (own - 1) and not any(not own & ~each.queries for each in node.sets):
-            return False
+# Loops instead of any() and all(): these two are asked for every edge.
+
+
+def _fits(first: Node, second: Node, held: Sequence[tuple[int, str]]) -> bool:
+    """Whether every Q-set that takes expressions over is part of one that has them."""
+    for own in second.taken:
+        if own.queries & first.pool.queries:
+            for queries, snapshot in held:
+                if snapshot == own.snapshot and not own.queries & ~queries:
+                    break
+            else:
+                return False
+    return True
+
+
+def _stays(node: Node, held: Sequence[tuple[int, str]]) -> bool:
+    """Whether the queries of each Q-set that go on together, and may, are in one again."""
+    for queries, _ in held:
+        for kind in node.pool.kinds:
+            own = queries & kind
+            if not own & (own - 1):
+                continue
+            for other in node.sets:
+                if not own & ~other.queries:
+                    break
+            else:
+                return False
     return True
 
 
@@ -286,9 +324,31 @@ def make_pools(template: Template) -> tuple[Pool, ...]:
     for number, firsts in preceding.items():
         for first, state in firsts:
             following[first].append((number, state))
+    once = _counted_once(preceding)
     return tuple(
-        replace(p, preceding=tuple(preceding[p.number]), following=tuple(following[p.number])) for p in made
+        replace(
+            p,
+            preceding=tuple(preceding[p.number]),
+            following=tuple(following[p.number]),
+            counts_once=p.number in once,
+        )
+        for p in made
     )
+
+
+def _counted_once(preceding: dict[int, list[tuple[int, str]]]) -> set[int]:
+    """The pools to which no two ways have a pool in common."""
+    behind: dict[int, int] = {}
+    once = set()
+    for number, firsts in preceding.items():
+        behind[number] = 1 << number
+        is_once = True
+        for first in dict(firsts):
+            is_once = is_once and first in once and not behind[number] & behind[first]
+            behind[number] |= behind[first]
+        if is_once:
+            once.add(number)
+    return once
 
 
 def _place(pool: Pool, order: dict[str, int]) -> tuple[int, int, int]:

@@ -16,14 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
-from math import prod
+from math import inf, isqrt, prod
 
 from trendfold.plan.gloria.graph import Graph, Node, Pool, QSet, Sets
 from trendfold.plan.gloria.kleene import close
 from trendfold.plan.gloria.template import bits
 
 MOST_COMBINATIONS = 64
-"""Where parts can be combined in more ways, they are varied one at a time."""
+"""Where parts can be combined in more ways, those from nearer nodes are."""
+
+
+MOST_EDGES, FEWEST_NODES = 120_000, 16
+"""Pools keep as many nodes, the nearest, as give a graph of so many edges, but not fewer than these."""
 
 
 def alone(pool: Pool) -> Sets:
@@ -84,7 +88,7 @@ def _parts(graph: Graph, pool: Pool) -> Iterator[Part]:
     for number, state in pool.preceding:
         queries = graph.pools[number].queries & pool.queries & ~twice
         if queries:
-            firsts = sorted(graph.nodes[number], key=lambda node: node.distance)
+            firsts = sorted(graph.nodes[number], key=lambda node: node.through)
             yield queries, tuple(dict.fromkeys(_arrived(node, state, queries, pool) for node in firsts))
     if twice:
         yield twice, ((),)
@@ -123,15 +127,15 @@ def _choices(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def combine(options: Sequence[Sequence[tuple[QSet, ...]]]) -> Iterator[tuple[tuple[QSet, ...], ...]]:
-    """One option of every part, in all ways; where that is too many, all first, all last, or one other."""
-    if prod(map(len, options)) <= MOST_COMBINATIONS:
-        yield from product(*options)
-        return
+    """One option of every part, in all ways; of too many those of near nodes, others beside the nearest."""
+    few = [list(each) for each in options]
+    while prod(map(len, few)) > MOST_COMBINATIONS:
+        longest = max(few, key=len)
+        del longest[-2]
+    yield from product(*few)
     first = tuple(each[0] for each in options)
-    yield first
-    yield tuple(each[-1] for each in options)
     for i, each in enumerate(options):
-        for other in each[1:]:
+        for other in each[len(few[i]) - 1 : -1]:
             yield (*first[:i], other, *first[i + 1 :])
 
 
@@ -141,15 +145,23 @@ def combine(options: Sequence[Sequence[tuple[QSet, ...]]]) -> Iterator[tuple[tup
 def prune(graph: Graph, nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     """The node pruning principle: of equal Q-sets, those that are farther and have more snapshots go.
 
-    Returns those kept and those pruned.
+    Those that are farther away than a plan that is known go too, but for the one that shares nothing. Returns
+    those kept and those pruned.
     """
     kept: dict[tuple[int, ...], list[Node]] = {}
+    bound = graph.bound if nodes[0].pool.counts_once else inf
     for node in sorted(nodes, key=lambda each: each.distance):
         comparable = kept.setdefault(tuple(own.queries for own in node.sets), [])
         node.pruned_by = next((other for other in comparable if _has_fewer(graph, other, node)), None)
-        if node.pruned_by is None:
+        is_far = node.distance > bound and node is not nodes[-1]
+        node.is_pruned = is_far or node.pruned_by is not None
+        if not node.is_pruned:
             comparable.append(node)
-    return [n for n in nodes if n.pruned_by is None], [n for n in nodes if n.pruned_by is not None]
+    left = [node for node in nodes[:-1] if not node.is_pruned]
+    most = max(FEWEST_NODES, isqrt(MOST_EDGES // len(graph.pools)))
+    for node in sorted(left, key=lambda each: each.through)[most:]:
+        node.is_pruned = True
+    return [n for n in nodes if not n.is_pruned], [n for n in nodes if n.is_pruned]
 
 
 def _has_fewer(graph: Graph, one: Node, other: Node) -> bool:

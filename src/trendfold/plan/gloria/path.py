@@ -108,10 +108,7 @@ def _end_nodes(graph: Graph, pools: Iterable[int]) -> dict[str, list[int]]:
 
 def _back_from_ends(graph: Graph, into: list[int]) -> Path:
     """Cases 1 and 2: the best edge into an end node from each pool, and the ways back that were kept."""
-    best = [
-        min(graph.nodes[number], key=lambda node: node.distance + node.leaving + node.ending)
-        for number in into
-    ]
+    best = [min(graph.nodes[number], key=lambda node: node.through) for number in into]
     return _complete(best, {})
 
 
@@ -122,18 +119,22 @@ Onward = dict[int, dict[int, Node]]
 def _onward(graph: Graph, pools: list[int]) -> Onward:
     """Reversed edges: d_e, and the edge pruning principle backwards."""
     onward: Onward = {}
-    distance: dict[int, float] = {}
+    nearest: dict[int, list[tuple[float, Node]]] = {}
     for number in reversed(pools):
+        distances = []
         for node in graph.nodes[number]:
-            total, ways = node.ending, onward.setdefault(id(node), {})
+            total, ways = node.own + node.ending, onward.setdefault(id(node), {})
             for following, state in node.pool.following:
-                best, ways[following] = inf, graph.nodes[following][-1]
-                for other in graph.nodes[following]:
-                    found = distance[id(other)] + graph.evaluation(node, other, state)
+                best, ways[following] = inf, nearest[following][0][1]
+                for ahead, other in nearest[following]:
+                    if ahead >= best and graph.prunes:
+                        break
+                    found = ahead + graph.evaluation(node, other, state)
                     if found < best:
                         best, ways[following] = found, other
                 total += best
-            distance[id(node)] = total + node.own
+            distances.append((total, node))
+        nearest[number] = sorted(distances, key=lambda each: each[0])
     return onward
 
 

@@ -78,11 +78,14 @@ def share(
     return plan_of(OPTIMIZERS[strategy](template, Weights(template.types, frequencies, model)))
 
 
-def template_of(members: Sequence[QueryPlan]) -> Template:
+def template_of(members: Sequence[QueryPlan | None]) -> Template:
     """The template of planned queries; those that compare neighbours differently do not go together there."""
+    machines = [member.operands[0].machine if member else None for member in members]
 
     def compared(query: int, p: int, q: int) -> Hashable:
-        predicates = members[query].operands[0].machine.predicates
+        if (machine := machines[query]) is None:
+            return None
+        predicates = machine.predicates
         return frozenset(predicates.adjacency[i].condition for i in predicates.between(p, q))
 
-    return make_template([member.operands[0].machine.automaton for member in members], compared)
+    return make_template([machine.automaton if machine else None for machine in machines], compared)

@@ -8,8 +8,8 @@ from math import inf
 
 from trendfold.plan.gloria import Alternative, Considered, Crossing, Share, SharingPlan
 from trendfold.plan.gloria.cost import Weights
-from trendfold.plan.gloria.graph import Graph, Node, make_pools
-from trendfold.plan.gloria.nodes import generate, prune
+from trendfold.plan.gloria.graph import Graph, Node, Pool, make_pools
+from trendfold.plan.gloria.nodes import alone, generate, prune
 from trendfold.plan.gloria.path import Path, alone_path, find_path, path_cost
 from trendfold.plan.gloria.template import Template, Transition, bits
 
@@ -24,18 +24,40 @@ class Found:
     alone: float
 
 
-def build(template: Template, weights: Weights, prunes: bool = True) -> Graph:
+def build(template: Template, weights: Weights, prunes: bool = True, bound: float = inf) -> Graph:
     """The graph from start to end, pool by pool; each is pruned before the next is made."""
+    graph = Graph(template, weights, make_pools(template), prunes, bound=bound)
+    for pool in graph.pools:
+        extend(graph, pool)
+    return graph
+
+
+def extend(graph: Graph, pool: Pool) -> None:
+    """The nodes of the next pool."""
+    nodes = connected(graph, pool)
+    kept, pruned = prune(graph, nodes) if graph.prunes else (nodes, [])
+    graph.nodes.append(kept)
+    graph.pruned.append(pruned)
+
+
+def connected(graph: Graph, pool: Pool) -> list[Node]:
+    """All nodes of a pool that can be reached, with their distances; the one that shares nothing is last."""
+    nodes = [graph.weigh(pool, sets) for sets in generate(graph, pool)]
+    graph.connect(nodes)
+    return [node for node in nodes if node.distance < inf]
+
+
+NEAREST = 3
+"""Nodes per pool of a sketch."""
+
+
+def sketch(template: Template, weights: Weights) -> float:
+    """What a plan costs that is found at once: only the nearest nodes of every pool are kept."""
     graph = Graph(template, weights, make_pools(template))
     for pool in graph.pools:
-        nodes = [graph.weigh(pool, sets) for sets in generate(graph, pool)]
-        for node in nodes:
-            graph.connect(node)
-        nodes = [node for node in nodes if node.distance < inf]
-        kept, pruned = prune(graph, nodes) if prunes else (nodes, [])
-        graph.nodes.append(kept)
-        graph.pruned.append(pruned)
-    return graph
+        *sharing, nothing = connected(graph, pool)
+        graph.nodes.append([*sorted(sharing, key=lambda node: node.through)[:NEAREST], nothing])
+    return find(graph).cost
 
 
 def find(graph: Graph) -> Found:
@@ -50,7 +72,7 @@ def found(graph: Graph, path: Path) -> Found:
 
 def optimize(template: Template, weights: Weights) -> Found:
     """The paper's optimizer."""
-    return find(build(template, weights))
+    return find(build(template, weights, bound=sketch(template, weights)))
 
 
 def optimize_unpruned(template: Template, weights: Weights) -> Found:
@@ -67,15 +89,12 @@ def optimize_greedily(template: Template, weights: Weights) -> Found:
     nothing = Graph(template, weights, graph.pools)
     path: Path = {}
     for pool in graph.pools:
-        nodes = [graph.weigh(pool, sets) for sets in generate(graph, pool)]
-        for node in nodes:
-            graph.connect(node)
-        reusing = [n for n in nodes if n.taken and n.distance < inf]
-        best = min(reusing or [n for n in nodes if n.distance < inf], key=lambda node: node.distance)
+        nodes = connected(graph, pool)
+        best = min([n for n in nodes if n.taken] or nodes, key=lambda node: node.distance)
         path[pool.number] = best
         graph.nodes.append([best])
         graph.pruned.append([node for node in nodes if node is not best])
-        nothing.nodes.append(nodes[-1:])
+        nothing.nodes.append([nothing.weigh(pool, alone(pool))])
     return Found(graph, path, path_cost(graph, path), path_cost(nothing, alone_path(nothing)))
 
 

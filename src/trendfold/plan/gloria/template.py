@@ -59,15 +59,17 @@ Compared = Callable[[int, int, int], Hashable]
 """Of a query and two of its positions: what neighbours there are compared by; equal for equal predicates."""
 
 
-def make_template(automata: Sequence[Automaton], compared: Compared = lambda query, p, q: None) -> Template:
-    """The template of all queries, placed one after the other."""
+def make_template(
+    automata: Sequence[Automaton | None], compared: Compared = lambda query, p, q: None
+) -> Template:
+    """The template of all queries, placed one after the other; None is a query that is gone."""
     units = _Units()
-    positions = tuple(units.place(automaton) for automaton in automata)
+    positions = tuple(units.place(automaton) if automaton else () for automaton in automata)
     transitions: dict[Transition, int] = {}
     kinds: dict[Transition, dict[Hashable, int]] = {}
     ends: dict[int, dict[str, int]] = {START: {}, END: {}}
     for query, (automaton, at) in enumerate(zip(automata, positions, strict=True)):
-        for p, q in sorted(automaton.edges):
+        for p, q in sorted(automaton.edges) if automaton else ():
             if p == START or q == END:
                 side = ends[START if p == START else END]
                 state = at[q] if p == START else at[p]
