@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import any_plans
 import oracle
-import random_sharing
 import trendfold as tf
 from contract import engine
 from contract.test_hamlet import AGGREGATES, LOCAL, WINDOWS, differences, letters, random_events, table
@@ -78,7 +78,7 @@ def is_allowed(text: str) -> bool:
 def wrong_rows(seed: int, queries: list[str], events: list[dict[str, Any]]) -> list[str]:
     """How the rows under a random plan differ from the oracle's."""
     before = workload.WORKLOAD_PLANNERS.get("gloria")
-    workload.WORKLOAD_PLANNERS["gloria"] = random_sharing.planner(random.Random(seed))
+    workload.WORKLOAD_PLANNERS["gloria"] = any_plans.planner(random.Random(seed))
     try:
         return differences(queries, events, "gloria")
     finally:
@@ -130,7 +130,7 @@ def group_of(queries: str, plan: SharingPlan | random.Random) -> Group:
     """All queries under a plan, or under a random one."""
     members = tuple(plan_cogra(query) for query in tf.parse(queries).queries)
     if isinstance(plan, random.Random):
-        plan = random_sharing.random_plan(plan, members)
+        plan = any_plans.random_plan(plan, members)
     return Group("gloria", "gloria", members, plan)
 
 
@@ -278,7 +278,7 @@ def test_large_numbers_agree_with_queries_alone(ties: int, bits: int, seed: int)
     ]
     queries_text = "; ".join(queries)
     with pytest.MonkeyPatch.context() as patch:
-        planner = random_sharing.planner(random.Random(seed))
+        planner = any_plans.planner(random.Random(seed))
         patch.setitem(workload.WORKLOAD_PLANNERS, "gloria", planner)
         together = tf.parse(queries_text).run(events, strategy="gloria")
     alone = tf.parse(queries_text).run(events, strategy="cogra")

@@ -15,6 +15,7 @@ from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
 BENCHES: dict[str, str] = {
+    "gloria": "trendfold.bench.gloria",
     "hamlet": "trendfold.bench.hamlet",
     "kernel": "trendfold.bench.kernel",
     "mcep": "trendfold.bench.mcep",

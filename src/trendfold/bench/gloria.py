@@ -165,7 +165,9 @@ def _run(queries: Sequence[Query], table: pa.Table, strategy: str, seed: int) ->
 
 def _stream(seed: int, scale: float, burst: int) -> pa.Table:
     n = max(500, int(PER_HOUR * HOURS * scale))
-    return stock(Stream(events=n, seed=seed, types=trade_queries.TYPES, rate=n / (3_600 * HOURS), burst=burst))
+    return stock(
+        Stream(events=n, seed=seed, types=trade_queries.TYPES, rate=n / (3_600 * HOURS), burst=burst)
+    )
 
 
 def _frequencies(table: pa.Table) -> dict[str, float]:

@@ -208,7 +208,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seed", type=int, default=0, metavar="S")
     bench.add_argument("--json", metavar="FILE", help="also write every figure to a file")
     bench.add_argument(
-        "--plot", metavar="FILE", help="also draw the figures, as SVG (hamlet, mcep, neighbour)"
+        "--plot", metavar="FILE", help="also draw the figures, as SVG (gloria, hamlet, mcep, neighbour)"
     )
 
     demo = command("demo", _demo, "queries over generated rides, and a report with pictures")

@@ -29,7 +29,6 @@ from trendfold.kernel.gloria_blocks import (
     empty_block,
     fill,
     pour,
-    total_size,
     xcell,
 )  # fmt: skip
 from trendfold.kernel.gloria_program import (
@@ -42,6 +41,7 @@ from trendfold.kernel.gloria_program import (
     BLOCK_WIDTH,
     BLOCK_XBASE,
     BLOCKS,
+    BOUNDS,
     BUNDLE,
     BUNDLE_BLOCK,
     BUNDLE_COLUMNS,
@@ -66,6 +66,7 @@ from trendfold.kernel.gloria_program import (
     FED,
     FEED,
     FEEDS,
+    FOUND,
     IS_FULL,
     KEEPS,
     LIST,
@@ -76,6 +77,8 @@ from trendfold.kernel.gloria_program import (
     LIST_RING,
     LIST_WORK,
     LISTS,
+    LISTS_MET,
+    LISTS_OF,
     LISTS_READ,
     MATCHED,
     MOMENT,
@@ -128,6 +131,7 @@ from trendfold.kernel.gloria_program import (
     ROWS,
     SLOTS,
     STEPS,
+    TALLY,
     TARGETS,
     TOP,
     TOUCHED,
@@ -152,9 +156,9 @@ def fold_plan(events, pairs, stack, board, out):
     stack  room for conditions: doubles, integers, null flags (see kernel.pairs)
     """
     events, pairs, s, out, stack = lent(events), lent(pairs), lent(board), lent(out), lent(stack)
-    moment, t, n = events.moment, s.t, s.n
+    symbol, moment, t, n = events.symbol, events.moment, s.i, s.i
     rows = moment.shape[0]
-    begin(s.b.shape[0] - t[N_BLOCKS], s)
+    begin(s)
     i = edge = NONE
     while i < rows:
         if i == edge:
@@ -162,14 +166,17 @@ def fold_plan(events, pairs, stack, board, out):
             if not is_open:
                 i = edge
                 continue
-        if n[IS_FULL]:
+        if n[t[TALLY] + IS_FULL]:
             fold_up(i, s)
         stop = i + 1
         while stop < rows and moment[stop] == moment[i]:
             stop += 1
         dirty = NONE
         for r in range(i, stop):
-            dirty = _take(events, pairs, stack, r, dirty, s)
+            met = t[LISTS_MET] + 2 * symbol[r]
+            for q in range(t[met], t[met + 1]):
+                _match(moment[r], pairs, stack, r, t[t[LISTS_OF] + q], s)
+            dirty = _take(events, r, dirty, s)
         for d in range(dirty):
             _settle(n[t[DIRTY] + d], stop - 1, moment[i], stop - i > 1, s)
         i = stop
@@ -177,9 +184,9 @@ def fold_plan(events, pairs, stack, board, out):
 
 
 @kernel
-def _take(events, pairs, stack, r, dirty, s):
+def _take(events, r, dirty, s):
     """What the event in row r adds to the sums of its nodes and bundles; returns how many nodes have any."""
-    t, n, c = s.t, s.n, s.c
+    t, n, c = s.i, s.i, s.f
     a = events.symbol[r]
     for op in range(t[t[STEPS] + a], t[t[STEPS] + a + 1]):
         o = t[OPS] + OP * op
@@ -197,16 +204,16 @@ def _take(events, pairs, stack, r, dirty, s):
                 if c[here + n[ring + OPEN]] != 0.0:
                     n[ring + OPEN] = -1
             if t[read + READ_LISTS] < t[read + READ_LISTS + 1]:
-                _gather_listed(events, pairs, stack, r, read, s)
+                _gather_listed(read, s)
         if t[o + OP_WEIGHT] >= 0:
             value, gain = t[node + NODE_VALUE], t[node + NODE_GAIN]
             into = gain if n[touched] == VALUED else value
-            _find_values(events, pairs, stack, r, node, into, t[o + OP_WEIGHT], s)
-            n[EVALUATIONS] += t[o + OP_LANES]
+            _find_values(events, r, node, into, t[o + OP_WEIGHT], s)
+            n[t[TALLY] + EVALUATIONS] += t[o + OP_LANES]
             if into == gain:
                 lo = t[t[BLOCKS] + BLOCK * gain + BLOCK_LO]
                 size = t[t[BLOCKS] + BLOCK * gain + BLOCK_SIZE]
-                pour(value, NONE, gain, NONE, lo, lo + size, MISSING, s)
+                pour(value, NONE, gain, lo, lo + size, t[o + OP_WEIGHT], s)
             n[touched] = VALUED
             for q in range(t[o + OP_KEEPS], t[o + OP_KEEPS + 1]):
                 _keep(r, events.moment[r], t[KEEPS] + PUSH * q, into, s)
@@ -230,66 +237,80 @@ def _take(events, pairs, stack, r, dirty, s):
 
 
 @kernel
-def _find_values(events, pairs, stack, r, node, into, weight, s):
+def _find_values(events, r, node, into, weight, s):
     """The values of one event at a node, lane by lane, to block `into`; 0 where the weight is 0."""
-    t, n, m, w = s.t, s.n, s.m, s.w
+    t, n, m, w = s.i, s.i, s.f, s.f
     block = t[BLOCKS] + BLOCK * into
     lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
     base = t[block + BLOCK_BASE]
-    found = _match(events, pairs, stack, r, node, s)
     inbox = t[node + NODE_INBOX]
     far = 0 if events.is_small else 1
     if inbox >= 0:
         far |= n[t[FAR] + inbox]
     for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
         far |= n[t[FAR] + t[t[RINGS] + RING * t[t[READS] + READ * q + READ_RING] + RING_BLOCK]]
-    for q in range(found):
-        far |= n[t[FAR] + t[t[LISTS] + LIST * n[t[MATCHED] + 2 * q] + LIST_FIRST]]
+    for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+        far |= n[t[FAR] + t[t[LISTS] + LIST * t[t[LISTS_READ] + q] + LIST_FIRST]]
     if far:
-        _find_wide_values(events, r, node, into, weight, found, s)
+        _find_wide_values(events, r, node, into, weight, s)
     else:
+        top = 0.0
         for number in range(width):
             d = base + number * size
             if inbox >= 0:
-                gather_rows(m, d, 0.0, m, cell(inbox, NONE, number, lo, t), size, 1.0, m, 0)
+                here = cell(inbox, NONE, number, lo, t)
+                gather_rows_by_factor(m, d, 0.0, m, here, size, 1.0, w, weight)
             else:
                 fill(m, d, size, 0.0)
-            for q in range(found):
-                listed = t[t[LISTS] + LIST * n[t[MATCHED] + 2 * q] + LIST_FIRST]
-                gather_rows(
-                    m, d, 1.0, m, cell(listed, n[t[MATCHED] + 2 * q + 1], number, lo, t), size, 1.0, m, 0
-                )
+        if inbox >= 0:
+            top = s.f[s.i[BOUNDS] + inbox]
+        for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+            each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+            listed = t[each + LIST_FIRST]
+            for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
+                at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
+                top += s.f[s.i[BOUNDS] + listed]
+                for number in range(width):
+                    here = cell(listed, at, number, lo, t)
+                    gather_rows_by_factor(m, base + number * size, 1.0, m, here, size, 1.0, w, weight)
         for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-            _insert(t[READS] + READ * q, base, lo, size, width, s)
-        for number in range(width):
-            gather_rows_by_factor(m, base + number * size, 0.0, m, base + number * size, size, 1.0, w, weight)
+            top += _insert(t[READS] + READ * q, base, lo, size, width, s)
+        if t[node + NODE_READS] < t[node + NODE_READS + 1]:
+            for number in range(width):
+                d = base + number * size
+                gather_rows_by_factor(m, d, 0.0, m, d, size, 1.0, w, weight)
         for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
             feed = t[FEEDS] + FEED * q
             value = events.values[r, t[feed + 1]]
             gather_rows_by_factor(m, base + t[feed] * size, 1.0, m, base, size, value, w, t[feed + 2])
-        _bound(into, base, width * size, s)
+            top *= 1.0 + abs(value)
+        if n[t[FAR] + into] or not top < RADIX:
+            _look_at(into, base, width * size, s)
+        else:
+            s.f[s.i[BOUNDS] + into] = top
     if t[block + BLOCK_EXTREMES] > 0:
-        _find_extremes(events, r, node, into, weight, found, s)
+        _find_extremes(events, r, node, into, weight, s)
 
 
 @kernel
-def _bound(block, base, cells, s):
-    """How large the numbers of a block are that was worked on as doubles; exponents only if they need any."""
-    n, far = s.n, s.t[FAR] + block
-    top = total_size(s.m, base, cells)
-    if n[far] or top >= RADIX:
-        n[far], top = 0, 0.0
-        for here in range(base, base + cells):
-            s.m[here], s.e[here] = normalise(s.m[here], np.int32(0))
-            n[far] |= s.e[here] != 0
-            top = max(top, abs(s.m[here]))
-    s.b[block] = top
+def _look_at(block, base, cells, s):
+    """Exponents for numbers that were worked on as doubles, if they need any."""
+    n, far, top = s.i, s.i[FAR] + block, 0.0
+    n[far] = 0
+    for here in range(base, base + cells):
+        s.f[here], s.e[here] = normalise(s.f[here], np.int32(0))
+        n[far] |= s.e[here] != 0
+        top = max(top, abs(s.f[here]))
+    s.f[s.i[BOUNDS] + block] = top
 
 
 @kernel
 def _insert(read, base, lo, size, width, s):
-    """Add the values of an expression: snapshots are replaced by what they are in each lane."""
-    t, n, m, c, w = s.t, s.n, s.m, s.c, s.w
+    """Add the values of an expression: snapshots are replaced by what they are in each lane.
+
+    Returns what no number can have grown by.
+    """
+    t, n, m, c, w = s.i, s.i, s.f, s.f, s.f
     ring = t[RINGS] + RING * t[read + READ_RING]
     row = t[t[ROWS] + ROW * t[read + READ_TOTAL] + 1]
     top = n[t[RING_WORK] + RING_STATE * t[read + READ_RING] + TOP]
@@ -303,6 +324,7 @@ def _insert(read, base, lo, size, width, s):
                 gather_rows(
                     m, base + number * size, 1.0, m, cell(block, slot, number, lo, t), size, times, m, 0
                 )
+    total = s.f[s.i[BOUNDS] + t[N_BLOCKS] + t[read + READ_TOTAL]]
     for q in range(t[ring + RING_PHI_SPAN], t[ring + RING_PHI_SPAN + 1]):
         phi = t[PHIS] + PHI * q
         if t[phi] >= width:
@@ -311,14 +333,16 @@ def _insert(read, base, lo, size, width, s):
         for slot in range(top):
             times = c[row + (1 + t[phi + 1]) * cap + slot]
             if times != 0.0:
+                total += abs(times)
                 d = base + t[phi] * size
                 gather_rows_by_factor(m, d, 1.0, m, cell(block, slot, NONE, lo, t), size, times, w, shift)
+    return total * s.f[s.i[BOUNDS] + block]
 
 
 @kernel
-def _find_wide_values(events, r, node, into, weight, found, s):
+def _find_wide_values(events, r, node, into, weight, s):
     """The same in wide arithmetic, lane by lane."""
-    t, n, m, e, w = s.t, s.n, s.m, s.e, s.w
+    t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
     block = t[BLOCKS] + BLOCK * into
     lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
     base, inbox = t[block + BLOCK_BASE], t[node + NODE_INBOX]
@@ -332,10 +356,12 @@ def _find_wide_values(events, r, node, into, weight, found, s):
             if inbox >= 0:
                 here = cell(inbox, NONE, number, lane, t)
                 m[d], e[d] = m[here], e[here]
-            for q in range(found):
-                listed = t[t[LISTS] + LIST * n[t[MATCHED] + 2 * q] + LIST_FIRST]
-                here = cell(listed, n[t[MATCHED] + 2 * q + 1], number, lane, t)
-                m[d], e[d] = wide_sum(m[d], e[d], m[here], e[here])
+            for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+                each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+                for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
+                    at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
+                    here = cell(t[each + LIST_FIRST], at, number, lane, t)
+                    m[d], e[d] = wide_sum(m[d], e[d], m[here], e[here])
             for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
                 read = t[READS] + READ * q
                 part_m, part_e = lane_sum(t[read + READ_RING], t[read + READ_TOTAL], number, lane, s)
@@ -351,13 +377,13 @@ def _find_wide_values(events, r, node, into, weight, found, s):
     for here in range(base, base + width * size):
         far |= e[here] != 0
         top = max(top, abs(m[here]))
-    n[t[FAR] + into], s.b[into] = far, top
+    n[t[FAR] + into], s.f[s.i[BOUNDS] + into] = far, top
 
 
 @kernel
-def _find_extremes(events, r, node, into, weight, found, s):
+def _find_extremes(events, r, node, into, weight, s):
     """The least values of one event at a node."""
-    t, n, m, x, w = s.t, s.n, s.m, s.x, s.w
+    t, n, m, x, w = s.i, s.i, s.f, s.f, s.f
     block = t[BLOCKS] + BLOCK * into
     lo, size, base = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_BASE]
     inbox = t[node + NODE_INBOX]
@@ -368,9 +394,11 @@ def _find_extremes(events, r, node, into, weight, found, s):
             if w[weight + lane - lo] != 0.0:
                 if inbox >= 0:
                     best = x[xcell(inbox, NONE, y, lane, t)]
-                for q in range(found):
-                    listed = t[t[LISTS] + LIST * n[t[MATCHED] + 2 * q] + LIST_FIRST]
-                    best = min(best, x[xcell(listed, n[t[MATCHED] + 2 * q + 1], y, lane, t)])
+                for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+                    each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+                    for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
+                        at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
+                        best = min(best, x[xcell(t[each + LIST_FIRST], at, y, lane, t)])
                 for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
                     read = t[READS] + READ * q
                     best = min(best, lane_least(t[read + READ_RING], t[read + READ_TOTAL], y, lane, s))
@@ -389,7 +417,7 @@ def _find_extremes(events, r, node, into, weight, found, s):
 @kernel
 def _hand_on(events, r, bundle, to, s):
     """Add what the event in row r makes of its node's row to row `to`."""
-    t, n, c = s.t, s.n, s.c
+    t, n, c = s.i, s.i, s.f
     ring = t[RINGS] + RING * t[bundle + BUNDLE_RING]
     cap, phis, psis = t[ring + RING_CAP], t[ring + RING_PHIS], t[ring + RING_PSIS]
     top = n[t[RING_WORK] + RING_STATE * t[bundle + BUNDLE_RING] + TOP]
@@ -409,14 +437,14 @@ def _hand_on(events, r, bundle, to, s):
                 if own >= 0:
                     low = min(low, events.extremes[r, own])
                 c[d + at + slot] = min(c[d + at + slot], low)
-    s.b[t[N_BLOCKS] + to] += s.b[t[N_BLOCKS] + t[bundle + BUNDLE_READ]]
-    n[PROPAGATIONS] += top
+    s.f[s.i[BOUNDS] + t[N_BLOCKS] + to] += s.f[s.i[BOUNDS] + t[N_BLOCKS] + t[bundle + BUNDLE_READ]]
+    n[t[TALLY] + PROPAGATIONS] += top
 
 
 @kernel
-def _gather_listed(events, pairs, stack, r, read, s):
+def _gather_listed(read, s):
     """The total of a node's row and of all entries that the event in row r may follow."""
-    t, n, c = s.t, s.n, s.c
+    t, n, c = s.i, s.i, s.f
     total = t[read + READ_TOTAL]
     clear_row(total, s)
     add_row(total, t[read + READ_ROW], s)
@@ -424,49 +452,39 @@ def _gather_listed(events, pairs, stack, r, read, s):
     for q in range(t[read + READ_LISTS], t[read + READ_LISTS + 1]):
         number = t[t[LISTS_READ] + q]
         each = t[LISTS] + LIST * number
-        found = _match_in(events, pairs, stack, r, number, NONE, s)
-        for k in range(found):
-            at = n[t[MATCHED] + 2 * k + 1]
+        for k in range(n[t[FOUND] + number]):
+            at = n[t[MATCHED] + t[each + LIST_ENTRIES] + k]
             slot = n[t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at) + ENTRY_SLOT]
             if slot >= 0:
                 c[here + slot] += 1.0
-                s.b[t[N_BLOCKS] + total] += 1.0
+                s.f[s.i[BOUNDS] + t[N_BLOCKS] + total] += 1.0
             else:
                 add_row(total, t[each + LIST_FIRST] + at, s)
 
 
 @kernel
-def _match(events, pairs, stack, r, node, s):
-    """List the values that the event in row r may follow: list and place; how many they are."""
-    t, found = s.t, NONE
-    for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-        found = _match_in(events, pairs, stack, r, t[t[LISTS_READ] + q], found, s)
-    return found
-
-
-@kernel
-def _match_in(events, pairs, stack, r, number, found, s):
-    """The entries of one list that the event in row r may follow, behind those found before."""
-    t, n = s.t, s.n
+def _match(now, pairs, stack, r, number, s):
+    """Find the entries of a list that the event in row r may follow."""
+    t, n, found = s.i, s.i, 0
     each, work = t[LISTS] + LIST * number, t[LIST_WORK] + 2 * number
     for k in range(n[work + 1]):
         at = (n[work] + k) % t[each + LIST_CAP]
         entry = t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at)
-        fits = n[entry + ENTRY_MOMENT] < events.moment[r]
+        fits = n[entry + ENTRY_MOMENT] < now
         for q in range(t[each + LIST_CONDITIONS], t[each + LIST_CONDITIONS + 1]):
             if fits:
                 wanted = t[t[CONDITIONS] + q]
                 fits = holds(pairs, wanted, n[entry + ENTRY_ROW], r, stack.f, stack.i, stack.n)
         if fits:
-            n[t[MATCHED] + 2 * found], n[t[MATCHED] + 2 * found + 1] = number, at
+            n[t[MATCHED] + t[each + LIST_ENTRIES] + found] = at
             found += 1
-    return found
+    n[t[FOUND] + number] = found
 
 
 @kernel
 def _enter(r, moment, number, slot, s):
     """A new entry of a list; its place."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     each, work = t[LISTS] + LIST * number, t[LIST_WORK] + 2 * number
     at = (n[work] + n[work + 1]) % t[each + LIST_CAP]
     n[work + 1] += 1
@@ -478,7 +496,7 @@ def _enter(r, moment, number, slot, s):
 @kernel
 def _keep(r, moment, keep, source, s):
     """Keep the values of one event in a list, or as a snapshot of its own."""
-    t = s.t
+    t = s.i
     number, lo, hi, weight = t[keep], t[keep + 1], t[keep + 2], t[keep + 3]
     ring = t[t[LISTS] + LIST * number + LIST_RING]
     if ring < 0:
@@ -488,22 +506,22 @@ def _keep(r, moment, keep, source, s):
         size = t[of + BLOCK_SIZE]
         cells = size * t[of + BLOCK_WIDTH]
         first = t[of + BLOCK_BASE] + at * cells
-        fill(s.m, first, cells, 0.0)
+        fill(s.f, first, cells, 0.0)
         for here in range(first, first + cells):
             s.e[here] = 0
         cells = size * t[of + BLOCK_EXTREMES]
-        fill(s.x, t[of + BLOCK_XBASE] + at * cells, cells, np.inf)
-        pour(block, at, source, NONE, lo, hi, weight, s)
+        fill(s.f, t[of + BLOCK_XBASE] + at * cells, cells, np.inf)
+        pour(block, at, source, lo, hi, weight, s)
     else:
         slot = new_slot(ring, r, s)
-        pour(t[t[RINGS] + RING * ring + RING_BLOCK], slot, source, NONE, lo, hi, weight, s)
+        pour(t[t[RINGS] + RING * ring + RING_BLOCK], slot, source, lo, hi, weight, s)
         _enter(r, moment, number, slot, s)
 
 
 @kernel
 def _add_uneven(r, moment, b, source, s):
     """An event that only some queries of a bundle can take: a snapshot, 0 for those who cannot."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     bundle = t[BUNDLES] + BUNDLE * b
     lo, hi, weight = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1], t[bundle + BUNDLE_HULL + 2]
     if t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
@@ -511,11 +529,11 @@ def _add_uneven(r, moment, b, source, s):
         if n[t[ADDING] + 2 * b + 1] == 0:
             empty_block(block, s)
             n[t[ADDING] + 2 * b + 1] = 1
-        pour(block, NONE, source, NONE, lo, hi, weight, s)
+        pour(block, NONE, source, lo, hi, weight, s)
     for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
         slot = new_slot(t[bundle + BUNDLE_RING], r, s)
         to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
-        pour(to, slot, source, NONE, lo, hi, weight, s)
+        pour(to, slot, source, lo, hi, weight, s)
         _enter(r, moment, t[t[BUNDLE_LISTS] + i], slot, s)
 
 
@@ -525,18 +543,18 @@ def _add_uneven(r, moment, b, source, s):
 @kernel
 def _settle(k, row, moment, is_tied, s):
     """Hand on what a moment has added to a node; `row` is its last."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     node = t[NODES] + NODE * k
     if n[t[TOUCHED_AT] + k] == VALUED:
         value = t[node + NODE_VALUE]
         for q in range(t[node + NODE_PUSHES], t[node + NODE_PUSHES + 1]):
             push = t[PUSHES] + PUSH * q
-            pour(t[push], NONE, value, NONE, t[push + 1], t[push + 2], t[push + 3], s)
+            pour(t[push], NONE, value, t[push + 1], t[push + 2], t[push + 3], s)
         for q in range(t[node + NODE_POURS], t[node + NODE_POURS + 1]):
             taken = t[POURS] + PUSH * q
             slot = _snapshot(t[taken], row, moment, is_tied, s)
             to = t[t[RINGS] + RING * t[taken] + RING_BLOCK]
-            pour(to, slot, value, NONE, t[taken + 1], t[taken + 2], t[taken + 3], s)
+            pour(to, slot, value, t[taken + 1], t[taken + 2], t[taken + 3], s)
     n[t[TOUCHED_AT] + k] = 0
     for b in range(t[node + NODE_BUNDLES], t[node + NODE_BUNDLES + 1]):
         bundle, adding = t[BUNDLES] + BUNDLE * b, t[ADDING] + 2 * b
@@ -549,18 +567,19 @@ def _settle(k, row, moment, is_tied, s):
             slot = new_slot(t[bundle + BUNDLE_RING], row, s)
             to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
             lo, hi = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1]
-            pour(to, slot, t[bundle + BUNDLE_BLOCK], NONE, lo, hi, MISSING, s)
+            weight = t[bundle + BUNDLE_HULL + 2]
+            pour(to, slot, t[bundle + BUNDLE_BLOCK], lo, hi, weight, s)
             for i in range(low, high):
                 target = t[t[TARGETS] + i]
-                s.c[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
-                s.b[t[N_BLOCKS] + target] += 1.0
+                s.f[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
+                s.f[s.i[BOUNDS] + t[N_BLOCKS] + target] += 1.0
         n[adding] = n[adding + 1] = 0
 
 
 @kernel
 def _snapshot(ring, row, moment, is_tied, s):
     """The snapshot that an event joins: the open one if nobody has read it, or a new one."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     work = t[RING_WORK] + RING_STATE * ring
     if n[work + OPEN] >= 0 and (not is_tied or n[work + MOMENT] == moment):
         n[t[SLOTS] + t[t[RINGS] + RING * ring + RING_SLOTS] + n[work + OPEN]] = row
@@ -569,6 +588,6 @@ def _snapshot(ring, row, moment, is_tied, s):
     n[work + OPEN], n[work + MOMENT] = slot, moment
     for i in range(t[t[RINGS] + RING * ring + RING_FED], t[t[RINGS] + RING * ring + RING_FED + 1]):
         target = t[t[FED] + i]
-        s.c[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
-        s.b[t[N_BLOCKS] + target] += 1.0
+        s.f[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
+        s.f[s.i[BOUNDS] + t[N_BLOCKS] + target] += 1.0
     return slot

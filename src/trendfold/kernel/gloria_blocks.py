@@ -13,58 +13,79 @@ from trendfold.kernel.gloria_program import (
     BLOCK_WIDTH,
     BLOCK_XBASE,
     BLOCKS,
+    BOUNDS,
+    END_BLOCK,
     FAR,
 )  # fmt: skip
 from trendfold.kernel.hamlet_steps import wide_sum
-from trendfold.kernel.jit import kernel, reassociated
-from trendfold.kernel.simd import gather_rows, gather_rows_by_factor
+from trendfold.kernel.jit import kernel
+from trendfold.kernel.simd import gather_rows_by_factor
 from trendfold.kernel.wide import RADIX
 
-NONE, MISSING = np.int64(0), np.int64(-1)
+NONE, ONE, MISSING = np.int64(0), np.int64(1), np.int64(-1)
 """As arguments: numba compiles a function once more for each number that is written out in a call."""
 
 
 @kernel
-def pour(to, slot, source, from_slot, lo, hi, weight, s):
-    """Add the lanes [lo, hi) of a block to another; -1 weighs all alike. Each names a slot of its own."""
-    t, n, m, e, x, w, b = s.t, s.n, s.m, s.e, s.x, s.w, s.b
-    one, other = t[BLOCKS] + BLOCK * to, t[BLOCKS] + BLOCK * source
-    width, size = min(t[one + BLOCK_WIDTH], t[other + BLOCK_WIDTH]), hi - lo
-    top = b[to] + b[source]
-    if n[t[FAR] + to] or n[t[FAR] + source] or not top < RADIX:
-        for number in range(width):
-            d, o = cell(to, slot, number, lo, t), cell(source, from_slot, number, lo, t)
-            for lane in range(size):
-                if weight < 0 or w[weight + lane] != 0.0:
-                    m[d + lane], e[d + lane] = wide_sum(m[d + lane], e[d + lane], m[o + lane], e[o + lane])
-                    n[t[FAR] + to] |= e[d + lane] != 0
-        top = RADIX
+def pour(to, slot, source, lo, hi, weight, s):
+    """Add the lanes [lo, hi) of a block, weighted, to a slot of another."""
+    one, other = s.i[BLOCKS] + BLOCK * to, s.i[BLOCKS] + BLOCK * source
+    top = s.f[s.i[BOUNDS] + to] + s.f[s.i[BOUNDS] + source]
+    if s.i[s.i[FAR] + to] + s.i[s.i[FAR] + source] == 0 and top < RADIX:
+        s.f[s.i[BOUNDS] + to] = top
+        size = s.i[other + BLOCK_SIZE]
+        d = s.i[one + BLOCK_BASE] + slot * s.i[one + BLOCK_WIDTH] * s.i[one + BLOCK_SIZE]
+        d += lo - s.i[one + BLOCK_LO]
+        o = s.i[other + BLOCK_BASE] + lo - s.i[other + BLOCK_LO]
+        for _ in range(min(s.i[one + BLOCK_WIDTH], s.i[other + BLOCK_WIDTH])):
+            gather_rows_by_factor(s.f, d, 1.0, s.f, o, hi - lo, 1.0, s.f, weight)
+            d += s.i[one + BLOCK_SIZE]
+            o += size
     else:
-        for number in range(width):
-            d, o = cell(to, slot, number, lo, t), cell(source, from_slot, number, lo, t)
-            if weight < 0:
-                gather_rows(m, d, 1.0, m, o, size, 1.0, m, 0)
-            else:
-                gather_rows_by_factor(m, d, 1.0, m, o, size, 1.0, w, weight)
-    b[to] = top
+        _pour_wide(to, slot, source, lo, hi, weight, s)
+    if s.i[one + BLOCK_EXTREMES] > 0 and s.i[other + BLOCK_EXTREMES] > 0:
+        _pour_extremes(to, slot, source, lo, hi, weight, s)
+
+
+@kernel
+def _pour_wide(to, slot, source, lo, hi, weight, s):
+    """The same in wide arithmetic."""
+    t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
+    one, other = t[BLOCKS] + BLOCK * to, t[BLOCKS] + BLOCK * source
+    for number in range(min(t[one + BLOCK_WIDTH], t[other + BLOCK_WIDTH])):
+        d, o = cell(to, slot, number, lo, t), cell(source, NONE, number, lo, t)
+        for lane in range(hi - lo):
+            if w[weight + lane] != 0.0:
+                m[d + lane], e[d + lane] = wide_sum(m[d + lane], e[d + lane], m[o + lane], e[o + lane])
+                n[t[FAR] + to] |= e[d + lane] != 0
+    if to <= t[END_BLOCK]:
+        look_again(to, ONE, s)
+    else:
+        s.f[s.i[BOUNDS] + to] = RADIX
+
+
+@kernel
+def _pour_extremes(to, slot, source, lo, hi, weight, s):
+    t, x, w = s.i, s.f, s.f
+    one, other = t[BLOCKS] + BLOCK * to, t[BLOCKS] + BLOCK * source
     for y in range(min(t[one + BLOCK_EXTREMES], t[other + BLOCK_EXTREMES])):
-        d, o = xcell(to, slot, y, lo, t), xcell(source, from_slot, y, lo, t)
-        for lane in range(size):
-            if weight < 0 or w[weight + lane] != 0.0:
+        d, o = xcell(to, slot, y, lo, t), xcell(source, NONE, y, lo, t)
+        for lane in range(hi - lo):
+            if w[weight + lane] != 0.0:
                 x[d + lane] = min(x[d + lane], x[o + lane])
 
 
 @kernel
 def empty_block(block, s):
     """Nothing is in a block."""
-    t = s.t
+    t = s.i
     of = t[BLOCKS] + BLOCK * block
     first, cells = t[of + BLOCK_BASE], t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]
-    fill(s.m, first, cells, 0.0)
+    fill(s.f, first, cells, 0.0)
     for here in range(first, first + cells):
         s.e[here] = 0
-    fill(s.x, t[of + BLOCK_XBASE], t[of + BLOCK_SIZE] * t[of + BLOCK_EXTREMES], np.inf)
-    s.b[block], s.n[t[FAR] + block] = 0.0, 0
+    fill(s.f, t[of + BLOCK_XBASE], t[of + BLOCK_SIZE] * t[of + BLOCK_EXTREMES], np.inf)
+    s.f[s.i[BOUNDS] + block], s.i[t[FAR] + block] = 0.0, 0
 
 
 # ---------------------------------------------------------------- loops over lanes
@@ -94,10 +115,14 @@ def fill(m, d, size, value):
         m[d + lane] = value
 
 
-@reassociated
-def total_size(m, d, size):
-    """The sizes of all numbers together: none is larger."""
-    total, d = 0.0, np.uint64(d)
-    for lane in range(np.uint64(size)):
-        total += abs(m[d + lane])
-    return total
+@kernel
+def look_again(block, slots, s):
+    """Whether any number of a block has an exponent, and how large they are."""
+    t, n = s.i, s.i
+    of = t[BLOCKS] + BLOCK * block
+    first = t[of + BLOCK_BASE]
+    far, top = 0, 0.0
+    for here in range(first, first + slots * t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]):
+        far |= s.e[here] != 0
+        top = max(top, abs(s.f[here]))
+    n[t[FAR] + block], s.f[s.i[BOUNDS] + block] = far, top

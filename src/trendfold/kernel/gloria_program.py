@@ -1,12 +1,12 @@
 """What kernel.gloria reads and works in: one array of whole numbers each, and where things lie in it.
 
-As in kernel.hamlet_program, many small tables are one array, `t`. Its first numbers, t[STEPS] and so on, say
-where each table begins; a record of c numbers is t[begin + c · k] and those after it. Spans are pairs low,
-high of numbers in another table. What the things are is told in kernel.gloria_network.
+As in kernel.hamlet_program, many small tables are one array, `t` in the kernel. Its first numbers, t[STEPS]
+and so on, say where each table begins; a record of c numbers is t[begin + c · k] and those after it. Spans are
+pairs low, high of numbers in another table. What the things are is told in kernel.gloria_network.
 
 A lane is one query in one open window. Lanes of what is worked on together lie side by side: a *hull*
-[lo, hi) of lanes, with weights that are 0 for those between that do not belong to it. `w` holds weights; a
-place in it is that of the hull's first lane.
+[lo, hi) of lanes, with weights that are 0 for those between that do not belong to it. A
+place of weights is that of the hull's first lane.
 """
 
 from __future__ import annotations
@@ -18,29 +18,25 @@ from numpy.typing import NDArray
 
 
 class Board(NamedTuple):
-    """All that is read and written, but the events.
+    """All that is read and written, but the events. Few arrays: each costs time in every call.
 
-    t, w     tables and weights; they do not change
-    m, e, x  mantissas, exponents and extremes of blocks
-    c        coefficients of rows
-    b        bounds: no mantissa of a block, and no sum of a row's coefficients, is larger
-    n        work
+    i  tables, then work
+    f  mantissas and extremes of blocks, coefficients of rows, bounds, weights: m, x, c, w in the kernel.
+       Bounds: no mantissa of a block, and no sum of a row's coefficients, is larger.
+    e  exponents of the mantissas
     """
 
-    t: NDArray[np.int64]
-    w: NDArray[np.float64]
-    m: NDArray[np.float64]
+    i: NDArray[np.int64]
+    f: NDArray[np.float64]
     e: NDArray[np.int32]
-    x: NDArray[np.float64]
-    c: NDArray[np.float64]
-    b: NDArray[np.float64]
-    n: NDArray[np.int64]
 
 
 TABLES = (
     # Events
     "steps",  # per symbol, and one more: where its operations begin
     "ops",
+    "lists_met",  # per symbol a span of lists that its operations read
+    "lists_of",
     "uses",  # bundles of operations
     # Nodes
     "nodes",
@@ -89,20 +85,21 @@ TABLES = (
     "slots",  # per snapshot: the row of its last event, or -1
     "list_work",  # per list: its first entry, and how many
     "entries",
-    "matched",  # entries of lists of values that an event may follow
+    "matched",  # per list, behind each other as its entries are: those that the event may follow
+    "found",  # per list: how many these are
 )
 
 (
-    STEPS, OPS, USES, NODES, READS, LISTS_READ, FEEDS, XFEEDS, PUSHES, POURS, KEEPS,
+    STEPS, OPS, LISTS_MET, LISTS_OF, USES, NODES, READS, LISTS_READ, FEEDS, XFEEDS, PUSHES, POURS, KEEPS,
     BUNDLES, TARGETS, BUNDLE_LISTS, COLUMNS, ROWS, RINGS, RING_ROWS, RING_LISTS, RING_MEMBERS, FED, PHIS,
     LANE_PHIS, LANE_PSIS, BLOCKS, LISTS, CONDITIONS, LIST_MEMBERS,
     MEMBERS, MEMBER_BLOCKS, MEMBER_STARTS, MEMBER_RINGS, MEMBER_LISTS, MEMBER_ENDS, WINDOWS,
-    FIRST, OLDEST, FAR, DIRTY, TOUCHED_AT, ADDING, RING_WORK, SLOTS, LIST_WORK, ENTRIES, MATCHED,
+    FIRST, OLDEST, FAR, DIRTY, TOUCHED_AT, ADDING, RING_WORK, SLOTS, LIST_WORK, ENTRIES, MATCHED, FOUND,
 ) = range(len(TABLES))  # fmt: skip
 HOW_MANY = len(TABLES)
-"""Then counts: members, nodes, rings, lists, blocks, and the block of whole trends."""
-N_MEMBERS, N_RINGS, N_LISTS, N_BLOCKS, END_BLOCK = range(HOW_MANY, HOW_MANY + 5)
-HEADER = HOW_MANY + 5
+"""Then counts, the block of whole trends, where bounds begin, and where the tally does."""
+N_MEMBERS, N_RINGS, N_LISTS, N_BLOCKS, N_ROWS, END_BLOCK, BOUNDS, TALLY = range(HOW_MANY, HOW_MANY + 8)
+HEADER = HOW_MANY + 8
 
 # op: node, weights of the lanes whose value is needed (-1: none), how many they are,
 #     span of bundles that all their queries go on in, span of those that only some do, span of keeps
@@ -155,6 +152,6 @@ RING_STATE, TOP, USED, OPEN, MOMENT, FULL = 5, 0, 1, 2, 3, 4
 """Of a ring: slots in use lie below TOP; the snapshot that more events may join, and the moment it is of."""
 ENTRY, ENTRY_ROW, ENTRY_MOMENT, ENTRY_SLOT = 3, 0, 1, 2
 SNAPSHOTS, PROPAGATIONS, EVALUATIONS, FOLDINGS, IS_FULL = range(5)
-"""The tally, at the beginning of the work; and whether some ring must be folded up."""
+"""The tally; and whether some ring must be folded up."""
 TALLIES = 5
 TOUCHED, VALUED = 1, 2

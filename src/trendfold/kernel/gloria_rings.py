@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.gloria_blocks import NONE, cell, fill, xcell
+from trendfold.kernel.gloria_blocks import NONE, cell, fill, look_again, xcell
 from trendfold.kernel.gloria_program import (
     BLOCK,
     BLOCK_BASE,
@@ -14,10 +14,10 @@ from trendfold.kernel.gloria_program import (
     BLOCK_WIDTH,
     BLOCK_XBASE,
     BLOCKS,
+    BOUNDS,
     ENTRIES,
     ENTRY,
     ENTRY_SLOT,
-    FAR,
     FOLDINGS,
     FULL,
     IS_FULL,
@@ -31,6 +31,7 @@ from trendfold.kernel.gloria_program import (
     LISTS,
     N_BLOCKS,
     N_RINGS,
+    N_ROWS,
     OPEN,
     RING,
     RING_BLOCK,
@@ -53,6 +54,7 @@ from trendfold.kernel.gloria_program import (
     ROWS,
     SLOTS,
     SNAPSHOTS,
+    TALLY,
     TOP,
     USED,
 )  # fmt: skip
@@ -65,15 +67,15 @@ LARGEST = 2.0**400
 
 
 @kernel
-def begin(rows, s):
+def begin(s):
     """No snapshots yet: slots are free, and μ is infinite."""
-    t, n, c = s.t, s.n, s.c
+    t, n, c = s.i, s.i, s.f
     for r in range(t[N_RINGS]):
         ring = t[RINGS] + RING * r
         n[t[RING_WORK] + RING_STATE * r + OPEN] = -1
         for slot in range(t[ring + RING_CAP]):
             n[t[SLOTS] + t[ring + RING_SLOTS] + slot] = -1
-    for row in range(rows):
+    for row in range(t[N_ROWS]):
         ring = t[RINGS] + RING * t[t[ROWS] + ROW * row]
         cap, sums = t[ring + RING_CAP], 1 + t[ring + RING_PHIS]
         fill(c, t[t[ROWS] + ROW * row + 1] + sums * cap, t[ring + RING_PSIS] * cap, np.inf)
@@ -82,7 +84,7 @@ def begin(rows, s):
 @kernel
 def new_slot(number, row, s):
     """A snapshot that is 0 in all lanes; its last event is that of `row`."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     ring, work = t[RINGS] + RING * number, t[RING_WORK] + RING_STATE * number
     slots, slot = t[SLOTS] + t[ring + RING_SLOTS], 0
     while n[slots + slot] >= 0:
@@ -90,24 +92,24 @@ def new_slot(number, row, s):
     n[slots + slot] = row
     n[work + TOP] = max(n[work + TOP], slot + 1)
     n[work + USED] += 1
-    n[SNAPSHOTS] += 1
+    n[t[TALLY] + SNAPSHOTS] += 1
     if n[work + USED] + t[ring + RING_RESERVE] > t[ring + RING_CAP]:
-        n[work + FULL] = n[IS_FULL] = 1
+        n[work + FULL] = n[t[TALLY] + IS_FULL] = 1
     of = t[BLOCKS] + BLOCK * t[ring + RING_BLOCK]
     cells = t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]
     first = t[of + BLOCK_BASE] + slot * cells
-    fill(s.m, first, cells, 0.0)
+    fill(s.f, first, cells, 0.0)
     for here in range(first, first + cells):
         s.e[here] = 0
     cells = t[of + BLOCK_SIZE] * t[of + BLOCK_EXTREMES]
-    fill(s.x, t[of + BLOCK_XBASE] + slot * cells, cells, np.inf)
+    fill(s.f, t[of + BLOCK_XBASE] + slot * cells, cells, np.inf)
     return slot
 
 
 @kernel
 def add_row(to, source, s):
     """Add the coefficients of a row to another of the same ring; a row that grows too large is reported."""
-    t, n, c = s.t, s.n, s.c
+    t, n, c = s.i, s.i, s.f
     number = t[t[ROWS] + ROW * to]
     ring, work = t[RINGS] + RING * number, t[RING_WORK] + RING_STATE * number
     cap, top = t[ring + RING_CAP], n[work + TOP]
@@ -118,14 +120,14 @@ def add_row(to, source, s):
         for slot in range(top):
             c[d + part * cap + slot] = min(c[d + part * cap + slot], c[o + part * cap + slot])
     bound = t[N_BLOCKS] + to
-    s.b[bound] += s.b[t[N_BLOCKS] + source]
-    if not s.b[bound] < LARGEST:
+    s.f[s.i[BOUNDS] + bound] += s.f[s.i[BOUNDS] + t[N_BLOCKS] + source]
+    if not s.f[s.i[BOUNDS] + bound] < LARGEST:
         total = 0.0
         for slot in range(top):
             total += c[d + slot]
-        s.b[bound] = total
+        s.f[s.i[BOUNDS] + bound] = total
         if not total < LARGEST:
-            n[work + FULL] = n[IS_FULL] = 1
+            n[work + FULL] = n[t[TALLY] + IS_FULL] = 1
 
 
 @kernel
@@ -137,15 +139,15 @@ def whole_vectors(lanes):
 @kernel
 def clear_row(row, s):
     """No snapshot is in a row."""
-    t, c = s.t, s.c
+    t, c = s.i, s.f
     ring = t[RINGS] + RING * t[t[ROWS] + ROW * row]
     cap, d = t[ring + RING_CAP], t[t[ROWS] + ROW * row + 1]
-    top = whole_vectors(s.n[t[RING_WORK] + RING_STATE * t[t[ROWS] + ROW * row] + TOP])
+    top = whole_vectors(s.i[t[RING_WORK] + RING_STATE * t[t[ROWS] + ROW * row] + TOP])
     for part in range(1 + t[ring + RING_PHIS]):
         fill(c, d + part * cap, top, 0.0)
     for part in range(1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]):
         fill(c, d + part * cap, top, np.inf)
-    s.b[t[N_BLOCKS] + row] = 0.0
+    s.f[s.i[BOUNDS] + t[N_BLOCKS] + row] = 0.0
 
 
 @kernel
@@ -154,13 +156,13 @@ def lane_sum(number, row, w, lane, s):
 
     Coefficients are below 2^600 or so: of values whose exponents are four apart, the smaller cannot be seen.
     """
-    t, m, e, c = s.t, s.m, s.e, s.c
+    t, m, e, c = s.i, s.f, s.e, s.f
     ring = t[RINGS] + RING * number
     block, cap = t[ring + RING_BLOCK], t[ring + RING_CAP]
     of = t[BLOCKS] + BLOCK * block
     if w >= t[of + BLOCK_WIDTH]:
         return 0.0, np.int32(0)
-    here, upto = t[t[ROWS] + ROW * row + 1], s.n[t[RING_WORK] + RING_STATE * number + TOP]
+    here, upto = t[t[ROWS] + ROW * row + 1], s.i[t[RING_WORK] + RING_STATE * number + TOP]
     phi = t[t[LANE_PHIS] + t[ring + RING_LANE_PHIS] + w * t[of + BLOCK_SIZE] + lane - t[of + BLOCK_LO]]
     sigma = here + (1 + phi) * cap
     top = np.int32(0)
@@ -197,7 +199,7 @@ def _lowered(gap):
 @kernel
 def lane_least(number, row, y, lane, s):
     """Extreme y of a lane, from the snapshots that hold any mass and are in the row."""
-    t, m, x, c = s.t, s.m, s.x, s.c
+    t, m, x, c = s.i, s.f, s.f, s.f
     ring = t[RINGS] + RING * number
     block, cap = t[ring + RING_BLOCK], t[ring + RING_CAP]
     of = t[BLOCKS] + BLOCK * block
@@ -207,7 +209,7 @@ def lane_least(number, row, y, lane, s):
     here = t[t[ROWS] + ROW * row + 1]
     psi = t[t[LANE_PSIS] + t[ring + RING_LANE_PSIS] + y * t[of + BLOCK_SIZE] + lane - t[of + BLOCK_LO]]
     mu = here + (1 + t[ring + RING_PHIS] + psi) * cap
-    for slot in range(s.n[t[RING_WORK] + RING_STATE * number + TOP]):
+    for slot in range(s.i[t[RING_WORK] + RING_STATE * number + TOP]):
         if c[here + slot] != 0.0 and m[cell(block, slot, NONE, lane, t)] != 0.0:
             best = min(best, x[xcell(block, slot, y, lane, t)])
             if psi >= 0:
@@ -218,7 +220,7 @@ def lane_least(number, row, y, lane, s):
 @kernel
 def expire(number, oldest, s):
     """Forget the snapshots that are in no open window: the oldest begins at row `oldest`."""
-    t, n, c = s.t, s.n, s.c
+    t, n, c = s.i, s.i, s.f
     ring, work = t[RINGS] + RING * number, t[RING_WORK] + RING_STATE * number
     slots, cap = t[SLOTS] + t[ring + RING_SLOTS], t[ring + RING_CAP]
     sums, parts = 1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]
@@ -252,21 +254,21 @@ def expire(number, oldest, s):
 @kernel
 def fold_up(row, s):
     """Make one snapshot of each row of every ring that is full; all events so far are before `row`."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     for number in range(t[N_RINGS]):
         work = t[RING_WORK] + RING_STATE * number
         if n[work + FULL]:
-            n[FOLDINGS] += 1
+            n[t[TALLY] + FOLDINGS] += 1
             made = _fold_rows(number, s)
             _take_back(number, made, row - 1, s)
             n[work + FULL] = 0
-    n[IS_FULL] = 0
+    n[t[TALLY] + IS_FULL] = 0
 
 
 @kernel
 def _fold_rows(number, s):
     """Write the values of all rows and entries beside the ring; how many they are."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     ring, made = t[RINGS] + RING * number, NONE
     for q in range(t[ring + RING_ROWS_], t[ring + RING_ROWS_ + 1]):
         row = t[t[RING_ROWS] + q]
@@ -282,7 +284,7 @@ def _fold_rows(number, s):
             row = t[each + LIST_FIRST] + at
             if n[entry + ENTRY_SLOT] >= 0:
                 clear_row(row, s)
-                s.c[t[t[ROWS] + ROW * row + 1] + n[entry + ENTRY_SLOT]] = 1.0
+                s.f[t[t[ROWS] + ROW * row + 1] + n[entry + ENTRY_SLOT]] = 1.0
             _fold_row(number, row, made, s)
             made += 1
     return made
@@ -290,32 +292,32 @@ def _fold_rows(number, s):
 
 @kernel
 def _is_some(number, row, s):
-    here, top = s.t[s.t[ROWS] + ROW * row + 1], s.n[s.t[RING_WORK] + RING_STATE * number + TOP]
+    here, top = s.i[s.i[ROWS] + ROW * row + 1], s.i[s.i[RING_WORK] + RING_STATE * number + TOP]
     found = 0
     for slot in range(top):
-        found += s.c[here + slot] != 0.0
+        found += s.f[here + slot] != 0.0
     return found > 0
 
 
 @kernel
 def _fold_row(number, row, made, s):
     """The values of a row, in all lanes of its ring."""
-    t = s.t
+    t = s.i
     spare = t[t[RINGS] + RING * number + RING_SPARE]
     of = t[BLOCKS] + BLOCK * spare
     lo = t[of + BLOCK_LO]
     for lane in range(lo, lo + t[of + BLOCK_SIZE]):
         for w in range(t[of + BLOCK_WIDTH]):
             at = cell(spare, made, w, lane, t)
-            s.m[at], s.e[at] = lane_sum(number, row, w, lane, s)
+            s.f[at], s.e[at] = lane_sum(number, row, w, lane, s)
         for y in range(t[of + BLOCK_EXTREMES]):
-            s.x[xcell(spare, made, y, lane, t)] = lane_least(number, row, y, lane, s)
+            s.f[xcell(spare, made, y, lane, t)] = lane_least(number, row, y, lane, s)
 
 
 @kernel
 def _take_back(number, made, last, s):
     """The ring has nothing but what was written beside it, and each row is one snapshot of that."""
-    t, n, c = s.t, s.n, s.c
+    t, n, c = s.i, s.i, s.f
     ring, work = t[RINGS] + RING * number, t[RING_WORK] + RING_STATE * number
     slots, slot = t[SLOTS] + t[ring + RING_SLOTS], 0
     for q in range(t[ring + RING_ROWS_], t[ring + RING_ROWS_ + 1]):
@@ -324,7 +326,7 @@ def _take_back(number, made, last, s):
         clear_row(row, s)
         if is_some:
             c[t[t[ROWS] + ROW * row + 1] + slot] = 1.0
-            s.b[t[N_BLOCKS] + row] = 1.0
+            s.f[s.i[BOUNDS] + t[N_BLOCKS] + row] = 1.0
             slot += 1
     for q in range(t[ring + RING_LISTS_], t[ring + RING_LISTS_ + 1]):
         listed = t[t[RING_LISTS] + q]
@@ -334,28 +336,15 @@ def _take_back(number, made, last, s):
             n[t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at) + ENTRY_SLOT] = slot
             clear_row(t[each + LIST_FIRST] + at, s)
             slot += 1
-    for here in range(n[work + TOP]):
+    for here in range(max(n[work + TOP], made)):
         n[slots + here] = last if here < made else -1
     n[work + TOP], n[work + USED], n[work + OPEN] = made, made, -1
     block, spare = t[ring + RING_BLOCK], t[ring + RING_SPARE]
     one, other = t[BLOCKS] + BLOCK * block, t[BLOCKS] + BLOCK * spare
     to, of = t[one + BLOCK_BASE], t[other + BLOCK_BASE]
     for here in range(made * t[one + BLOCK_SIZE] * t[one + BLOCK_WIDTH]):
-        s.m[to + here], s.e[to + here] = s.m[of + here], s.e[of + here]
+        s.f[to + here], s.e[to + here] = s.f[of + here], s.e[of + here]
     to, of = t[one + BLOCK_XBASE], t[other + BLOCK_XBASE]
     for here in range(made * t[one + BLOCK_SIZE] * t[one + BLOCK_EXTREMES]):
-        s.x[to + here] = s.x[of + here]
+        s.f[to + here] = s.f[of + here]
     look_again(block, made, s)
-
-
-@kernel
-def look_again(block, slots, s):
-    """Whether any number of a block has an exponent, and how large they are."""
-    t, n = s.t, s.n
-    of = t[BLOCKS] + BLOCK * block
-    first = t[of + BLOCK_BASE]
-    far, top = 0, 0.0
-    for here in range(first, first + slots * t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]):
-        far |= s.e[here] != 0
-        top = max(top, abs(s.m[here]))
-    n[t[FAR] + block], s.b[block] = far, top

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.gloria_blocks import NONE, cell, xcell
+from trendfold.kernel.gloria_blocks import NONE, ONE, cell, look_again, xcell
 from trendfold.kernel.gloria_program import (
     BLOCK,
     BLOCK_EXTREMES,
     BLOCK_WIDTH,
     BLOCKS,
+    BOUNDS,
     END_BLOCK,
     ENTRIES,
     ENTRY,
@@ -57,13 +58,13 @@ from trendfold.kernel.gloria_program import (
     TOP,
     WINDOWS,
 )  # fmt: skip
-from trendfold.kernel.gloria_rings import expire, lane_least, lane_sum, look_again
+from trendfold.kernel.gloria_rings import expire, lane_least, lane_sum
 from trendfold.kernel.hamlet_steps import wide_sum
 from trendfold.kernel.jit import kernel
 
 LARGE = 2.0**128
 """Blocks with numbers past it are looked at again when windows close: they may have become smaller."""
-NEVER, ONE = np.int64(1 << 60), np.int64(1)
+NEVER = np.int64(1 << 60)
 
 
 @kernel
@@ -72,7 +73,7 @@ def turn(i, rows, s, out):
 
     Returns the next row at which one does, and whether any is open.
     """
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     edge, is_open, has_closed = rows, False, False
     for k in range(t[N_MEMBERS]):
         member, own = t[MEMBERS] + MEMBER * k, t[FIRST] + 2 * k
@@ -85,8 +86,8 @@ def turn(i, rows, s, out):
         while upto < last and t[t[WINDOWS] + 2 * upto] <= i:
             lane = _lane_of(member, upto, s)
             for q in range(t[member + MEMBER_STARTS_], t[member + MEMBER_STARTS_ + 1]):
-                s.m[cell(t[t[MEMBER_STARTS] + q], NONE, NONE, lane, t)] = 1.0
-                s.b[t[t[MEMBER_STARTS] + q]] += 1.0
+                s.f[cell(t[t[MEMBER_STARTS] + q], NONE, NONE, lane, t)] = 1.0
+                s.f[s.i[BOUNDS] + t[t[MEMBER_STARTS] + q]] += 1.0
             upto += 1
         n[own], n[own + 1] = first, upto
         n[t[OLDEST] + k] = NEVER
@@ -103,14 +104,14 @@ def turn(i, rows, s, out):
 
 @kernel
 def _lane_of(member, window, s):
-    t = s.t
+    t = s.i
     return t[member + MEMBER_LANE] + (window - t[member + MEMBER_WINDOWS]) % t[member + MEMBER_LANES]
 
 
 @kernel
 def _close(member, window, s, out):
     """Report a window, whole trends as values and as expressions; its lane is empty then."""
-    t, n, m, e, x = s.t, s.n, s.m, s.e, s.x
+    t, n, m, e, x = s.i, s.i, s.f, s.e, s.f
     lane, end = _lane_of(member, window, s), t[END_BLOCK]
     for w in range(t[member + MEMBER_WIDTH]):
         here = cell(end, NONE, w, lane, t)
@@ -139,20 +140,20 @@ def _close(member, window, s, out):
 
 @kernel
 def _empty_lane(block, slots, lane, s):
-    t = s.t
+    t = s.i
     of = t[BLOCKS] + BLOCK * block
     for slot in range(slots):
         for w in range(t[of + BLOCK_WIDTH]):
             here = cell(block, slot, w, lane, t)
-            s.m[here], s.e[here] = 0.0, 0
+            s.f[here], s.e[here] = 0.0, 0
         for y in range(t[of + BLOCK_EXTREMES]):
-            s.x[xcell(block, slot, y, lane, t)] = np.inf
+            s.f[xcell(block, slot, y, lane, t)] = np.inf
 
 
 @kernel
 def _forget(s):
     """Snapshots and entries that are in no open window."""
-    t, n = s.t, s.n
+    t, n = s.i, s.i
     for number in range(t[N_RINGS]):
         ring = t[RINGS] + RING * number
         oldest = NEVER
@@ -160,7 +161,7 @@ def _forget(s):
             oldest = min(oldest, n[t[OLDEST] + t[t[RING_MEMBERS] + q]])
         expire(number, oldest, s)
         block = t[ring + RING_BLOCK]
-        if n[t[FAR] + block] or s.b[block] > LARGE:
+        if n[t[FAR] + block] or s.f[s.i[BOUNDS] + block] > LARGE:
             look_again(block, n[t[RING_WORK] + RING_STATE * number + TOP], s)
     for number in range(t[N_LISTS]):
         each, work = t[LISTS] + LIST * number, t[LIST_WORK] + 2 * number
@@ -173,5 +174,5 @@ def _forget(s):
             n[work] = (n[work] + 1) % t[each + LIST_CAP]
             n[work + 1] -= 1
     for block in range(t[END_BLOCK] + 1):  # inboxes come first, and that of whole trends is the last of them
-        if n[t[FAR] + block] or s.b[block] > LARGE:
+        if n[t[FAR] + block] or s.f[s.i[BOUNDS] + block] > LARGE:
             look_again(block, ONE, s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,32 +47,29 @@ class Windows:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The tables, and how much room the rest needs."""
+    """The tables and weights, and how much room the rest needs.
 
-    t: NDArray[np.int64]
-    w: NDArray[np.float64]
+    numbers  mantissas, and as many exponents; `room` are extremes, coefficients and bounds
+    """
+
+    tables: NDArray[np.int64]
+    weights: NDArray[np.float64]
     numbers: int
     extremes: int
-    coefficients: int
-    bounds: int
+    room: int
     work: int
 
     def size(self) -> int:
         """Bytes of state."""
-        return 12 * self.numbers + 8 * (self.extremes + self.coefficients + self.bounds + self.work)
+        return 12 * self.numbers + 8 * (self.room + self.work + len(self.tables) + len(self.weights))
 
     def board(self) -> Board:
-        """Nothing has come yet; coefficients μ are infinite where σ are 0, which the kernel sees to."""
-        return Board(
-            self.t,
-            self.w,
-            np.zeros(self.numbers),
-            np.zeros(self.numbers, np.int32),
-            np.full(self.extremes, np.inf),
-            np.zeros(self.coefficients),
-            np.zeros(self.bounds),
-            np.zeros(self.work, np.int64),
-        )
+        """Nothing has come yet."""
+        floats = np.zeros(self.numbers + self.room + len(self.weights))
+        floats[self.numbers : self.numbers + self.extremes] = np.inf
+        floats[self.numbers + self.room :] = self.weights
+        whole = np.concatenate([self.tables, np.zeros(self.work, np.int64)])
+        return Board(whole, floats, np.zeros(self.numbers, np.int32))
 
 
 def lower_network(network: Network, alphabet: Alphabet, every: Carried, windows: Windows) -> Lowered:
@@ -98,10 +96,6 @@ class _Tables:
         for record in records:
             self.put(name, *record)
         return low, len(self.records[name]) // size
-
-
-WORK = ("first", "oldest", "far", "dirty", "touched", "adding", "ring_work", "slots", "list_work", "entries",
-        "matched")  # fmt: skip
 
 
 class _Lowering:
@@ -131,14 +125,11 @@ class _Lowering:
     # ------------------------------------------------------------ lanes and weights
 
     def _order_lanes(self) -> None:
-        """Queries with the same states lie side by side."""
-        shared: dict[str, int] = {}
+        """Queries that have rare states in common lie side by side; what is common to all tells nothing."""
         positions = self.network.plan.positions
-        for states in positions:
-            for state in states:
-                shared[state] = shared.get(state, 0) + 1
+        many = Counter(state for states in positions for state in states)
         order = sorted(
-            range(len(positions)), key=lambda q: [state for state in positions[q] if shared[state] > 1]
+            range(len(positions)), key=lambda q: sorted((-many[state], state) for state in positions[q])
         )
         self.lane = np.zeros(len(order), np.int64)
         self.lane[order] = np.cumsum([0, *self.windows.lanes[order]])[:-1]
@@ -353,12 +344,19 @@ class _Lowering:
         for i, node in enumerate(self.network.nodes):
             at.setdefault(node.state, []).append(i)
         for takers in self.takers:
+            tables.put("lists_met", *tables.span("lists_of", self._lists_of(takers, at)))
             tables.put("steps", len(tables.records["ops"]) // program.OP)
             for state, queries in takers.items():
                 for i in at[state]:
                     if queries.intersection(self.network.nodes[i].queries):
                         self._add_op(i, queries.intersection(self.network.nodes[i].queries))
         tables.put("steps", len(tables.records["ops"]) // program.OP)
+
+    def _lists_of(self, takers: dict[str, set[int]], at: dict[str, list[int]]) -> list[list[int]]:
+        """The lists that an event reads at any node."""
+        nodes = [self.network.nodes[i] for state in takers for i in at[state]]
+        read = [i for node in nodes if takers[node.state].intersection(node.queries) for i in _listed(node)]
+        return [[i] for i in dict.fromkeys(read)]
 
     def _add_op(self, number: int, takers: set[int]) -> None:
         node, tables = self.network.nodes[number], self.tables
@@ -409,9 +407,37 @@ class _Lowering:
 
     def done(self) -> Lowered:
         """One array after the other, behind a header."""
-        network, records = self.network, self.tables.records
+        records = self.tables.records
+        rows = len(records["rows"]) // program.ROW
+        self._place_floats(rows)
+        work = self._work()
+        header, end, used = [], HEADER, program.TALLIES
+        for name in TABLES:
+            if name in work:
+                header.append(used)
+                used += work[name]
+            else:
+                header.append(end)
+                end += len(records[name])
+        header = [place + end if name in work else place for name, place in zip(TABLES, header, strict=True)]
+        bounds = self.numbers + self.extremes + self.coefficients
+        header += [len(self.members), len(self.network.rings), len(self.network.lists), self.blocks, rows]
+        header += [self.inbox[END], bounds, end]
+        parts: list[Any] = [header, *(records[name] for name in TABLES if name not in work)]
+        return Lowered(
+            np.concatenate([np.array(part, np.int64) for part in parts]),
+            np.concatenate([*self.weights, np.zeros(0)]),
+            self.numbers,
+            self.extremes,
+            self.extremes + self.coefficients + self.blocks + rows,
+            used,
+        )
+
+    def _work(self) -> dict[str, int]:
+        """How much room each part of the work needs."""
+        network = self.network
         entries = self._entries_before(len(network.lists))
-        work = {
+        return {
             "first": 2 * len(self.members),
             "oldest": len(self.members),
             "far": self.blocks,
@@ -422,28 +448,32 @@ class _Lowering:
             "slots": self.slots,
             "list_work": 2 * len(network.lists),
             "entries": program.ENTRY * entries,
-            "matched": 2 * entries,
+            "matched": entries,
+            "found": len(network.lists),
         }
-        header, end, used = [], HEADER, program.TALLIES
-        for name in TABLES:
-            if name in work:
-                header.append(used)
-                used += work[name]
-            else:
-                header.append(end)
-                end += len(records[name])
-        header += [len(self.members), len(network.rings), len(network.lists), self.blocks, self.inbox[END]]
-        parts: list[Any] = [header, *(records[name] for name in TABLES if name not in work)]
-        rows = len(records["rows"]) // program.ROW
-        return Lowered(
-            np.concatenate([np.array(part, np.int64) for part in parts]),
-            np.concatenate([*self.weights, np.zeros(0)]),
-            self.numbers,
-            self.extremes,
-            self.coefficients,
-            self.blocks + rows,
-            used,
-        )
+
+    def _place_floats(self, rows: int) -> None:
+        """Behind the numbers come extremes, coefficients, bounds and weights."""
+        self._shift("blocks", program.BLOCK, program.BLOCK_XBASE, self.numbers)
+        self._shift("rows", program.ROW, 1, self.numbers + self.extremes)
+        weights = self.numbers + self.extremes + self.coefficients + self.blocks + rows
+        for name, size, place in (
+            ("ops", program.OP, program.OP_WEIGHT),
+            ("feeds", program.FEED, 2),
+            ("xfeeds", program.FEED, 2),
+            ("pushes", program.PUSH, 3),
+            ("pours", program.PUSH, 3),
+            ("keeps", program.PUSH, 3),
+            ("bundles", program.BUNDLE, program.BUNDLE_HULL + 2),
+            ("phis", program.PHI, 2),
+        ):
+            self._shift(name, size, place, weights)
+
+    def _shift(self, name: str, size: int, place: int, by: int) -> None:
+        own = self.tables.records[name]
+        for i in range(place, len(own), size):
+            if own[i] >= 0:
+                own[i] += by
 
 
 class _RingShape:
@@ -512,6 +542,10 @@ class _RingShape:
             for i, each in enumerate(own):
                 found[i, at : at + self.lowering.windows.lanes[q]] = rows.index(each) if each else -1
         return [int(number) for number in found.reshape(-1)]
+
+
+def _listed(node: Node) -> list[int]:
+    return [*node.lists, *(i for read in node.reads.values() for i in read.lists)]
 
 
 def _restricted(columns: dict[str, int], states: set[str]) -> dict[str, int]:

@@ -104,18 +104,19 @@ class Ready:
         out, board = no_trends(int(starts[-1]), width, extremes), self._board(starts)
         depth = self.pairs.depth
         stack = Stack(np.zeros(depth), np.zeros(depth, np.int64), np.zeros(depth, np.int64))
+        tally = board.i[gloria_program.TALLY]
         gloria.fold_plan(self.events, self.pairs, stack, board, out)
         found = []
         for k, member in enumerate(self.members):
             own = slice(starts[k], starts[k + 1])
             wide, low = slice(member.carried.width), slice(len(member.carried.extremes))
             found.append(Folded(out.mantissa[own, wide], out.exponent[own, wide], out.extreme[own, low]))
-        return tuple(found), Tally(*map(int, board.n[: gloria_program.IS_FULL]))
+        return tuple(found), Tally(*map(int, board.i[tally : tally + gloria_program.IS_FULL]))
 
     def _board(self, starts: NDArray[np.int64]) -> Board:
         board = self.lowered.board()
-        first = board.t[gloria_program.FIRST]
-        board.n[first : first + 2 * len(self.sizes)] = np.repeat(starts[:-1], 2)
+        first = board.i[gloria_program.FIRST]
+        board.i[first : first + 2 * len(self.sizes)] = np.repeat(starts[:-1], 2)
         return board
 
 
