@@ -46,13 +46,9 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 def _optimizing(seed: int) -> list[Case]:
     found = []
-    for kind, sizes, make in (
-        ("sequences", SEQUENCES, lambda n: trade_queries.sequences(n, seed)),
-        ("Kleene of length", KLEENE_LENGTHS, lambda n: trade_queries.kleene(100, seed, n)),
-        ("mixed", MIXED, lambda n: trade_queries.mixed(n, seed)),
-    ):
+    for kind, sizes in (("sequences", SEQUENCES), ("Kleene of length", KLEENE_LENGTHS), ("mixed", MIXED)):
         for size in sizes:
-            queries = make(size)
+            queries = _workload(kind, size, seed)
             members = _members(queries)
             for way, strategy in OPTIMIZERS.items():
                 name = f"optimize {kind}, {size}, {way}"
@@ -63,6 +59,15 @@ def _optimizing(seed: int) -> list[Case]:
                 floor = None if way == "NoPrune" else f"optimize {kind}, {size}, NoPrune"
                 found.append(Case(name, _optimize(members, strategy, seed), len(queries), floor, promises))
     return found
+
+
+def _workload(kind: str, size: int, seed: int) -> tuple[Query, ...]:
+    match kind:
+        case "sequences":
+            return trade_queries.sequences(size, seed)
+        case "mixed":
+            return trade_queries.mixed(size, seed)
+    return trade_queries.kleene(100, seed, size)
 
 
 def _executing(seed: int, scale: float) -> list[Case]:

@@ -1,8 +1,8 @@
 """What kernel.gloria reads and works in: one array of whole numbers each, and where things lie in it.
 
 As in kernel.hamlet_program, many small tables are one array, `t` in the kernel. Its first numbers, t[STEPS]
-and so on, say where each table begins; a record of c numbers is t[begin + c · k] and those after it. Spans are
-pairs low, high of numbers in another table. What the things are is told in kernel.gloria_network.
+and so on, say where each table begins; a record of c numbers is t[begin + c · k] and those after it. Spans
+are pairs low, high of numbers in another table. What the things are is told in kernel.gloria_network.
 
 A lane is one query in one open window. Lanes of what is worked on together lie side by side: a *hull*
 [lo, hi) of lanes, with weights that are 0 for those between that do not belong to it. A

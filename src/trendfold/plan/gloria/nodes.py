@@ -23,7 +23,7 @@ from trendfold.plan.gloria.kleene import close
 from trendfold.plan.gloria.template import bits
 
 MOST_COMBINATIONS = 64
-"""Where parts can be combined in more ways, those from nearer nodes are; without pruning four times as many."""
+"""Where parts can be combined in more ways, those from nearer nodes are; unpruned four times as many."""
 
 
 MOST_EDGES, FEWEST_NODES = 120_000, 16
