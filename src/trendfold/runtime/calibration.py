@@ -79,7 +79,7 @@ def _place() -> Path:
 
 def pays_as_lanes(plan: QueryPlan, rows: Rows) -> bool:
     """Whether a query that is alone is better off as lanes: its rows come in bursts, and it only counts."""
-    if not plan.shares_windows or not can_be_lanes(plan):
+    if not plan.shares_windows or not can_be_lanes(plan) or plan.qualified_keys:
         return False
     carried = plan.operands[0].carried
     if carried.width > 1 or carried.extremes:

@@ -173,7 +173,9 @@ def counted(workspace: Workspace) -> dict[str, int]:
 def read_group(
     group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None
 ) -> GroupRows | None:
-    """The rows and windows of all members; None where rows are told apart in too many ways."""
+    """The rows and windows of all members; None where there would be too many rows, or kinds of them."""
+    if group.method == "lanes" and _has_many_values(group, workspace):
+        return None
     symbols = read_symbols(_takers(group), workspace)
     if len(symbols.alphabet) > MOST_SYMBOLS:
         return None
@@ -182,6 +184,17 @@ def read_group(
     number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
     return GroupRows(rows, moment, alphabet, _items(group, rows, alphabet, origin, asked), workspace.batch)
+
+
+def _has_many_values(group: Group, workspace: Workspace) -> bool:
+    """Whether GROUP BY T.g would copy the rows more often than there are queries to share the copies.
+
+    A query alone makes lanes of its groups instead (see runtime.lanes).
+    """
+    keys = group.members[0].qualified_keys
+    if not keys:
+        return False
+    return workspace.partition((), tuple(key.attribute for key in keys))[1] > len(group.members)
 
 
 def _takers(group: Group) -> Iterator[Taker]:
