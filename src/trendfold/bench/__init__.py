@@ -19,6 +19,7 @@ BENCHES: dict[str, str] = {
     "kernel": "trendfold.bench.kernel",
     "mcep": "trendfold.bench.mcep",
     "neighbour": "trendfold.bench.neighbour",
+    "peers": "trendfold.bench.peers",
     "sharing": "trendfold.bench.sharing",
     "spark": "trendfold.bench.spark",
     "stream": "trendfold.bench.stream",
