@@ -15,6 +15,8 @@ from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
 BENCHES: dict[str, str] = {
+    "aseq": "trendfold.bench.aseq",
+    "cogra": "trendfold.bench.cogra",
     "hamlet": "trendfold.bench.hamlet",
     "kernel": "trendfold.bench.kernel",
     "mcep": "trendfold.bench.mcep",

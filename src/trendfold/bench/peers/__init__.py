@@ -1,9 +1,10 @@
 """trendfold beside Flink CEP, Flink SQL's MATCH_RECOGNIZE and Esper: the same events, the same questions.
 
 The question is COUNT(*) of SEQ(A, B+, C) by key and tumbling window. Streams and patterns are such that all
-definitions agree (docs/benchmarks.md tells how), and the counts of every window and key are compared before any time
-is shown. Peers run in a process of their own, which tells the seconds of the job: Java's start, compiling, reading
-events and submitting are not in them. `make bench-peers` makes the environment that holds them.
+definitions agree (docs/benchmarks.md tells how), and the counts of every window and key are compared before
+any time is shown. Peers run in a process of their own, which tells the seconds of the job: Java's start,
+compiling, reading events and submitting are not in them. `make bench-peers` makes the environment that holds
+them.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def notes(report: Report) -> tuple[str, ...]:
     lines = [
         f"windows of {WINDOW_S} s by key, each with one A, the B and one C inside {HALF_S} s; within of the "
         f"peers is {HALF_S} s, so that no match of theirs crosses a window",
-        "seconds of the peers are those of the job, from its first event to its end, after a job that warms up; "
+        "seconds of the peers are those of the job, from its first event to its end, after one to warm up; "
         "trendfold's are those of the whole run from a table in memory, on one core",
     ]
     for who, what, last in _last_finished(report):

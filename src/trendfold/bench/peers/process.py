@@ -1,4 +1,4 @@
-"""A peer: a Java program of ours that answers questions with somebody else's engine, in a process of its own."""
+"""A peer: a Java program of ours that answers questions with another engine, in a process of its own."""
 
 from __future__ import annotations
 
