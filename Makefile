@@ -55,8 +55,8 @@ lock: $(READY) ## pin pyproject.toml's dependencies again (make lock UPGRADE=--u
 bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
 
-bench-check: $(READY) ## measure a few ratios again: none may be 30 % below those of docs/benchmarks.json
-	$(BIN)/trendfold bench check
+bench-check: $(READY) ## measure a few ratios again: each within 30 % of docs/benchmarks.json
+	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
 
 bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes $(REPORT)/peers.html
 	TRENDFOLD_PEERS=$(PEERS)/jars $(BIN)/trendfold bench peers --repeats 3 --report $(REPORT)
@@ -73,7 +73,7 @@ $(PEERS)/.made: tools/peers.txt tools/peers.xml
 	@touch $@
 
 benchmarks: $(READY) ## write docs/benchmarks.md and its plot again, from docs/benchmarks.json
-	$(BIN)/trendfold bench page
+	$(BIN)/python -m trendfold.bench.published docs README.md
 
 clean: ## remove .venv, caches and build products
 	rm -rf $(VENV) $(PEERS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -38,7 +38,7 @@ class Promise:
     of: str | None = None
 
     def __str__(self) -> str:
-        return f"≥ {self.at_least:g} of {self.of}" if self.of else f"≥ {_short(self.at_least)} events/s"
+        return f"≥ {self.at_least:g} of {self.of}" if self.of else f"≥ {short(self.at_least)} events/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +354,7 @@ def _cells(line: Measurement) -> Iterable[str]:
         yield from ("", "", "", "", escape(line.unfinished))
         return
     yield f"{line.median_s * 1e3:,.2f} ms"
-    yield _short(line.events_per_s)
+    yield short(line.events_per_s)
     yield f"{line.of_floor:.3f}" if has_ratio(line) else ""
     yield f"{line.peak_bytes / 2**20:,.1f} MiB"
     yield "\n".join(_shown(verdict) for verdict in line.verdicts)
@@ -367,11 +367,11 @@ def has_ratio(line: Measurement) -> bool:
 
 def _shown(verdict: Verdict) -> str:
     word = "[green]pass[/]" if verdict.is_kept else "[bold red]FAIL[/]"
-    reached = f"{verdict.reached:.3f}" if verdict.promise.of else _short(verdict.reached)
+    reached = f"{verdict.reached:.3f}" if verdict.promise.of else short(verdict.reached)
     return f"{word} {escape(str(verdict.promise))} ({reached})"
 
 
-def _short(number: float) -> str:
+def short(number: float) -> str:
     """1,234,567 as 1.23 M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
