@@ -112,7 +112,7 @@ def _groups(seed: int, scale: float) -> list[Case]:
         what = f"Figure 12, {groups} groups"
         ways = ("construct", "greta", "cogra", "auto") if groups > GROUPS[0] else ("greta", "cogra", "auto")
         found += beside(
-            what, table, text("any", 12 * GROUPS[-1], "GROUP BY g"), ways, floor="cogra", unit="s"
+            what, table, text("any", 8 * GROUPS[-1], "GROUP BY g"), ways, floor="cogra", unit="s"
         )
     return found
 
