@@ -94,7 +94,7 @@ def plot(report: Report) -> str:
         if line.of_floor and not line.unfinished and numbers and figure[-2:] not in ("4a", "15"):
             curves = figures.setdefault(f"{figure}, {what.split()[0]}", {})
             curves.setdefault(way, []).append((float(numbers[-1]), line.of_floor))
-    return draw_all({title: dict(curves) for title, curves in figures.items()})
+    return draw_all(figures, "gain over the first way")
 
 
 # ---------------------------------------------------------------- workloads

@@ -111,9 +111,7 @@ def _groups(seed: int, scale: float) -> list[Case]:
         table = events(seed, _scaled(EVENTS, scale), groups)
         what = f"Figure 12, {groups} groups"
         ways = ("construct", "greta", "cogra", "auto") if groups > GROUPS[0] else ("greta", "cogra", "auto")
-        found += beside(
-            what, table, text("any", 8 * GROUPS[-1], "GROUP BY g"), ways, floor="cogra", unit="s"
-        )
+        found += beside(what, table, text("any", 8 * GROUPS[-1], "GROUP BY g"), ways, floor="cogra", unit="s")
     return found
 
 
@@ -152,7 +150,7 @@ def plot(report: Report) -> str:
         if line.of_floor and not line.unfinished and varied:
             curves = figures.setdefault(f"{figure}: {varied.split()[-1]}; times slower than COGRA", {})
             curves.setdefault(way, []).append((float(varied.split()[0]), 1 / line.of_floor))
-    return draw_all({title: dict(curves) for title, curves in figures.items()})
+    return draw_all(figures, "times slower than COGRA")
 
 
 def text(semantics: str, window_s: int, clause: str = "") -> str:
@@ -164,12 +162,12 @@ def text(semantics: str, window_s: int, clause: str = "") -> str:
 
 
 def events(seed: int, count: int, groups: int = 1, percent: int = 50) -> pa.Table:
-    """One event a second, three of four a B; `percent` of pairs of B have x before y."""
+    """One event a second, groups in turn, three of four a B; `percent` of pairs of B have x before y."""
     rng = np.random.default_rng(seed)
     codes = rng.choice(3, count, p=(0.125, 0.75, 0.125)).astype(np.int32)
     types = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(["A", "B", "C"]))
     y = np.where(rng.random(count) < percent / 100, 2.0, -1.0)
-    columns = {"type": types, "ts": np.arange(count), "g": rng.integers(0, groups, count)}
+    columns = {"type": types, "ts": np.arange(count), "g": np.arange(count) % groups}
     return pa.table({**columns, "x": rng.random(count), "y": y})
 
 

@@ -195,7 +195,7 @@ def picture(kept: Kept) -> str:
                 f"{semantics}: how many times faster trendfold is, by B in a window", {}
             )
             curves.setdefault(who, []).append((float(b.split()[0]), 1 / line["of_floor"]))
-    return draw_all({title: dict(curves) for title, curves in figures.items()})
+    return draw_all(figures, "times faster than the peers")
 
 
 def with_headlines(text: str, kept: Kept) -> str:

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.abc import MetaPathFinder
 from io import TextIOWrapper
 from pathlib import Path
@@ -453,7 +453,7 @@ def _bench(args: argparse.Namespace) -> int:
 
     if not 0 < args.scale < math.inf:
         raise InputError(f"--scale is {args.scale}; it must be above 0")
-    _check_bench_files(args, draws(args.name[0]))
+    _check_bench_files(args, {name for name in args.name if draws(name)})
     page = Path(args.report, "report.html") if args.report is not None else None
     for path in (args.json, args.plot, args.into, page):
         if path is not None:
@@ -477,8 +477,8 @@ def _bench(args: argparse.Namespace) -> int:
     return 0 if all(report.is_kept for report in reports) else 1
 
 
-def _check_bench_files(args: argparse.Namespace, draws: bool) -> None:
-    if args.plot is not None and not draws:
+def _check_bench_files(args: argparse.Namespace, drawn: Collection[str]) -> None:
+    if args.plot is not None and args.name[0] not in drawn:
         raise InputError(f"bench {args.name[0]!r} draws nothing; leave out --plot")
     if len(args.name) > 1 and (args.json is not None or args.plot is not None):
         raise InputError("--json and --plot are for one bench; use --report or --into for several")

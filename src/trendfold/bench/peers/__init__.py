@@ -134,7 +134,7 @@ def plot(report: Report) -> str:
         if queries == "1 query":
             curves = figures.setdefault(f"{semantics}: times faster than, by B in a window", {})
             curves.setdefault(who, []).append((float(b.split()[0]), 1 / line.of_floor))
-    return draw_all({title: dict(curves) for title, curves in figures.items()})
+    return draw_all(figures, "times faster than the peers")
 
 
 def _scaled(events: int, scale: float) -> int:
