@@ -94,6 +94,20 @@ def test_a_run_elsewhere_tells_its_own_seconds_and_answer() -> None:
     assert line.events_per_s == 5.0
 
 
+def test_what_is_finished_once_and_then_not_has_no_time_either() -> None:
+    runs = iter([1, 1])
+
+    def sometimes() -> int:
+        found = next(runs, None)
+        if found is None:
+            raise UnfinishedError("not finished in 30 s")
+        return found
+
+    cases = [Case("steady", lambda: 1, 1), Case("tired", sometimes, 1, "steady")]
+    tired = measure(cases, repeats=3).measurements[1]
+    assert (tired.seconds, tired.unfinished) == ((), "not finished in 30 s")
+
+
 def test_what_is_not_finished_has_a_reason_and_no_time() -> None:
     def never() -> None:
         raise UnfinishedError("not finished in 30 s")

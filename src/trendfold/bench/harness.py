@@ -163,16 +163,20 @@ def measure(
     """
     _check(cases, repeats)
     warmed = _warm_up(cases, warm_up, progress)
+    why = {name: warm.unfinished for name, warm in warmed.items()}
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
     for turn in range(repeats):
         for case in cases:
-            if warmed[case.name].unfinished:
+            if why[case.name]:
                 continue
             progress(f"{turn + 1}/{repeats}: {case.name}")
-            if warmed[case.name].is_short:
-                case.run()
-            samples[case.name].append(_sample(case.run))
-    why = {name: warm.unfinished for name, warm in warmed.items()}
+            try:
+                if warmed[case.name].is_short:
+                    case.run()
+                samples[case.name].append(_sample(case.run))
+            except UnfinishedError as problem:
+                why[case.name] = str(problem)
+                samples[case.name].clear()
     return Report(
         name=name,
         measurements=tuple(
