@@ -6,7 +6,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.made-from-lock
 NAME ?= kernel
 PEERS := .venv-peers
-REPORT ?= trendfold-bench
 
 .DEFAULT_GOAL := help
 .PHONY: help java demo test test-all check format lock bench bench-check bench-peers benchmarks clean
@@ -58,8 +57,8 @@ bench: $(READY) ## measure side by side (make bench NAME=kernel)
 bench-check: $(READY) ## measure a few ratios again: each within 30 % of docs/benchmarks.json
 	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
 
-bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes $(REPORT)/peers.html
-	TRENDFOLD_PEERS=$(PEERS)/jars $(BIN)/trendfold bench peers --repeats 3 --report $(REPORT)
+bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes trendfold-bench/report.html
+	TRENDFOLD_PEERS=$(PEERS)/jars $(BIN)/trendfold bench peers --repeats 3 --report trendfold-bench
 
 # Flink is a package of its own; Esper comes from Maven, and is left out where Maven or a network is missing.
 $(PEERS)/.made: tools/peers.txt tools/peers.xml

@@ -13,7 +13,7 @@ from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Report
 from trendfold.bench.ways import beside
 
-EVENTS, LONG_EVENTS = 8_000, 60_000
+EVENTS, LONG_EVENTS = 3_000, 100_000
 """Where sequences are built, and where none are."""
 TICKERS, EVERY_MS = 20, 2
 LENGTHS, WINDOWS = (2, 3, 4, 5), (100, 500, 1_000)
