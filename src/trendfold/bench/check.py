@@ -28,8 +28,8 @@ LINES: dict[str, tuple[str, ...]] = {
         "Figure 10, any, 8000 a window, greta",
         "Figures 6 and 9, next, 10000 a window, greta",
         "Figure 13, 90 %, one window, greta",
+        "Figure 13, 90 %, one window, auto",
     ),
-    "neighbour": ("any, 20,000 events",),
 }
 OFF = 1.3
 """A ratio may be so many times the committed one, or that one so many times it."""

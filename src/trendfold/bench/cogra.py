@@ -23,8 +23,7 @@ LINEAR = (1_000, 10_000, 100_000)
 """Events in a window where trends are few: next and contiguous."""
 GROUPS = (5, 15, 30)
 SELECTIVITIES = (10, 50, 90)
-EVENTS, SMALL_EVENTS = 16_000, 4_000
-"""In all, in small windows; and where every event asks those before it."""
+EVENTS = 4_000
 
 
 def cases(seed: int, scale: float) -> list[Case]:
@@ -120,7 +119,7 @@ def _selectivity(seed: int, scale: float) -> list[Case]:
     """Figure 13: the share of neighbours that a predicate lets pass."""
     found = []
     for percent in SELECTIVITIES:
-        table = events(seed, _scaled(SMALL_EVENTS, scale), percent=percent)
+        table = events(seed, _scaled(EVENTS, scale), percent=percent)
         found += beside(
             f"Figure 13, {percent} %, one window",
             table,

@@ -19,6 +19,7 @@ import org.apache.flink.cep.functions.PatternProcessFunction;
 import org.apache.flink.cep.nfa.aftermatch.AfterMatchSkipStrategy;
 import org.apache.flink.cep.pattern.Pattern;
 import org.apache.flink.cep.pattern.conditions.SimpleCondition;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.RichSinkFunction;
@@ -178,7 +179,10 @@ public final class FlinkPeer {
     }
 
     static double answer(String method, String semantics, int queries) throws Exception {
-        StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1);
+        // A machine that is busy or asleep for a while is no reason to give a job up.
+        Configuration settings = new Configuration();
+        settings.setString("heartbeat.timeout", "3600000");
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1, settings);
         env.getConfig().enableObjectReuse();
         counts.clear();
         ended.set(0);

@@ -23,15 +23,15 @@ from trendfold.bench.peers.stream import HALF_S, KINDS, WINDOW_S, Stream, stream
 from trendfold.runtime.result import Result
 
 SEMANTICS = ("any", "next", "contiguous")
-LENGTHS = {"any": (5, 10, 15, 20, 25, 30), "next": (5, 10, 20, 30), "contiguous": (5, 10, 20, 30)}
+LENGTHS = {"any": (5, 8, 10, 12, 15, 20, 30), "next": (5, 10, 20, 30), "contiguous": (5, 10, 20, 30)}
 """How many B a window of a key has."""
 BUILT = 10
 """Up to so many B, our own way to build trends is measured, too."""
 QUERIES = (1, 10, 50)
 MANY_LENGTH = {"any": 5, "next": 10, "contiguous": 10}
 """How many B where the number of queries grows."""
-EVENTS = {"any": 4_000, "next": 50_000, "contiguous": 50_000}
-MANY_EVENTS = {"any": 4_000, "next": 20_000, "contiguous": 20_000}
+EVENTS = {"any": 2_000, "next": 50_000, "contiguous": 50_000}
+MANY_EVENTS = {"any": 2_000, "next": 20_000, "contiguous": 20_000}
 OURS = "trendfold"
 
 
