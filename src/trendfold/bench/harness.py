@@ -9,15 +9,9 @@ from __future__ import annotations
 import gc
 import json
 import math
-import os
-import platform
-import resource
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 
@@ -25,9 +19,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from trendfold.bench.answers import Answer, require_alike
+from trendfold.bench.machine import begin_peak, peak_bytes, versions
 from trendfold.errors import InputError, nearest
-
-PACKAGES = ("trendfold", "numpy", "numba", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +232,11 @@ def _check(cases: Sequence[Case], repeats: int) -> None:
 
 def _sample(run: Callable[[], object]) -> Sample:
     gc.collect()
-    before = _begin_peak()
+    before = begin_peak()
     start = perf_counter()
     result = run()
     seconds = perf_counter() - start
-    peak = _peak_bytes()
+    peak = peak_bytes()
     if isinstance(result, Timed):
         seconds = result.seconds
     # The result lives until here, so that freeing it is not part of the time.
@@ -272,65 +265,6 @@ def _judge(case: Case, cases: Sequence[Case], samples: Mapping[str, Sequence[Sam
     )
     reached = (fraction(promise.of) if promise.of else line.events_per_s for promise in case.promises)
     return replace(line, verdicts=tuple(map(Verdict, case.promises, reached)))
-
-
-# ---------------------------------------------------------------- memory and machine
-
-
-def _begin_peak() -> int:
-    """Forget the peak so far where the kernel allows it, and tell what is in use now.
-
-    Where it does not, the peak so far is the mark to exceed, so `peak_bytes` is a lower bound.
-    """
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return _peak_bytes()
-    return _status_bytes("VmRSS") or _peak_bytes()
-
-
-def _peak_bytes() -> int:
-    peak = _status_bytes("VmHWM")
-    if peak is not None:
-        return peak
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _status_bytes(field: str) -> int | None:
-    value = _field("/proc/self/status", field)
-    return int(value.removesuffix("kB")) * 1024 if value else None
-
-
-def _cpu() -> str:
-    return _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
-
-
-def _field(path: str, name: str) -> str:
-    """The value of the first `name: value` in a file that Linux has and other systems have not."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            pairs = (line.partition(":") for line in lines)
-            return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
-    except OSError:
-        return ""
-
-
-def versions() -> dict[str, str]:
-    """What a figure depends on besides the code: interpreter, libraries, processor, system."""
-    return {
-        "python": platform.python_version(),
-        **{package: _version(package) for package in PACKAGES},
-        "cpu": f"{_cpu()} ({os.cpu_count()} cores)",
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 # ---------------------------------------------------------------- showing
