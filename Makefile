@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.made-from-lock
 NAME ?= kernel
+PEERS := .venv-peers
 
 .DEFAULT_GOAL := help
-.PHONY: help java demo test test-all check format lock bench clean
+.PHONY: help java demo test test-all check format lock bench bench-check bench-peers benchmarks clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .venv: $(READY) ## make or refresh the virtual environment from requirements.lock
 
@@ -53,6 +54,26 @@ lock: $(READY) ## pin pyproject.toml's dependencies again (make lock UPGRADE=--u
 bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
 
+bench-check: $(READY) ## measure a few ratios again: each within 30 % of docs/benchmarks.json
+	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
+
+bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes trendfold-bench/report.html
+	TRENDFOLD_PEERS=$(PEERS)/jars $(BIN)/trendfold bench peers --repeats 3 --report trendfold-bench
+
+# Flink is a package of its own; Esper comes from Maven, and is left out where Maven or a network is missing.
+$(PEERS)/.made: tools/peers.txt tools/peers.xml
+	@command -v javac >/dev/null || { echo "the peers' programs are compiled by javac, of a JDK of Java 17 (on Debian or Ubuntu, as root: apt-get install openjdk-17-jdk-headless)"; exit 1; }
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/peers.txt
+	rm -rf $(PEERS)/jars && mkdir -p $(PEERS)/jars/esper
+	ln -s $$($(PEERS)/bin/python -c 'import pathlib, pyflink.version; print(pathlib.Path(pyflink.version.__file__).resolve().parent / "lib")') $(PEERS)/jars/flink
+	mvn --quiet --batch-mode --file tools/peers.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(PEERS)/jars/esper \
+		|| { echo "Esper could not be had; the others are measured without it"; rm -rf $(PEERS)/jars/esper; }
+	@touch $@
+
+benchmarks: $(READY) ## write docs/benchmarks.md and its plot again, from docs/benchmarks.json
+	$(BIN)/python -m trendfold.bench.published docs README.md
+
 clean: ## remove .venv, caches and build products
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -389,9 +389,29 @@ def test_bench_fails_when_a_promise_is_not_kept(
     assert "FAIL" in capsys.readouterr().out
 
 
+def test_bench_writes_one_page_of_several_and_puts_their_figures_into_a_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trendfold import bench
+    from trendfold.bench.harness import Case
+
+    for name in ("one", "two"):
+        module = type(sys)(f"trendfold_bench_{name}")
+        module.cases = lambda seed, scale, name=name: [Case(f"case of {name}", lambda: None, 10)]  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(bench.BENCHES, name, module.__name__)
+    assert main(["bench", "one", "two", "--repeats", "1", "--report", "out", "--into", "kept.json"]) == 0
+    page = Path("out/report.html").read_text(encoding="utf-8")
+    assert page.index("case of one") < page.index("case of two")
+    assert not re.search(r"<script|<link|@import|url\(|\b(?:src|href)=", page)
+    assert list(json.loads(Path("kept.json").read_text(encoding="utf-8"))) == ["one", "two"]
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (["kernel", "kernl"], "unknown bench 'kernl'"),
+        (["kernel", "hamlet", "--json", "out.json"], "--json and --plot are for one bench"),
         (["kernl"], "unknown bench 'kernl'; did you mean 'kernel'?"),
         (["kernel", "--plot", "out.svg"], "bench 'kernel' draws nothing; leave out --plot"),
         (["kernel", "--scale", "0"], "--scale is 0.0; it must be above 0"),

@@ -6,7 +6,7 @@ tuple[str, ...]`: what follows from the figures of several lines; and `plot(repo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -15,11 +15,14 @@ from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
 BENCHES: dict[str, str] = {
+    "aseq": "trendfold.bench.aseq",
+    "cogra": "trendfold.bench.cogra",
     "gloria": "trendfold.bench.gloria",
     "hamlet": "trendfold.bench.hamlet",
     "kernel": "trendfold.bench.kernel",
     "mcep": "trendfold.bench.mcep",
     "neighbour": "trendfold.bench.neighbour",
+    "peers": "trendfold.bench.peers",
     "sharing": "trendfold.bench.sharing",
     "spark": "trendfold.bench.spark",
     "stream": "trendfold.bench.stream",
@@ -46,12 +49,17 @@ def run(
     seed: int = 0,
     scale: float = 1.0,
     repeats: int = 9,
+    only: Collection[str] = (),
     progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Measure one bench; `scale` multiplies its numbers of events."""
+    """Measure one bench; `scale` multiplies its numbers of events. With `only`, some lines and no more."""
     bench = _module(name)
     cases: list[Case] = bench.cases(seed, scale)
+    if only:
+        cases = [case for case in cases if case.name in only]
     report = measure(cases, repeats, name=name, settings={"seed": seed, "scale": scale}, progress=progress)
+    if only:
+        return report
     report = bench.judged(report) if hasattr(bench, "judged") else report
     return replace(
         report,

@@ -18,14 +18,14 @@ _STYLE = (
 )
 
 
-def draw_all(figures: Mapping[str, Mapping[str, Curve]]) -> str:
+def draw_all(figures: Mapping[str, Mapping[str, Curve]], what: str = "gain over the trivial plan") -> str:
     """Figures of gains under each other, each with its title; what is varied goes across."""
     parts = []
     for number, (title, curves) in enumerate(figures.items()):
         body = _plot(curves, {}, lambda power: f"{10.0**power:g}", lambda power: f"{10.0**power:g}×")
         head = f'<text x="{_LEFT}" y="14">{escape(title)}</text>'
         parts.append(f'<g transform="translate(0,{number * _HEIGHT})">{head}{"".join(body)}</g>')
-    return _svg(parts, max(1, len(figures)), "gain over the trivial plan")
+    return _svg(parts, max(1, len(figures)), what)
 
 
 def draw(curves: Mapping[str, Curve], guides: Mapping[str, Curve]) -> str:

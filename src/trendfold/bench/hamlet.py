@@ -8,6 +8,7 @@ by decision or always. Rows are selected and sorted beforehand; what is timed is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.api import parse
+from trendfold.bench.answers import Answer, trends, trends_of_each
 from trendfold.bench.curves import draw
 from trendfold.bench.flattened import flattened
 from trendfold.bench.harness import Case, Measurement, Promise, Report
@@ -23,6 +25,7 @@ from trendfold.events.generate import Options as Stream
 from trendfold.events.generate import ridesharing, stock
 from trendfold.kernel.hamlet import ALWAYS, BY_BENEFIT, choose
 from trendfold.kernel.jit import kernel
+from trendfold.kernel.program import Folded
 from trendfold.plan import plan
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
@@ -69,13 +72,25 @@ def _low_setting(seed: int, scale: float) -> list[Case]:
     group = _group(table, queries)
     longest = _most_in_window(group)
     fixed = [each for query in queries for each in flattened(query, longest)]
+    ways: dict[str, tuple[Callable[[], object], Answer]] = {
+        "hamlet": (_fold(group, BY_BENEFIT), lambda found: _totals(trends(found[0]))),
+        "static": (_fold(group, ALWAYS), lambda found: _totals(trends(found[0]))),
+        "greta": (_alone(table, queries, "greta"), lambda found: _totals(trends_of_each(found))),
+        "construct": (_alone(table, queries, "construct"), lambda found: _totals(trends_of_each(found))),
+        f"flattened to {longest}": (
+            _alone(table, fixed, "cogra"),
+            lambda found: _totals(trends_of_each(found)).reshape(len(queries), longest).sum(axis=1),
+        ),
+    }
     return [
-        Case(_name("windows of 10", n, 5, "hamlet"), lambda: group.fold(BY_BENEFIT), n),
-        Case(_name("windows of 10", n, 5, "static"), lambda: group.fold(ALWAYS), n),
-        Case(_name("windows of 10", n, 5, "greta"), _alone(table, queries, "greta"), n),
-        Case(_name("windows of 10", n, 5, "construct"), _alone(table, queries, "construct"), n),
-        Case(_name("windows of 10", n, 5, f"flattened to {longest}"), _alone(table, fixed, "cogra"), n),
+        Case(_name("windows of 10", n, 5, way), run, n, like="windows of 10", answer=answer)
+        for way, (run, answer) in ways.items()
     ]
+
+
+def _totals(logs: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Of each query, how many trends all windows have together."""
+    return np.array([np.exp2(each).sum() for each in logs])
 
 
 def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
@@ -86,13 +101,25 @@ def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
         table = ridesharing(Stream(events=n * MINUTES, seed=seed, rate=n / 60, burst=50))
         queries = rides(k, "WITHIN 1 min SLIDE 1 min")
         greta, group = _name("rides", n, k, "greta"), _group(table, queries)
-        # GRETA asks all bindings, so one window of it is enough.
-        found.append(Case(greta, _alone(table.slice(0, n), queries, "greta"), n))
-        found.append(Case(_name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT), n * MINUTES, greta))
+        # GRETA asks all bindings, so one window of it is enough; HAMLET's answer over that one is compared.
+        part = table.slice(0, n)
+        alike, ours = f"rides {n}, {k}", partial(_over, _group(part, queries))
+        found.append(Case(greta, _alone(part, queries, "greta"), n, like=alike, answer=trends_of_each))
+        name, run = _name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT)
+        found.append(Case(name, run, n * MINUTES, greta, like=alike, answer=ours))
+    return [*found, *_large(seed, scale)]
+
+
+def _over(group: Ready, _: object) -> object:
+    """HAMLET's answer over a part of the events."""
+    return trends(group.fold(BY_BENEFIT)[0])
+
+
+def _large(seed: int, scale: float) -> list[Case]:
     n, k = _scaled(LARGE[0], scale), LARGE[1]
     table = ridesharing(Stream(events=n, seed=seed, rate=n / 60, burst=50))
     group = _group(table, rides(k, "WITHIN 1 min SLIDE 1 min"))
-    return [*found, Case(_name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT), n)]
+    return [Case(_name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT), n)]
 
 
 def _figures_11_and_12(seed: int, scale: float) -> list[Case]:
@@ -104,8 +131,10 @@ def _figures_11_and_12(seed: int, scale: float) -> list[Case]:
         events, static = n * STOCK_MINUTES, _name("stock", n, k, "static")
         is_promised = (per_minute, k) == (STOCK_PER_MINUTE[-1], STOCK_QUERIES[0])
         promises = (Promise(FASTER, static),) if is_promised else ()
-        found.append(Case(static, _fold(group, ALWAYS), events))
-        found.append(Case(_name("stock", n, k, "hamlet"), _fold(group, BY_BENEFIT), events, static, promises))
+        alike, run = f"stock {n}, {k}", _fold(group, BY_BENEFIT)
+        found.append(Case(static, _fold(group, ALWAYS), events, like=alike, answer=_first))
+        name = _name("stock", n, k, "hamlet")
+        found.append(Case(name, run, events, static, promises, like=alike, answer=_first))
     return found
 
 
@@ -117,10 +146,16 @@ def _compared(seed: int, scale: float) -> list[Case]:
     for k in STOCK_QUERIES:
         queries = rising(k)
         group, greta = _group(table, queries), _name("rising", n, k, "greta")
-        found.append(Case(greta, _alone(table, queries, "greta"), len(table)))
+        alike, alone = f"rising {n}, {k}", _alone(table, queries, "greta")
+        found.append(Case(greta, alone, len(table), like=alike, answer=trends_of_each))
         for way, choice in (("static", ALWAYS), ("hamlet", BY_BENEFIT)):
-            found.append(Case(_name("rising", n, k, way), _fold(group, choice), len(table), greta))
+            name, run = _name("rising", n, k, way), _fold(group, choice)
+            found.append(Case(name, run, len(table), greta, like=alike, answer=_first))
     return found
+
+
+def _first(found: tuple[tuple[Folded, ...], Tally]) -> object:
+    return trends(found[0])
 
 
 def notes(report: Report) -> tuple[str, ...]:

@@ -1,29 +1,26 @@
 """The one way to measure: cases in, a report of medians, ratios and kept promises out.
 
-The cases of a report take turns, so that a machine that slows down slows all of them down.
+The cases of a report take turns, so that a machine that slows down slows all of them down. Those that
+answer one question must have come to the same answer before: otherwise there is an error, and no time.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-import os
-import platform
-import resource
-import sys
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from datetime import date
 from statistics import median
 from time import perf_counter
 
 from rich.markup import escape
 from rich.table import Table
 
+from trendfold.bench.answers import Answer, require_alike
+from trendfold.bench.machine import begin_peak, peak_bytes, versions
 from trendfold.errors import InputError, nearest
-
-PACKAGES = ("trendfold", "numpy", "numba", "pyarrow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class Promise:
     of: str | None = None
 
     def __str__(self) -> str:
-        return f"≥ {self.at_least:g} of {self.of}" if self.of else f"≥ {_short(self.at_least)} events/s"
+        return f"≥ {self.at_least:g} of {self.of}" if self.of else f"≥ {short(self.at_least)} events/s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,22 @@ class Case:
     floor: str | None = None
     """The line this one is compared with, such as one pass of `numpy.bincount` over the same events."""
     promises: tuple[Promise, ...] = ()
+    like: str | None = None
+    """The question; cases of one question must have equal answers."""
+    answer: Answer | None = None
+    """What of the run's result is compared; all of it if this is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What a run gives that has timed itself, because it took place in another process."""
+
+    seconds: float
+    result: object = None
+
+
+class UnfinishedError(Exception):
+    """A run that was given up; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +87,15 @@ class Measurement:
     floor: str | None = None
     of_floor: float | None = None
     verdicts: tuple[Verdict, ...] = ()
+    like: str | None = None
+    """The question whose answer was found equal to that of all other lines with it."""
+    unfinished: str = ""
+    """Why there is no time, if there is none."""
 
     @property
     def median_s(self) -> float:
-        """The median of the repeats."""
-        return median(self.seconds)
+        """The median of the repeats; NaN without any."""
+        return median(self.seconds) if self.seconds else math.nan
 
     @property
     def events_per_s(self) -> float:
@@ -99,6 +116,8 @@ class Report:
     """What follows from several lines together."""
     plot: str = ""
     """An SVG of the lines, where the bench draws one."""
+    date: str = ""
+    """The day it was measured, as 2024-12-31."""
 
     @property
     def is_kept(self) -> bool:
@@ -130,32 +149,71 @@ def measure(
     settings: Mapping[str, float] | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Run every case `warm_up` times untimed, then all of them in turn `repeats` times.
+    """Run every case `warm_up` times untimed, compare the answers, then run all in turn `repeats` times.
 
     A short case is run untimed before each turn, too: while the others ran, its memory was given away.
     `progress` is told the name of each case before it runs.
     """
     _check(cases, repeats)
-    is_short = {}
-    for case in cases:
-        progress(f"warm-up: {case.name}")
-        start = perf_counter()
-        for _ in range(warm_up):
-            case.run()
-        is_short[case.name] = warm_up > 0 and perf_counter() - start < SHORT_S
+    warmed = _warm_up(cases, warm_up, progress)
+    why = {name: warm.unfinished for name, warm in warmed.items()}
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
     for turn in range(repeats):
         for case in cases:
+            if why[case.name]:
+                continue
             progress(f"{turn + 1}/{repeats}: {case.name}")
-            if is_short[case.name]:
-                case.run()
-            samples[case.name].append(_sample(case.run))
+            try:
+                if warmed[case.name].is_short:
+                    case.run()
+                samples[case.name].append(_sample(case.run))
+            except UnfinishedError as problem:
+                why[case.name] = str(problem)
+                samples[case.name].clear()
     return Report(
         name=name,
-        measurements=tuple(_judge(case, cases, samples) for case in cases),
+        measurements=tuple(
+            replace(_judge(case, cases, samples), unfinished=why[case.name]) for case in cases
+        ),
         versions=versions(),
         settings={**(settings or {}), "repeats": repeats},
+        date=date.today().isoformat(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Warm:
+    """What the runs before the timed ones told."""
+
+    is_short: bool
+    unfinished: str = ""
+
+
+def _warm_up(cases: Sequence[Case], times: int, progress: Callable[[str], None]) -> dict[str, _Warm]:
+    """Run all cases untimed; those of one question must agree."""
+    found: dict[str, _Warm] = {}
+    agreed: dict[str, tuple[str, object]] = {}
+    for case in cases:
+        progress(f"warm-up: {case.name}")
+        start = perf_counter()
+        result: object = None
+        try:
+            for _ in range(max(times, case.like is not None)):
+                result = case.run()
+        except UnfinishedError as problem:
+            found[case.name] = _Warm(False, str(problem))
+            continue
+        found[case.name] = _Warm(times > 0 and perf_counter() - start < SHORT_S)
+        if case.like is not None:
+            answer = _answer(case, result)
+            first, expected = agreed.setdefault(case.like, (case.name, answer))
+            require_alike(first, expected, case.name, answer)
+    return found
+
+
+def _answer(case: Case, result: object) -> object:
+    given = result.result if isinstance(result, Timed) else result
+    return case.answer(given) if case.answer is not None else given
 
 
 def _check(cases: Sequence[Case], repeats: int) -> None:
@@ -174,11 +232,13 @@ def _check(cases: Sequence[Case], repeats: int) -> None:
 
 def _sample(run: Callable[[], object]) -> Sample:
     gc.collect()
-    before = _begin_peak()
+    before = begin_peak()
     start = perf_counter()
     result = run()
     seconds = perf_counter() - start
-    peak = _peak_bytes()
+    peak = peak_bytes()
+    if isinstance(result, Timed):
+        seconds = result.seconds
     # The result lives until here, so that freeing it is not part of the time.
     del result
     return Sample(max(seconds, 1e-9), max(0, peak - before))
@@ -188,7 +248,9 @@ def _judge(case: Case, cases: Sequence[Case], samples: Mapping[str, Sequence[Sam
     events = {other.name: other.events for other in cases}
 
     def fraction(of: str) -> float:
-        """The median over turns of this case's events/s by the other's in the same turn."""
+        """The median over turns of this case's events/s by the other's in that turn; NaN if there is none."""
+        if not samples[case.name] or not samples[of]:
+            return math.nan
         turns = zip(samples[case.name], samples[of], strict=True)
         return median(theirs.seconds / ours.seconds for ours, theirs in turns) * case.events / events[of]
 
@@ -196,71 +258,13 @@ def _judge(case: Case, cases: Sequence[Case], samples: Mapping[str, Sequence[Sam
         case.name,
         case.events,
         seconds=tuple(sample.seconds for sample in samples[case.name]),
-        peak_bytes=max(sample.peak_bytes for sample in samples[case.name]),
+        peak_bytes=max((sample.peak_bytes for sample in samples[case.name]), default=0),
         floor=case.floor,
         of_floor=fraction(case.floor) if case.floor else None,
+        like=case.like,
     )
     reached = (fraction(promise.of) if promise.of else line.events_per_s for promise in case.promises)
     return replace(line, verdicts=tuple(map(Verdict, case.promises, reached)))
-
-
-# ---------------------------------------------------------------- memory and machine
-
-
-def _begin_peak() -> int:
-    """Forget the peak so far where the kernel allows it, and tell what is in use now.
-
-    Where it does not, the peak so far is the mark to exceed, so `peak_bytes` is a lower bound.
-    """
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return _peak_bytes()
-    return _status_bytes("VmRSS") or _peak_bytes()
-
-
-def _peak_bytes() -> int:
-    peak = _status_bytes("VmHWM")
-    if peak is not None:
-        return peak
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _status_bytes(field: str) -> int | None:
-    value = _field("/proc/self/status", field)
-    return int(value.removesuffix("kB")) * 1024 if value else None
-
-
-def _cpu() -> str:
-    return _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
-
-
-def _field(path: str, name: str) -> str:
-    """The value of the first `name: value` in a file that Linux has and other systems have not."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as lines:
-            pairs = (line.partition(":") for line in lines)
-            return next((value.strip() for key, _, value in pairs if key.strip() == name), "")
-    except OSError:
-        return ""
-
-
-def versions() -> dict[str, str]:
-    """What a figure depends on besides the code: interpreter, libraries, processor, system."""
-    return {
-        "python": platform.python_version(),
-        **{package: _version(package) for package in PACKAGES},
-        "cpu": f"{_cpu()} ({os.cpu_count()} cores)",
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 # ---------------------------------------------------------------- showing
@@ -284,20 +288,28 @@ def render(report: Report) -> Table:
 def _cells(line: Measurement) -> Iterable[str]:
     yield escape(line.name)
     yield f"{line.events:,}"
+    if line.unfinished:
+        yield from ("", "", "", "", escape(line.unfinished))
+        return
     yield f"{line.median_s * 1e3:,.2f} ms"
-    yield _short(line.events_per_s)
-    yield f"{line.of_floor:.3f}" if line.of_floor is not None else ""
+    yield short(line.events_per_s)
+    yield f"{line.of_floor:.3f}" if has_ratio(line) else ""
     yield f"{line.peak_bytes / 2**20:,.1f} MiB"
     yield "\n".join(_shown(verdict) for verdict in line.verdicts)
 
 
+def has_ratio(line: Measurement) -> bool:
+    """Whether the line is compared with another that has a time."""
+    return line.of_floor is not None and not math.isnan(line.of_floor)
+
+
 def _shown(verdict: Verdict) -> str:
     word = "[green]pass[/]" if verdict.is_kept else "[bold red]FAIL[/]"
-    reached = f"{verdict.reached:.3f}" if verdict.promise.of else _short(verdict.reached)
+    reached = f"{verdict.reached:.3f}" if verdict.promise.of else short(verdict.reached)
     return f"{word} {escape(str(verdict.promise))} ({reached})"
 
 
-def _short(number: float) -> str:
+def short(number: float) -> str:
     """1,234,567 as 1.23 M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
@@ -307,24 +319,32 @@ def _short(number: float) -> str:
 
 def to_json(report: Report) -> str:
     """The report with every repeat's seconds, and what follows from them."""
-    lines = [
-        {
-            **asdict(line),
-            "median_s": line.median_s,
-            "events_per_s": line.events_per_s,
-            "verdicts": [
-                {**asdict(verdict.promise), "reached": verdict.reached, "is_kept": verdict.is_kept}
-                for verdict in line.verdicts
-            ],
-        }
-        for line in report.measurements
-    ]
     whole = {
         "name": report.name,
+        "date": report.date,
         "is_kept": report.is_kept,
         "settings": dict(report.settings),
         "versions": dict(report.versions),
         "notes": list(report.notes),
-        "measurements": lines,
+        "measurements": [_line(line) for line in report.measurements],
     }
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _line(line: Measurement) -> dict[str, object]:
+    verdicts = [
+        {**asdict(verdict.promise), "reached": _number(verdict.reached), "is_kept": verdict.is_kept}
+        for verdict in line.verdicts
+    ]
+    return {
+        **asdict(line),
+        "of_floor": None if line.of_floor is None else _number(line.of_floor),
+        "median_s": _number(line.median_s),
+        "events_per_s": _number(line.events_per_s),
+        "verdicts": verdicts,
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else value

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from trendfold.api import parse
+from trendfold.bench.answers import trends
 from trendfold.bench.curves import draw
 from trendfold.bench.harness import Case, Promise, Report
 from trendfold.events.batch import Options, read_batch
@@ -30,15 +32,19 @@ def cases(seed: int, scale: float) -> list[Case]:
     for events, times in SCANNED.items():
         n = _scaled(events, scale)
         scan = f"{_SCAN}, {n:,} events"
-        found.append(Case(scan, _fold(seed, n, "any", "cogra"), n))
-        found.append(Case(f"any, {n:,} events", _fold(seed, n, "any"), n, scan, (Promise(times, scan),)))
+        found.append(_case(scan, _fold(seed, n, "any", "cogra"), n))
+        found.append(
+            _case(
+                f"any, {n:,} events", _fold(seed, n, "any"), n, floor=scan, promises=(Promise(times, scan),)
+            )
+        )
     for events in (*SCANNED, GROWING[-1]):
         n = _scaled(events, scale)
         found.append(Case(f"next, {n:,} events", _fold(seed, n, "next"), n, promises=(Promise(FAST),)))
     for events in GROWING:
         n = _scaled(events, scale)
-        promises = (Promise(FAST),) if events == GROWING[-1] else ()
-        found.append(Case(f"{_GROWS}, {n:,} events", _fold(seed, n, "any"), n, promises=promises))
+        promised = (Promise(FAST),) if events == GROWING[-1] else ()
+        found.append(_case(f"{_GROWS}, {n:,} events", _fold(seed, n, "any"), n, promises=promised))
     return found
 
 
@@ -64,6 +70,11 @@ def plot(report: Report) -> str:
         "n²": [(x, scanned * (x / few) ** 2) for x in (few, 2 * scan[-1][0])],
     }
     return draw({"any, every binding asked": scan, "any": grown, "next": spent}, guides)
+
+
+def _case(name: str, run: Callable[[], object], n: int, **compared: Any) -> Case:
+    """A way to answer the question about trends of all kinds over n events."""
+    return Case(name, run, n, like=f"any, {n} events", answer=trends, **compared)
 
 
 def _scaled(events: int, scale: float) -> int:

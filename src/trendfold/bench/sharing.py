@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from trendfold.api import parse
+from trendfold.bench.answers import require_alike, trends, trends_of_each
 from trendfold.bench.harness import Case, Promise, Report
 from trendfold.events.batch import Options, read_batch
 from trendfold.kernel.program import Folded
-from trendfold.kernel.wide import log2
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.costs import NEVER
 from trendfold.plan.workload import plan_all
@@ -54,16 +54,17 @@ def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
     plans = with_costs(plan_all(parse(texts(queries)).queries), costs_here())
     lanes, shared = (_together(plans, workspace, share_from) for share_from in (NEVER, 2))
     chosen = _together(plans, workspace) if plans[0].group is not None else _alone(plans, workspace)
-    _require_equal([lanes(), shared(), chosen(), _alone(plans, workspace)()])
     names = [f"{way}, {queries} queries, bursts of {burst}" for way in ("lanes", "shared", "auto")]
     promises = [Promise(ALWAYS, name) for name in names[:2]]
     if (burst, queries) in PROMISED:
         promises.append(Promise(PROMISED[burst, queries]))
     events = len(workspace.batch)
+    cell = f"{queries} queries, bursts of {burst}"
+    require_alike("each alone", trends(_alone(plans, workspace)()), names[0], trends(lanes()))
     return [
-        Case(names[0], lanes, events),
-        Case(names[1], shared, events),
-        Case(names[2], chosen, events, promises=tuple(promises)),
+        Case(names[0], lanes, events, like=cell, answer=trends),
+        Case(names[1], shared, events, like=cell, answer=trends),
+        Case(names[2], chosen, events, promises=tuple(promises), like=cell, answer=trends),
     ]
 
 
@@ -71,16 +72,16 @@ def _with_predicates(workspace: Workspace, burst: int) -> list[Case]:
     """A threshold of its own for each of 50 queries: the fold, and all from rows to totals."""
     plans = with_costs(plan_all(parse(texts(50, "WHERE B.x > {}")).queries), costs_here())
     chosen = _together(plans, workspace)
-    _require_equal([chosen(), _alone(plans, workspace)()])
     name, events = f"auto, 50 queries with a condition each, bursts of {burst}", len(workspace.batch)
+    require_alike("each alone", trends(_alone(plans, workspace)()), name, trends(chosen()))
 
     def all_of_it() -> object:
         fresh = Workspace(workspace.batch, shared=shared_partitionings(plans))
         return [prepare(plan, fresh, 0).fold() for plan in plans]
 
     return [
-        Case(name, chosen, events, promises=(Promise(WITH_PREDICATES),)),
-        Case(f"{name}, rows selected and sorted too", all_of_it, events),
+        Case(name, chosen, events, promises=(Promise(WITH_PREDICATES),), like=name, answer=trends),
+        Case(f"{name}, rows selected and sorted too", all_of_it, events, like=name, answer=trends_of_each),
     ]
 
 
@@ -121,18 +122,6 @@ def _alone(plans: Sequence[QueryPlan], workspace: Workspace) -> Fold:
     alone = plans[0].group.members if plans[0].group is not None else plans
     ready = [prepare(plan, workspace, 0) for plan in alone]
     return lambda: tuple(each.fold()[0] for each in ready)
-
-
-def _require_equal(answers: Sequence[tuple[Folded, ...]]) -> None:
-    """Each way's counts of whole trends; windows without any may be left out."""
-    first, *others = (
-        [np.sort(log2(part.mantissa[:, 0], part.exponent[:, 0])) for part in answer] for answer in answers
-    )
-    for other in others:
-        for wanted, found in zip(first, other, strict=True):
-            some = wanted[~np.isnan(wanted)], found[~np.isnan(found)]
-            assert len(some[0]) == len(some[1])
-            assert np.allclose(*some, rtol=1e-12, atol=1e-9), "ways of folding differ"
 
 
 def notes(report: Report) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from trendfold.api import Workload, parse
@@ -29,6 +30,7 @@ TYPES = "ABCDEFGHIJ"
 _WINDOW = 1_000_000_000
 _CORES = 2
 _ONE_PROCESS = "one process, pyarrow read and fold"
+_BY_GROUP = "counts by window and group"
 _BARE_MAP = "DataFrame, bare mapInArrow count"
 _BARE_SHUFFLE = "bare repartition and mapInArrow count"
 _ONE_CORE = "one giant group in no order, one core"
@@ -45,13 +47,21 @@ def cases(seed: int, scale: float) -> list[Case]:
     one, many, alone = _grouped(), _many(), _alone()
     single = _Elsewhere(f"local[{_CORES // 2}]", shuffled)
     return [
-        Case(_ONE_PROCESS, partial(read_and_fold, ordered, GROUPS, _WINDOW, ("A", "B", "C")), events),
+        Case(
+            _ONE_PROCESS,
+            partial(read_and_fold, ordered, GROUPS, _WINDOW, ("A", "B", "C")),
+            events,
+            like=_BY_GROUP,
+            answer=_all_of,
+        ),
         Case(
             "ordered files",
             _on_spark(one, str(ordered)),
             events,
             _ONE_PROCESS,
             (Promise(10e6), Promise(0.45, _ONE_PROCESS)),
+            _BY_GROUP,
+            partial(_counts, one, str(ordered)),
         ),
         Case(
             f"ordered files, {QUERIES} queries", _on_spark(many, str(ordered)), events, None, (Promise(4e6),)
@@ -63,9 +73,19 @@ def cases(seed: int, scale: float) -> list[Case]:
             events,
             _BARE_SHUFFLE,
             (Promise(2e6), Promise(0.6, _BARE_SHUFFLE)),
+            _BY_GROUP,
+            partial(_counts, one, str(shuffled)),
         ),
         Case(_BARE_MAP, partial(_count, frame), events),
-        Case("ordered DataFrame", _on_spark(one, frame), events, _BARE_MAP, (Promise(0.55, _BARE_MAP),)),
+        Case(
+            "ordered DataFrame",
+            _on_spark(one, frame),
+            events,
+            _BARE_MAP,
+            (Promise(0.55, _BARE_MAP),),
+            _BY_GROUP,
+            partial(_counts, one, frame),
+        ),
         Case(_ONE_CORE, single.run, events),
         Case(
             "one giant group in no order, two cores",
@@ -100,6 +120,19 @@ def _on_spark(workload: Workload, data: str | DataFrame) -> Callable[[], None]:
         workload.run(data, engine="spark").unpersist()
 
     return run
+
+
+def _counts(workload: Workload, data: str | DataFrame, _: object) -> object:
+    """The answer: the count of every window and group that has one, in order."""
+    result = workload.run(data, engine="spark")
+    table = result["q1"].toArrow().sort_by([("window_start", "ascending"), ("g", "ascending")])
+    result.unpersist()
+    return table.column("count").to_pylist()
+
+
+def _all_of(found: NDArray[np.float64]) -> object:
+    """The same of one process: counts by window and group."""
+    return found[found > 0].tolist()
 
 
 def _count(frame: DataFrame) -> int:

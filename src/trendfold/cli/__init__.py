@@ -7,11 +7,11 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.abc import MetaPathFinder
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from trendfold import __version__, api
 from trendfold.cli.show import (
@@ -200,16 +200,16 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     bench = command("bench", _bench, "measure side by side; fails when a promise is not kept")
-    bench.add_argument("name", metavar="NAME")
+    bench.add_argument("name", metavar="NAME", nargs="+", help="one or several; see docs/benchmarks.md")
     bench.add_argument(
         "--scale", type=float, default=1.0, metavar="X", help="multiplies the numbers of events"
     )
     bench.add_argument("--repeats", type=int, default=9, metavar="N")
     bench.add_argument("--seed", type=int, default=0, metavar="S")
     bench.add_argument("--json", metavar="FILE", help="also write every figure to a file")
-    bench.add_argument(
-        "--plot", metavar="FILE", help="also draw the figures, as SVG (gloria, hamlet, mcep, neighbour)"
-    )
+    bench.add_argument("--plot", metavar="FILE", help="also draw the figures, as SVG")
+    bench.add_argument("--report", metavar="DIR", help="also write report.html: tables and plots on one page")
+    bench.add_argument("--into", metavar="FILE", help="put the figures among those of a file")
 
     demo = command("demo", _demo, "queries over generated rides, and a report with pictures")
     _add_engine(demo)
@@ -448,21 +448,40 @@ def _bench(args: argparse.Namespace) -> int:
 
     from trendfold.bench import draws, run
     from trendfold.bench.harness import render, to_json
+    from trendfold.bench.page import to_html
+    from trendfold.bench.published import put
 
     if not 0 < args.scale < math.inf:
         raise InputError(f"--scale is {args.scale}; it must be above 0")
-    if args.plot is not None and not draws(args.name):
-        raise InputError(f"bench {args.name!r} draws nothing; leave out --plot")
-    written = {path: kind for path, kind in ((args.json, "json"), (args.plot, "plot")) if path is not None}
-    for path in written:
-        make_folder(Path(path).parent)
-    report = run(args.name, seed=args.seed, scale=args.scale, repeats=args.repeats, progress=say)
+    _check_bench_files(args, {name for name in args.name if draws(name)})
+    page = Path(args.report, "report.html") if args.report is not None else None
+    for path in (args.json, args.plot, args.into, page):
+        if path is not None:
+            make_folder(Path(path).parent)
     console = Console()
-    console.print(render(report), width=console.width if console.is_terminal else 200)
-    for path, kind in written.items():
-        with replacing([Path(path)]) as (beside,):
-            beside.write_text(to_json(report) if kind == "json" else report.plot, encoding="utf-8")
-    return 0 if report.is_kept else 1
+    reports = []
+    for name in args.name:
+        report = run(name, seed=args.seed, scale=args.scale, repeats=args.repeats, progress=say)
+        console.print(render(report), width=console.width if console.is_terminal else 200)
+        reports.append(report)
+    written: dict[Any, Callable[[], str]] = {
+        args.json: lambda: to_json(reports[0]),
+        args.plot: lambda: reports[0].plot,
+        page: lambda: to_html(reports),
+        args.into: lambda: put(Path(args.into), reports),
+    }
+    for path, text in written.items():
+        if path is not None:
+            with replacing([Path(path)]) as (beside,):
+                beside.write_text(text(), encoding="utf-8")
+    return 0 if all(report.is_kept for report in reports) else 1
+
+
+def _check_bench_files(args: argparse.Namespace, drawn: Collection[str]) -> None:
+    if args.plot is not None and args.name[0] not in drawn:
+        raise InputError(f"bench {args.name[0]!r} draws nothing; leave out --plot")
+    if len(args.name) > 1 and (args.json is not None or args.plot is not None):
+        raise InputError("--json and --plot are for one bench; use --report or --into for several")
 
 
 def _demo(args: argparse.Namespace) -> int:

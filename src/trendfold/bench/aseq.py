@@ -1,0 +1,128 @@
+"""A-Seq beside building sequences, beside `auto`, and shared beside alone: Figures 12 to 16 of its paper.
+
+Trades of 20 tickers, one every 2 ms; windows of time move with every event. What is timed is a whole run from
+a table in memory to results.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from trendfold.bench.curves import draw_all
+from trendfold.bench.harness import Case, Report
+from trendfold.bench.ways import beside
+
+EVENTS, LONG_EVENTS = 3_000, 100_000
+"""Where sequences are built, and where none are."""
+TICKERS, EVERY_MS = 20, 2
+LENGTHS, WINDOWS = (2, 3, 4, 5), (100, 500, 1_000)
+SCALED = ((6, 2_000), (8, 2_000), (10, 2_000))
+SHARED = (2, 4, 6)
+WORKLOADS = (2, 4, 6)
+
+
+def cases(seed: int, scale: float) -> list[Case]:
+    """All figures."""
+    few, many = (trades(seed, max(500, int(n * scale))) for n in (EVENTS, LONG_EVENTS))
+    return [*_one_query(few), *_scalability(many), *_negation(few), *_several(few), *_shared(many)]
+
+
+def _one_query(table: pa.Table) -> list[Case]:
+    """Figures 12 and 13; their common point is measured once."""
+    found = []
+    for length in LENGTHS:
+        found += beside(
+            f"Figure 12, length {length}",
+            table,
+            query("q", _line(length), 1_000),
+            ("construct", "aseq", "auto"),
+        )
+    for window in WINDOWS:
+        found += beside(
+            f"Figure 13, window {window} ms",
+            table,
+            query("q", _line(3), window),
+            ("construct", "aseq", "auto"),
+        )
+    return found
+
+
+def _scalability(table: pa.Table) -> list[Case]:
+    found = []
+    for length, window in SCALED:
+        name = f"Figure 14a, length {length}, window {window} ms"
+        found += beside(name, table, query("q", _line(length), window), ("aseq", "auto"))
+    return found
+
+
+def _negation(table: pa.Table) -> list[Case]:
+    found = []
+    for name, line in (("no NOT", ["T0", "T1", "T2"]), ("NOT", ["T0", "T1", "NOT T9", "T2"])):
+        found += beside(f"Figure 14b, {name}", table, query("q", line, 1_000), ("construct", "aseq"))
+    return found
+
+
+def _several(table: pa.Table) -> list[Case]:
+    """Figure 15: three queries with a common middle."""
+    text = around(3, 2)
+    ways = ("construct", "aseq alone", "aseq", "auto")
+    return beside("Figure 15, 3 queries", table, text, ways)
+
+
+def _shared(table: pa.Table) -> list[Case]:
+    """Figure 16: a common prefix, and a common middle, of several lengths and among several queries."""
+    found = []
+    ways = ("aseq alone", "aseq", "auto")
+    for length in SHARED:
+        found += beside(f"Figure 16b, prefix of {length}", table, after(3, length), ways)
+    for queries in WORKLOADS:
+        found += beside(f"Figure 16a, {queries} queries", table, after(queries, 3), ways)
+    for length in SHARED:
+        found += beside(f"Figure 16c, middle of {length}", table, around(3, length), ways)
+    for queries in WORKLOADS:
+        found += beside(f"Figure 16d, {queries} queries", table, around(queries, 3), ways)
+    return found
+
+
+def plot(report: Report) -> str:
+    """Gains by pattern length, by window, and by what is shared."""
+    figures: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for line in report.measurements:
+        figure, what, *_, way = line.name.split(", ")
+        numbers = [word for word in what.split() if word.isdigit()]
+        if line.of_floor and not line.unfinished and numbers and figure[-2:] not in ("4a", "15"):
+            curves = figures.setdefault(f"{figure}, {what.split()[0]}", {})
+            curves.setdefault(way, []).append((float(numbers[-1]), line.of_floor))
+    return draw_all(figures, "gain over the first way")
+
+
+# ---------------------------------------------------------------- workloads
+
+
+def trades(seed: int, events: int) -> pa.Table:
+    """Tickers T0 to T19 at random."""
+    codes = np.random.default_rng(seed).integers(0, TICKERS, events, dtype=np.int32)
+    types = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array([f"T{i}" for i in range(TICKERS)]))
+    return pa.table({"type": types, "ts": np.arange(events) * EVERY_MS})
+
+
+def query(name: str, line: list[str], window_ms: int = 500) -> str:
+    """Count a line of tickers."""
+    return f"QUERY {name} RETURN COUNT(*) PATTERN SEQ({', '.join(line)}) WITHIN {window_ms} ms"
+
+
+def after(queries: int, length: int) -> str:
+    """Lines that begin alike and end in tickers of their own."""
+    prefix = _line(length)
+    return ";".join(query(f"q{i}", [*prefix, f"T{10 + i}"]) for i in range(queries))
+
+
+def around(queries: int, length: int) -> str:
+    """Lines with a common middle between tickers of their own."""
+    middle = _line(length)
+    return ";".join(query(f"q{i}", [f"T{10 + i}", *middle, "T9"]) for i in range(queries))
+
+
+def _line(length: int) -> list[str]:
+    return [f"T{i}" for i in range(length)]

@@ -1,0 +1,71 @@
+"""What the papers report (claims.toml), beside what was measured."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+NEAR = 1.3
+"""A claim that nothing changes holds up to this factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ratio of speeds that a paper reports: one way over another."""
+
+    paper: str
+    figure: str
+    says: str
+    ratio: float
+    """The least that the paper reports; 1 where it says that nothing changes."""
+    bench: str
+    ours: str = ""
+    over: str = ""
+    """Lines of the bench; empty where it has none for this."""
+    why: str = ""
+    """Where ours is less: the reason."""
+    ratio_text: str = ""
+    """The paper's own way to put it, if that is not one number."""
+
+    @property
+    def claimed(self) -> str:
+        """The paper's ratio."""
+        return self.ratio_text or f"{self.ratio:,g}×"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A claim beside what was measured."""
+
+    claim: Claim
+    ratio: float | None
+    verdict: str
+
+    @property
+    def is_less(self) -> bool:
+        """Whether a reason is due."""
+        return self.verdict in ("smaller", "does not hold")
+
+
+def judge(claim: Claim, lines: Mapping[str, Mapping[str, Any]]) -> Judged:
+    """Our ratio; `over` may be a line that was given up, then there is none."""
+    ours, over = lines.get(claim.ours), lines.get(claim.over)
+    if ours is None or over is None:
+        return Judged(claim, None, "not measured")
+    if ours["unfinished"] or over["unfinished"]:
+        return Judged(claim, None, "not finished by " + (claim.over if over["unfinished"] else claim.ours))
+    ratio = ours["events_per_s"] / over["events_per_s"]
+    if claim.ratio == 1:
+        return Judged(claim, ratio, "holds" if ratio >= 1 / NEAR else "does not hold")
+    if ratio >= claim.ratio:
+        return Judged(claim, ratio, "holds")
+    return Judged(claim, ratio, "smaller" if ratio > 1 else "does not hold")
+
+
+def read_claims() -> tuple[Claim, ...]:
+    """Those of claims.toml."""
+    text = files("trendfold.bench").joinpath("claims.toml").read_text(encoding="utf-8")
+    return tuple(Claim(**fields) for fields in tomllib.loads(text)["claim"])

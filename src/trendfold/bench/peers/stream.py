@@ -1,0 +1,51 @@
+"""A stream on which all definitions agree: in each window of a key one A, then all B, then one C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+KINDS = ("A", "B", "C", "D")
+"""D is asked for by nobody; it breaks contiguous trends."""
+KEYS = 20
+WINDOW_S, HALF_S = 20, 10
+"""All events of a window are in its first half, so that a match of at most that span cannot cross windows."""
+STARTS = 100
+"""Values of x; query i leaves out windows whose A has the value i."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Events in order of time, as a table for us and as numbers for others."""
+
+    length: int
+    """How many B a window of a key has."""
+    table: pa.Table
+    numbers: NDArray[np.int64]
+    """Key, time in milliseconds, kind and x of every event."""
+
+
+def stream(seed: int, events: int, length: int) -> Stream:
+    """About so many events; every fourth window of a key has a D between A and C."""
+    rng = np.random.default_rng(seed)
+    blocks = max(KEYS, round(events / (length + 2.25)))
+    parts = [_block(rng, number, length) for number in range(blocks)]
+    rows = np.concatenate(parts)
+    rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
+    kinds = pa.DictionaryArray.from_arrays(pa.array(rows[:, 2].astype(np.int32)), pa.array(KINDS))
+    columns = {"g": rows[:, 0], "ts": rows[:, 1], "type": kinds, "x": rows[:, 3]}
+    return Stream(length, pa.table(columns), rows)
+
+
+def _block(rng: np.random.Generator, number: int, length: int) -> NDArray[np.int64]:
+    """One window of one key."""
+    kinds = [0, *[1] * length, 2]
+    if rng.random() < 0.25:
+        kinds.insert(int(rng.integers(1, len(kinds))), 3)
+    window, key = divmod(number, KEYS)
+    slots = np.sort(rng.choice(HALF_S * 1_000 - 1, len(kinds), replace=False))
+    at = window * WINDOW_S * 1_000 + slots
+    return np.column_stack([np.full(len(kinds), key), at, kinds, rng.integers(0, STARTS, len(kinds))])

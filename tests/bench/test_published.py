@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from trendfold.bench import check, published
+from trendfold.bench.claims import Claim, judge, read_claims
+from trendfold.bench.harness import Measurement, Report
+from trendfold.bench.page import to_html
+from trendfold.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "docs" / published.FILE
+SETTINGS = {"seed": 0, "scale": 1.0, "repeats": 3}
+
+
+def report(name: str, **speeds: float) -> Report:
+    """Lines of 100 events with so many events/s, each beside the first."""
+    first = next(iter(speeds))
+    lines = [
+        Measurement(line, 100, (100 / speed,), 0, first, speed / speeds[first]) if line != first else
+        Measurement(line, 100, (100 / speed,), 0)
+        for line, speed in speeds.items()
+    ]  # fmt: skip
+    return Report(name, tuple(lines), {"python": "3"}, SETTINGS, ("a <note>",), "<svg></svg>", "2024-12-31")
+
+
+def test_reports_are_put_among_those_that_are_there(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text(published.put(path, [report("one", a=1.0), report("two", a=1.0)]), encoding="utf-8")
+    path.write_text(published.put(path, [report("two", a=5.0)]), encoding="utf-8")
+    kept = published.read(path)
+    assert sorted(kept) == ["one", "two"]
+    assert kept["two"]["lines"][0]["events_per_s"] == 5.0
+    assert kept["one"]["command"] == "trendfold bench one --seed 0 --scale 1 --repeats 3"
+    assert kept["one"]["date"] == "2024-12-31"
+
+
+def test_figures_that_cannot_be_read_are_an_error_with_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="missing"):
+        published.read(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "ours", "verdict"),
+    [
+        (10, 20.0, "holds"),
+        (10, 5.0, "smaller"),
+        (10, 0.5, "does not hold"),
+        (1, 0.9, "holds"),
+        (1, 0.5, "does not hold"),
+    ],
+)
+def test_a_claim_holds_holds_by_less_or_does_not(ratio: float, ours: float, verdict: str) -> None:
+    lines = {
+        "new": {"events_per_s": ours, "unfinished": ""},
+        "old": {"events_per_s": 1.0, "unfinished": ""},
+    }
+    assert judge(Claim("P", "1", "is faster", ratio, "b", "new", "old"), lines).verdict == verdict
+
+
+def test_a_claim_without_lines_is_not_measured_and_one_against_what_did_not_end_says_so() -> None:
+    claim = Claim("P", "1", "is faster", 10, "b", "new", "old")
+    assert judge(claim, {}).verdict == "not measured"
+    lines = {"new": {"events_per_s": 1.0, "unfinished": ""}, "old": {"unfinished": "not finished in 30 s"}}
+    assert judge(claim, lines).verdict == "not finished by old"
+
+
+def test_every_paper_has_its_figures() -> None:
+    claims = read_claims()
+    figures: dict[str, set[int]] = {}
+    for claim in claims:
+        figures.setdefault(claim.paper.split()[0], set()).update(map(int, re.findall(r"\d+", claim.figure)))
+    assert figures["A-Seq"] >= {*range(12, 17)}
+    assert figures["COGRA"] >= {*range(5, 14)}
+    assert figures["MCEP"] >= {*range(10, 15)}
+    assert figures["HAMLET"] >= {8, 10, 11, 12}
+    assert figures["GLORIA"] >= {*range(11, 20)}
+
+
+def test_lines_that_claims_and_checks_name_are_among_the_committed_ones() -> None:
+    kept = published.read(KEPT)
+    names = {bench: {line["name"] for line in kept[bench]["lines"]} for bench in kept}
+    for claim in read_claims():
+        if claim.ours and claim.bench in names:
+            assert {claim.ours, claim.over} <= names[claim.bench], claim
+    for bench, lines in check.LINES.items():
+        assert set(lines) <= names[bench]
+
+
+def test_pages_are_those_that_the_committed_figures_give() -> None:
+    kept = published.read(KEPT)
+    assert (ROOT / "docs" / "benchmarks.md").read_text("utf-8") == published.to_markdown(kept)
+    assert (ROOT / "docs" / "benchmarks.svg").read_text("utf-8") == published.picture(kept)
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert published.with_headlines(readme, kept) == readme
+
+
+def test_a_readme_without_marks_is_refused() -> None:
+    with pytest.raises(InputError, match="no part between"):
+        published.with_headlines("# trendfold", {})
+
+
+def test_ratios_near_the_committed_ones_pass_and_others_do_not() -> None:
+    then = json.loads(published.put(Path("none"), [report("b", floor=1.0, near=2.0, low=2.0, high=2.0)]))["b"]
+    now = report("b", floor=7.0, near=7 * 2.5, low=7 * 1.5, high=7 * 2.7)
+    found = {each.name: each for each in check.compare(then, now)}
+    assert [found[name].is_near for name in ("near", "low", "high")] == [True, False, False]
+    assert str(found["low"]) == "OFF   low: 1.5, committed 2"
+
+
+def test_a_check_fails_where_a_line_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = json.loads(published.put(Path("none"), [report("b", floor=1.0, a=2.0)]))
+    told: list[str] = []
+    monkeypatch.setattr(check, "LINES", {"b": ("a", "lost")})
+    monkeypatch.setattr(check, "run", lambda name, **_: report(name, floor=1.0, a=2.0))
+    assert not check.check(kept, told.append)
+    assert "1 lines are not among the committed ones" in told[-1]
+    monkeypatch.setattr(check, "LINES", {"b": ("a",)})
+    assert check.check(kept, told.append)
+
+
+def test_the_page_needs_nothing_else_and_shows_all() -> None:
+    slow = Measurement("slow <way>", 5, (), 0, unfinished="not finished in 30 s")
+    page = to_html([report("one", floor=1.0, a=2.0), Report("two", (slow,), {}, SETTINGS)])
+    assert "slow &lt;way&gt;" in page
+    assert "a &lt;note&gt;" in page
+    assert "not finished in 30 s" in page
+    assert "<svg></svg>" in page
+    assert "trendfold bench one --seed 0 --scale 1 --repeats 3" in page
+    assert not re.search(r"(src|href)=|https?://|@import|<script", page)
