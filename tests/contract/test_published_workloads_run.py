@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import trendfold as tf
+from trendfold.bench.answers import first_difference
 from trendfold.query import refs
 
 SHARED = Path(os.environ.get("TRENDFOLD_SHARED") or Path(__file__).resolve().parents[2].parent / "shared")
@@ -36,6 +37,23 @@ def run(path: Path) -> None:
 @pytest.mark.parametrize("path", FEW, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_published_workload_runs_end_to_end(path: Path) -> None:
     run(path)
+
+
+@pytest.mark.parametrize("strategy", ["gloria", "gloria-greedy"])
+@pytest.mark.parametrize(
+    "name", ["SEQWorkload/workload_40", "KleeneWorkload/workload_20", "MixWorkload/workload_12"]
+)
+def test_glorias_plans_of_published_workloads_give_the_rows_of_each_query_alone(
+    name: str, strategy: str
+) -> None:
+    workload = tf.read(SHARED / "data" / "workloads" / "gloria-stock" / f"{name}.txt")
+    types = sorted({ref.type for query in workload for ref, _ in refs(query.pattern)})
+    events = tf.datasets.stock(events=3_000, seed=7, types=types, ties=0.1, burst=3)
+    shared, alone = workload.run(events, strategy=strategy), workload.run(events, strategy="cogra")
+    assert shared.summary.sharing["snapshots"] > 0
+    assert [first_difference(alone[query.name], shared[query.name]) for query in workload] == [None] * len(
+        workload
+    )
 
 
 @pytest.mark.slow

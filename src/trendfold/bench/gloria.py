@@ -83,7 +83,8 @@ def _executing(seed: int, scale: float) -> list[Case]:
                 promises = tuple(Promise(OF_BEST, _name(size, burst, other)) for other in WAYS[:-1])
             floor = None if way == "greta" else greta
             run = _run(queries, table, way, seed)
-            found.append(Case(_name(size, burst, way), run, len(table), floor, promises))
+            name, alike = _name(size, burst, way), f"mixed, {size} queries, bursts of {burst}"
+            found.append(Case(name, run, len(table), floor, promises, like=alike, answer=_tables))
     return found
 
 
@@ -166,6 +167,12 @@ def _run(queries: Sequence[Query], table: pa.Table, strategy: str, seed: int) ->
     plans = plan_all(queries, strategy)
     source = local.read(table, table.column_names, Options())
     return lambda: local.run(plans, source, Options(), 0, DEFAULTS)
+
+
+def _tables(result: object) -> object:
+    """The rows of all queries."""
+    assert isinstance(result, Result)
+    return {name: result[name] for name in result}
 
 
 def _stream(seed: int, scale: float, burst: int) -> pa.Table:
