@@ -38,6 +38,10 @@ HALVES = (
             {},
         ),
         ("RETURN COUNT(*), SUM(B.v), MIN(B.x) PATTERN SEQ(A, B, C) WITHIN 4 s", {"strategy": "aseq"}),
+        (
+            "a: RETURN COUNT(*) PATTERN SEQ(A, B+, C); b: RETURN MIN(B.x), SUM(B.v) PATTERN SEQ(D, B+, C)",
+            {"strategy": "gloria"},
+        ),
     ],
 )
 
