@@ -33,7 +33,7 @@ LINES: dict[str, tuple[str, ...]] = {
 }
 OFF = 1.3
 """A ratio may be so many times the committed one, or that one so many times it."""
-REPEATS = 7
+REPEATS = 15
 
 
 @dataclass(frozen=True, slots=True)

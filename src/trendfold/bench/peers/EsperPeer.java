@@ -25,7 +25,7 @@ import java.util.Map;
 /**
  * Answers the questions of `trendfold bench peers` with Esper, in this process and on one thread.
  *
- * It has no skip-till-any-match. Requests and replies are those of FlinkPeer. The seconds are those of handing all events to the runtime.
+ * It is not asked for skip-till-any-match. Requests and replies are those of FlinkPeer. The seconds are those of handing all events to the runtime.
  */
 public final class EsperPeer {
     static Object[][] read(Path path) throws Exception {
