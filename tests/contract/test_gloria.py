@@ -123,6 +123,14 @@ def test_rings_that_are_folded_up_often(seed: int) -> None:
         check(seed)
 
 
+@engine.many(60)
+@given(seed=st.integers(0, 2**40))
+def test_auto_gives_the_oracles_rows_of_such_workloads(seed: int) -> None:
+    rng = random.Random(seed)
+    queries, events = random_workload(rng), random_events(rng)
+    assert not queries or not differences(queries, events, "auto")
+
+
 # ---- What plans do ----------------------------------------------------------------------------------
 
 

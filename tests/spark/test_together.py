@@ -53,7 +53,13 @@ def slow(*values: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("strategy", "text"),
-    [("auto", KLEENE), ("aseq", SEQUENCES), ("hamlet", KLEENE), slow("hamlet-static", KLEENE)],
+    [
+        ("auto", KLEENE),
+        ("aseq", SEQUENCES),
+        ("hamlet", KLEENE),
+        ("gloria", KLEENE),
+        slow("hamlet-static", KLEENE),
+    ],
 )
 def test_spark_folds_together_what_the_local_engine_does(
     spark: SparkSession, tmp_path: Path, strategy: str, text: str

@@ -170,6 +170,8 @@ def why_no_lanes(plan: QueryPlan) -> str:
         return "a NOT moves what waits behind it from class to class"
     if plan.query.having is not None:
         return "HAVING is judged on true values, query by query"
+    if len({key.alias for key in plan.qualified_keys}) > 1:
+        return "GROUP BY names several aliases"
     if window is not None and window.unit is not WindowUnit.MICROSECONDS:
         return "its windows are counted in events"
     if windows_at_once(plan) == PER_EVENT:
