@@ -57,7 +57,7 @@ def slow(*values: Any) -> Any:
         ("auto", KLEENE),
         ("aseq", SEQUENCES),
         ("hamlet", KLEENE),
-        ("gloria", KLEENE),
+        slow("gloria", KLEENE),
         slow("hamlet-static", KLEENE),
     ],
 )
