@@ -130,14 +130,14 @@ def differences(queries: list[str], events: list[dict[str, Any]], strategy: str)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@engine.many(200)
+@engine.many(120)
 @given(seed=st.integers(0, 2**40))
 def test_workloads_are_the_oracles(strategy: str, seed: int) -> None:
     check_workload(strategy, seed, LOCAL)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@engine.many(150)
+@engine.many(100)
 @given(seed=st.integers(0, 2**40))
 def test_workloads_that_compare_neighbours_are_the_oracles(strategy: str, seed: int) -> None:
     check_workload(strategy, seed, [*COMPARED, *LOCAL[:4], f"{COMPARED[0]} AND B.v < 3"])

@@ -37,7 +37,7 @@ def check_workload(workload: bursty.Workload, strategy: str) -> None:
         assert found is None, f"{strategy}: {text}: {found}\n{workload!r}"
 
 
-@many(250)
+@many(160)
 @given(seed=st.integers(0, 2**40))
 def test_random_workloads_over_bursts(seed: int) -> None:
     workload = bursty.random_workload(random.Random(seed))
