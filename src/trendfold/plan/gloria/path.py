@@ -5,7 +5,8 @@ every end node is reached in one way only. Otherwise edges are reversed, distanc
 one way forward too, and so one path through every node of a pool.
 
 Where ways part and meet again, the paths of two nodes may differ in a pool before both: the first one found
-stands, and of the cheapest paths every pool is then asked once more for its best node given those around it.
+stands, one more path takes the pools in turn, so that its nodes always fit, and of the cheapest paths every
+pool is then asked once more for its best node given those around it.
 
 Source: GLORIA (SIGMOD 2022), Section 5.3.
 """
@@ -89,10 +90,11 @@ def _candidates(graph: Graph, pools: list[int]) -> Iterator[Path]:
         yield path
         if all(path[number] is way for node in path.values() for number, way in node.back.items()):
             return
-    onward = _onward(graph, pools)
+    onward, to_end = _onward(graph, pools)
     widest = max(pools, key=lambda number: len(graph.nodes[number]))
     for node in graph.nodes[widest]:
         yield _complete([node], onward)
+    yield _in_turn(graph, pools, to_end)
 
 
 def _end_nodes(graph: Graph, pools: Iterable[int]) -> dict[str, list[int]]:
@@ -116,9 +118,10 @@ Onward = dict[int, dict[int, Node]]
 """Per node (by its id) and following pool the node on the best way from it to the ends."""
 
 
-def _onward(graph: Graph, pools: list[int]) -> Onward:
-    """Reversed edges: d_e, and the edge pruning principle backwards."""
+def _onward(graph: Graph, pools: list[int]) -> tuple[Onward, dict[int, float]]:
+    """Reversed edges: the edge pruning principle backwards, and d_e with what a node itself costs, by its id."""
     onward: Onward = {}
+    to_end: dict[int, float] = {}
     nearest: dict[int, list[tuple[float, Node]]] = {}
     for number in reversed(pools):
         distances = []
@@ -134,8 +137,21 @@ def _onward(graph: Graph, pools: list[int]) -> Onward:
                         best, ways[following] = found, other
                 total += best
             distances.append((total, node))
+            to_end[id(node)] = total
         nearest[number] = sorted(distances, key=lambda each: each[0])
-    return onward
+    return onward, to_end
+
+
+def _in_turn(graph: Graph, pools: list[int], to_end: dict[int, float]) -> Path:
+    """Every pool takes the node that is nearest to the ends, given those before it: the nodes always fit."""
+    path: Path = {}
+    for number in pools:
+        preceding = graph.pools[number].preceding
+        path[number] = min(
+            graph.nodes[number],
+            key=lambda node: to_end[id(node)] + sum(graph.evaluation(path[k], node, s) for k, s in preceding),
+        )
+    return path
 
 
 def _complete(through: list[Node], onward: Onward) -> Path:

@@ -24,9 +24,9 @@ class Found:
     alone: float
 
 
-def build(template: Template, weights: Weights, prunes: bool = True, bound: float = inf) -> Graph:
+def build(template: Template, weights: Weights, prunes: bool = True) -> Graph:
     """The graph from start to end, pool by pool; each is pruned before the next is made."""
-    graph = Graph(template, weights, make_pools(template), prunes, bound=bound)
+    graph = Graph(template, weights, make_pools(template), prunes)
     for pool in graph.pools:
         extend(graph, pool)
     return graph
@@ -35,6 +35,8 @@ def build(template: Template, weights: Weights, prunes: bool = True, bound: floa
 def extend(graph: Graph, pool: Pool) -> None:
     """The nodes of the next pool."""
     nodes = connected(graph, pool)
+    if graph.prunes and graph.bound == inf and len(nodes) > WIDE:
+        graph.bound = sketch(graph.template, graph.weights)
     kept, pruned = prune(graph, nodes) if graph.prunes else (nodes, [])
     graph.nodes.append(kept)
     graph.pruned.append(pruned)
@@ -47,8 +49,8 @@ def connected(graph: Graph, pool: Pool) -> list[Node]:
     return [node for node in nodes if node.distance < inf]
 
 
-NEAREST = 3
-"""Nodes per pool of a sketch."""
+WIDE, NEAREST = 32, 3
+"""From so many nodes in a pool on a plan is sketched first, as a bound; and the nodes per pool of a sketch."""
 
 
 def sketch(template: Template, weights: Weights) -> float:
@@ -72,7 +74,7 @@ def found(graph: Graph, path: Path) -> Found:
 
 def optimize(template: Template, weights: Weights) -> Found:
     """The paper's optimizer."""
-    return find(build(template, weights, bound=sketch(template, weights)))
+    return find(build(template, weights))
 
 
 def optimize_unpruned(template: Template, weights: Weights) -> Found:
