@@ -8,7 +8,7 @@ An event at a node has a value per lane, or an expression over the snapshots s o
 
 Values go to inboxes and become snapshots; expressions are added to the rows of the nodes after. All events
 of a moment read what was there before it: first each event adds to the sums of its nodes and bundles (_take),
-then these are handed on (_settle).
+then these are handed on (_settle). One event alone, with nobody beside it, hands on at once.
 
 Snapshots from before a window are 0 in its lanes, so windows share expressions. Snapshots that nobody has
 read in between are one. Where a ring is full, or coefficients grow past 2^400, every row becomes one snapshot
@@ -140,7 +140,16 @@ from trendfold.kernel.gloria_program import (
     VALUED,
     XFEEDS,
 )  # fmt: skip
-from trendfold.kernel.gloria_rings import add_row, begin, clear_row, fold_up, lane_least, lane_sum, new_slot
+from trendfold.kernel.gloria_rings import (
+    add_row,
+    begin,
+    clear_row,
+    fold_up,
+    grow,
+    lane_least,
+    lane_sum,
+    new_slot,
+)
 from trendfold.kernel.gloria_windows import turn
 from trendfold.kernel.hamlet_steps import wide_sum, wide_times
 from trendfold.kernel.jit import kernel, lent
@@ -176,7 +185,7 @@ def fold_plan(events, pairs, stack, board, out):
             met = t[LISTS_MET] + 2 * symbol[r]
             for q in range(t[met], t[met + 1]):
                 _match(moment[r], pairs, stack, r, t[t[LISTS_OF] + q], s)
-            dirty = _take(events, r, dirty, s)
+            dirty = _take(events, r, dirty, stop - i == 1, s)
         for d in range(dirty):
             _settle(n[t[DIRTY] + d], stop - 1, moment[i], stop - i > 1, s)
         i = stop
@@ -184,10 +193,11 @@ def fold_plan(events, pairs, stack, board, out):
 
 
 @kernel
-def _take(events, r, dirty, s):
+def _take(events, r, dirty, is_single, s):
     """What the event in row r adds to the sums of its nodes and bundles; returns how many nodes have any."""
     t, n, c = s.i, s.i, s.f
     a = events.symbol[r]
+    is_single = is_single and t[t[STEPS] + a + 1] - t[t[STEPS] + a] == 1
     for op in range(t[t[STEPS] + a], t[t[STEPS] + a + 1]):
         o = t[OPS] + OP * op
         k = t[o + OP_NODE]
@@ -222,8 +232,12 @@ def _take(events, r, dirty, s):
         for q in range(t[o + OP_EVEN], t[o + OP_EVEN + 1]):
             b = t[t[USES] + q]
             bundle = t[BUNDLES] + BUNDLE * b
-            n[t[ADDING] + 2 * b] = 1
-            if t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
+            if is_single and t[node + NODE_BUNDLES + 1] - t[node + NODE_BUNDLES] == 1:
+                # The row that is read, if it is among the targets, is their last.
+                for i in range(t[bundle + BUNDLE_TARGETS], t[bundle + BUNDLE_TARGETS + 1]):
+                    _hand_on(events, r, bundle, t[t[TARGETS] + i], s)
+            elif t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
+                n[t[ADDING] + 2 * b] = 1
                 _hand_on(events, r, bundle, t[bundle + BUNDLE_SUM], s)
             for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
                 number = t[t[BUNDLE_LISTS] + i]
@@ -416,7 +430,7 @@ def _find_extremes(events, r, node, into, weight, s):
 
 @kernel
 def _hand_on(events, r, bundle, to, s):
-    """Add what the event in row r makes of its node's row to row `to`."""
+    """Add what the event in row r makes of its node's row to row `to`, which may be that row: c goes last."""
     t, n, c = s.i, s.i, s.f
     ring = t[RINGS] + RING * t[bundle + BUNDLE_RING]
     cap, phis, psis = t[ring + RING_CAP], t[ring + RING_PHIS], t[ring + RING_PSIS]
@@ -424,7 +438,6 @@ def _hand_on(events, r, bundle, to, s):
     read = t[t[ROWS] + ROW * t[bundle + BUNDLE_READ] + 1]
     d = t[t[ROWS] + ROW * to + 1]
     column = t[COLUMNS] + t[bundle + BUNDLE_COLUMNS]
-    gather_rows(c, d, 1.0, c, read, top, 1.0, c, 0)
     for phi in range(phis):
         gather_rows(c, d + (1 + phi) * cap, 1.0, c, read + (1 + phi) * cap, top, 1.0, c, 0)
         if t[column + phi] >= 0:
@@ -437,7 +450,8 @@ def _hand_on(events, r, bundle, to, s):
                 if own >= 0:
                     low = min(low, events.extremes[r, own])
                 c[d + at + slot] = min(c[d + at + slot], low)
-    s.f[s.i[BOUNDS] + t[N_BLOCKS] + to] += s.f[s.i[BOUNDS] + t[N_BLOCKS] + t[bundle + BUNDLE_READ]]
+    gather_rows(c, d, 1.0, c, read, top, 1.0, c, 0)
+    grow(to, t[bundle + BUNDLE_READ], s)
     n[t[TALLY] + PROPAGATIONS] += top
 
 

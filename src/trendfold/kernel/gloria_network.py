@@ -8,7 +8,8 @@ Nothing here knows of lanes or memory: kernel.lower_gloria turns it into tables.
     row     an expression: a coefficient for every snapshot of a ring
     node    the queries that come to a state through the same Q-sets. For each ring that they come with it has
             a row: the sum of what was handed on to them.
-    bundle  queries of a node that hand on its row as it is, without values
+    bundle  queries of a node that hand on its row as it is, without values; where all of them can take the
+            same events, that is all of the node, and rows to which the same is added are one row
     list    events kept one by one, where a condition compares an event with the next
 """
 
@@ -83,7 +84,7 @@ class Node:
     pushes: dict[str, list[int]] = field(default_factory=dict)
     pours: dict[int, list[int]] = field(default_factory=dict)
     keeps: dict[int, list[int]] = field(default_factory=dict)
-    bundles: dict[Queries, int] = field(default_factory=dict)
+    bundles: dict[tuple[Queries, int], int] = field(default_factory=dict)
 
 
 @dataclass
@@ -135,6 +136,7 @@ class _Building:
         for node in range(len(self.network.nodes)):
             self._send(node)
         self._add_inboxes()
+        _merge_rows(self.network)
 
     def _automaton(self, q: int) -> Automaton:
         return self.members[q].machine.automaton
@@ -271,7 +273,7 @@ class _Building:
         if compared := self._compared(state, after, come[0]):
             bundle.lists.append(self._list(state, after, (*compared, -1, *come), ring))
         else:
-            bundle.targets += self._rows_at(after, come, ring)
+            bundle.targets += [row for row in self._rows_at(after, come, ring) if row not in bundle.targets]
 
     def _rows_at(self, after: str, come: Queries, ring: int) -> list[int]:
         """The rows of the nodes that a Q-set comes to."""
@@ -280,11 +282,20 @@ class _Building:
 
     def _bundle(self, number: int, queries: Queries, ring: int) -> Bundle:
         node = self.network.nodes[number]
-        if queries not in node.bundles:
-            node.bundles[queries] = len(self.network.bundles)
+        key = (node.queries if self._is_even(node) else queries), ring
+        if key not in node.bundles:
+            node.bundles[key] = len(self.network.bundles)
             read = node.reads[ring]
-            self.network.bundles.append(Bundle(number, queries, read, self._row(ring)))
-        return self.network.bundles[node.bundles[queries]]
+            self.network.bundles.append(Bundle(number, key[0], read, self._row(ring)))
+        return self.network.bundles[node.bundles[key]]
+
+    def _is_even(self, node: Node) -> bool:
+        """Whether all queries of a node can take the same events."""
+        local = {
+            frozenset(self.members[q].machine.predicates.wanted_at(self.places[q][node.state]))
+            for q in node.queries
+        }
+        return len(local) == 1
 
     def _send_ends(self, number: int) -> None:
         """Whole trends: values where an event has them, otherwise an expression until windows close."""
@@ -314,3 +325,30 @@ class _Building:
             is_fed = any(state in node.pushes for node in self.network.nodes)
             if is_fed or any(self.places[q][state] in self._automaton(q).first for q in queries):
                 self.network.inboxes[state] = queries
+
+
+def _merge_rows(network: Network) -> None:
+    """Rows to which all the same is added are one: where queries part, what came so far is common."""
+    fed_by: dict[int, list[int]] = {row: [] for row in range(len(network.rows))}
+    for number, bundle in enumerate(network.bundles):
+        for row in bundle.targets:
+            fed_by[row].append(number)
+    own = {bundle.sum for bundle in network.bundles}
+    own |= {read.total for node in network.nodes for read in node.reads.values() if read.total != read.row}
+    first: dict[object, int] = {}
+    number_of: dict[int, int] = {}
+    rings: list[int] = []
+    for row, ring in enumerate(network.rows):
+        key = row if row in own else (ring, tuple(fed_by[row]), row in network.fed[ring])
+        if key not in first:
+            first[key] = len(rings)
+            rings.append(ring)
+        number_of[row] = first[key]
+    network.rows = rings
+    for rows in (*network.fed.values(), *network.ends.values(), *(b.targets for b in network.bundles)):
+        rows[:] = dict.fromkeys(number_of[row] for row in rows)
+    for bundle in network.bundles:
+        bundle.sum = number_of[bundle.sum]
+    for node in network.nodes:
+        for read in node.reads.values():
+            read.row, read.total = number_of[read.row], number_of[read.total]

@@ -18,6 +18,7 @@ from trendfold.kernel.gloria_program import (
     ENTRIES,
     ENTRY,
     ENTRY_SLOT,
+    FAR,
     FOLDINGS,
     FULL,
     IS_FULL,
@@ -108,7 +109,7 @@ def new_slot(number, row, s):
 
 @kernel
 def add_row(to, source, s):
-    """Add the coefficients of a row to another of the same ring; a row that grows too large is reported."""
+    """Add the coefficients of a row to another of the same ring."""
     t, n, c = s.i, s.i, s.f
     number = t[t[ROWS] + ROW * to]
     ring, work = t[RINGS] + RING * number, t[RING_WORK] + RING_STATE * number
@@ -119,13 +120,21 @@ def add_row(to, source, s):
     for part in range(1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]):
         for slot in range(top):
             c[d + part * cap + slot] = min(c[d + part * cap + slot], c[o + part * cap + slot])
-    bound = t[N_BLOCKS] + to
-    s.f[s.i[BOUNDS] + bound] += s.f[s.i[BOUNDS] + t[N_BLOCKS] + source]
-    if not s.f[s.i[BOUNDS] + bound] < LARGEST:
-        total = 0.0
-        for slot in range(top):
-            total += c[d + slot]
-        s.f[s.i[BOUNDS] + bound] = total
+    grow(to, source, s)
+
+
+@kernel
+def grow(to, source, s):
+    """The bound of a row to which another was added; a row that has grown too large is reported."""
+    t, n = s.i, s.i
+    bound = t[BOUNDS] + t[N_BLOCKS] + to
+    s.f[bound] += s.f[t[BOUNDS] + t[N_BLOCKS] + source]
+    if not s.f[bound] < LARGEST:
+        work = t[RING_WORK] + RING_STATE * t[t[ROWS] + ROW * to]
+        d, total = t[t[ROWS] + ROW * to + 1], 0.0
+        for slot in range(n[work + TOP]):
+            total += s.f[d + slot]
+        s.f[bound] = total
         if not total < LARGEST:
             n[work + FULL] = n[t[TALLY] + IS_FULL] = 1
 
@@ -164,7 +173,11 @@ def lane_sum(number, row, w, lane, s):
         return 0.0, np.int32(0)
     here, upto = t[t[ROWS] + ROW * row + 1], s.i[t[RING_WORK] + RING_STATE * number + TOP]
     phi = t[t[LANE_PHIS] + t[ring + RING_LANE_PHIS] + w * t[of + BLOCK_SIZE] + lane - t[of + BLOCK_LO]]
-    sigma = here + (1 + phi) * cap
+    sigma = here + (1 + phi) * cap if phi >= 0 else NONE
+    if s.i[t[FAR] + block] == 0:
+        return _plain_sum(
+            cell(block, NONE, w, lane, t), cell(block, NONE, NONE, lane, t), here, sigma, upto, of, s
+        )
     top = np.int32(0)
     for slot in range(upto):
         if c[here + slot] != 0.0:
@@ -185,6 +198,18 @@ def lane_sum(number, row, w, lane, s):
         total *= RADIX
         top -= np.int32(1)
     return total, top
+
+
+@kernel
+def _plain_sum(at, count, row, sigma, upto, of, s):
+    """The same where no value has an exponent; without σ, `sigma` is 0. Slots lie `step` cells apart."""
+    step, total = s.i[of + BLOCK_WIDTH] * s.i[of + BLOCK_SIZE], 0.0
+    for slot in range(upto):
+        total += s.f[at + slot * step] * s.f[row + slot]
+    if sigma > 0:
+        for slot in range(upto):
+            total += s.f[count + slot * step] * s.f[sigma + slot]
+    return normalise(total, np.int32(0))
 
 
 @kernel

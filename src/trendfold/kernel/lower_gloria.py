@@ -267,7 +267,7 @@ class _Lowering:
             "bundles",
             *(bundle.read.ring, bundle.read.total, bundle.sum),
             self.block(bundle.queries) if self._uneven(bundle) else -1,
-            *tables.span("targets", ([row] for row in bundle.targets)),
+            *tables.span("targets", ([row] for row in sorted(bundle.targets, key=bundle.read.row.__eq__))),
             *tables.span("bundle_lists", ([i] for i in bundle.lists)),
             *(tables.put("columns", *fed), lo, hi, self.weight(lo, hi, bundle.queries)),
         )
@@ -362,7 +362,8 @@ class _Lowering:
         node, tables = self.network.nodes[number], self.tables
         even: list[int] = []
         uneven: list[int] = []
-        for queries, b in node.bundles.items():
+        for b in node.bundles.values():
+            queries = self.network.bundles[b].queries
             some = takers.intersection(queries)
             if some:
                 (even if len(some) == len(queries) else uneven).append(b)

@@ -1,4 +1,4 @@
-"""The cost table of this machine: a measurement of a fraction of a second (see runtime.measuring)."""
+"""The cost tables of this machine: measurements of a fraction of a second (see runtime.measuring)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.costs import Costs
+from trendfold.plan.gloria.cost import KernelCosts
 from trendfold.plan.workload import can_be_lanes, windows_at_once
 from trendfold.runtime.rows import Rows
 
@@ -37,32 +39,50 @@ def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...
 @cache
 def known_costs() -> Costs:
     """What an earlier run has measured, or what one machine had."""
-    try:
-        return Costs(**json.loads(_place().read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return Costs()
+    return _kept(Costs) or Costs()
 
 
 def costs_here() -> Costs:
     """What this machine needs, measured unless an earlier run has done so."""
-    place = _place()
-    if place.is_file():
+    if _place(Costs).is_file():
         return known_costs()
     from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
 
-    costs = measure()
+    costs = _keep(measure())
+    known_costs.cache_clear()
+    return costs
+
+
+def sharing_costs_here() -> KernelCosts:
+    """What carrying out a sharing plan costs on this machine, measured where it is first asked for."""
+    from trendfold.runtime.measuring import measure_sharing
+
+    return _kept(KernelCosts) or _keep(measure_sharing())
+
+
+Table = TypeVar("Table", Costs, KernelCosts)
+
+
+def _kept(table: type[Table]) -> Table | None:
+    try:
+        return table(**json.loads(_place(table).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _keep(costs: Table) -> Table:
+    place = _place(type(costs))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         beside = place.with_suffix(f".{os.getpid()}")
         beside.write_text(json.dumps(asdict(costs)), encoding="utf-8")
         beside.replace(place)
-        known_costs.cache_clear()
     except OSError:
         pass  # measured again the next time
     return costs
 
 
-def _place() -> Path:
+def _place(table: type[Costs] | type[KernelCosts]) -> Path:
     """A file per machine, version of the kernels, and what is measured."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = (
@@ -71,7 +91,7 @@ def _place() -> Path:
         platform.node(),
         _version("trendfold"),
         _version("numba"),
-        *(field.name for field in fields(Costs)),
+        *(field.name for field in fields(table)),
     )
     key = hashlib.sha256("\n".join(named).encode()).hexdigest()[:16]
     return Path(home) / "trendfold" / f"costs-{key}.json"

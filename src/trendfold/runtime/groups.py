@@ -115,9 +115,20 @@ def fold_group(
     assert group is not None
     key = id(group), origin, asked
     if key not in workspace.groups:
-        together = read_group(group, workspace, origin, limits, asked)
+        together = rows_of_group(group, workspace, origin, limits, asked)
         workspace.groups[key] = group, together and _fold(group, together, limits)
     found: GroupFold | None = workspace.groups[key][1]
+    return found
+
+
+def rows_of_group(
+    group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None = None
+) -> GroupRows | None:
+    """As `read_group`, once for the same members, however they are to be folded."""
+    key = id(group.members), origin, asked
+    if key not in workspace.group_rows:
+        workspace.group_rows[key] = group.members, read_group(group, workspace, origin, limits, asked)
+    found: GroupRows | None = workspace.group_rows[key][1]
     return found
 
 

@@ -20,6 +20,7 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
 from trendfold.runtime.calibration import costs_here, pays_as_lanes, with_costs
+from trendfold.runtime.choosing import with_sharing_plans
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
 from trendfold.runtime.groups import alone_as_lanes, counted, fold_group, folds_together
@@ -59,6 +60,8 @@ def run(
     if any(plan.group is not None and plan.group.method == "lanes" for plan in plans):
         plans = with_costs(plans, costs_here())
     workspace = Workspace(read_batch(source.table, options), shared=shared_partitionings(plans))
+    if arithmetic == "auto":
+        plans = with_sharing_plans(plans, workspace, origin, limits)
     tables: dict[str, pa.Table] = {}
     windows = 0
     matches = run_matches(plans, workspace, options, limits)

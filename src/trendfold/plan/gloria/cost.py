@@ -49,6 +49,10 @@ class CostModel(Protocol):
         """Expressions of `events` become values of so many queries."""
         ...
 
+    def end(self, events: float, length: float, queries: int) -> float:
+        """The same of events at which trends of so many queries end."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PaperCosts:
@@ -70,40 +74,55 @@ class PaperCosts:
         """Equation 4."""
         return eval_cost(events, length, queries)
 
+    def end(self, events: float, length: float, queries: int) -> float:
+        """Equation 4."""
+        return eval_cost(events, length, queries)
+
 
 PAPER = PaperCosts()
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCosts:
-    """Our kernels, in nanoseconds: sums run along, so an event asks states, not all events before it.
+    """Our kernels, in nanoseconds; measured by runtime.measuring, otherwise what one machine had.
+
+    Sums run along, so an event asks states and not all events before it, and what ends is evaluated when a
+    window closes. A lane is a query in one of its windows.
 
     event        to take up an event for a Q-set, whatever it does
-    lane         to add up the numbers of one query at an event
+    lane         to add up the numbers of one lane at an event
     coefficient  one snapshot of an expression that an event takes over
-    value        one snapshot of an expression, evaluated for one query
+    value        one snapshot of an expression, evaluated in one lane among many
+    close        one snapshot, evaluated for one window that closes
+    windows      in how many windows an event is
     """
 
-    event: float = 10.0
-    lane: float = 5.0
-    coefficient: float = 2.0
-    value: float = 2.0
+    event: float = 70.0
+    lane: float = 2.0
+    coefficient: float = 0.5
+    value: float = 0.5
+    close: float = 15.0
+    windows: float = 1.0
 
     def start(self, events: float) -> float:
         """An event adds one to the numbers of a query."""
-        return events * self.lane
+        return events * self.lane * self.windows
 
     def alone(self, events: float, before: float) -> float:
         """An event adds the running sum of what is before it."""
-        return events * self.lane
+        return events * self.lane * self.windows
 
     def share(self, events: float, before: float, length: float) -> float:
         """The same for the running sum of each coefficient, once for a Q-set."""
         return events * (self.event + self.coefficient * length)
 
     def evaluate(self, events: float, length: float, queries: int) -> float:
-        """Coefficients times values, for every query."""
-        return queries * events * self.value * length
+        """Coefficients times values, for every lane."""
+        return queries * self.windows * events * self.value * length
+
+    def end(self, events: float, length: float, queries: int) -> float:
+        """Once for every window that closes; while a window lasts, as many close as are open at once."""
+        return queries * self.windows * self.close * length
 
 
 @dataclass(frozen=True)
@@ -134,6 +153,12 @@ class Weights:
         if not queries:
             return 0.0
         return self.model.evaluate(self.events(state), self.events(snapshot), queries)
+
+    def end(self, state: str, snapshot: str, queries: int) -> float:
+        """Trends of so many queries end at `state`, with expressions over snapshots of `snapshot`."""
+        if not queries:
+            return 0.0
+        return self.model.end(self.events(state), self.events(snapshot), queries)
 
     def start(self, state: str, queries: int) -> float:
         """Trends of so many queries begin at `state`."""

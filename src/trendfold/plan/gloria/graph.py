@@ -169,7 +169,7 @@ class Graph:
         """Equation 4 for the queries whose trends end where the pool leads to."""
         ended = self.template.ends.get(state, 0) & pool.queries
         return sum(
-            self.weights.evaluate(state, snapshot, (queries & ended).bit_count())
+            self.weights.end(state, snapshot, (queries & ended).bit_count())
             for queries, snapshot in held
             if snapshot != state
         )

@@ -119,7 +119,7 @@ Onward = dict[int, dict[int, Node]]
 
 
 def _onward(graph: Graph, pools: list[int]) -> tuple[Onward, dict[int, float]]:
-    """Reversed edges: the edge pruning principle backwards, and d_e with what a node itself costs, by its id."""
+    """Reversed edges: edge pruning backwards, and d_e with what a node itself costs, by its id."""
     onward: Onward = {}
     to_end: dict[int, float] = {}
     nearest: dict[int, list[tuple[float, Node]]] = {}

@@ -78,14 +78,19 @@ def share(
     return plan_of(OPTIMIZERS[strategy](template, Weights(template.types, frequencies, model)))
 
 
-def template_of(members: Sequence[QueryPlan | None]) -> Template:
-    """The template of planned queries; those that compare neighbours differently do not go together there."""
+def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> Template:
+    """The template of planned queries; those that compare neighbours differently do not go together there.
+
+    With `parts`, neither do those that differ in what they ask of an event: in our kernels an event that only
+    some of a Q-set can take is a snapshot of its own.
+    """
     machines = [member.operands[0].machine if member else None for member in members]
 
     def compared(query: int, p: int, q: int) -> Hashable:
         if (machine := machines[query]) is None:
             return None
         predicates = machine.predicates
-        return frozenset(predicates.adjacency[i].condition for i in predicates.between(p, q))
+        neighbours = frozenset(predicates.adjacency[i].condition for i in predicates.between(p, q))
+        return neighbours, frozenset(predicates.wanted_at(q)) if parts else None
 
     return make_template([machine.automaton if machine else None for machine in machines], compared)

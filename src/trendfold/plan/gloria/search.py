@@ -50,7 +50,7 @@ def connected(graph: Graph, pool: Pool) -> list[Node]:
 
 
 WIDE, NEAREST = 32, 3
-"""From so many nodes in a pool on a plan is sketched first, as a bound; and the nodes per pool of a sketch."""
+"""From so many nodes in a pool on a plan is sketched first, as a bound; nodes per pool of a sketch."""
 
 
 def sketch(template: Template, weights: Weights) -> float:

@@ -1,0 +1,90 @@
+"""Queries side by side, or by a sharing plan: chosen by what their rows are like (see plan.gloria.choose).
+
+In one process the rows are there before the choice is made. On Spark they are not, so queries that may be
+lanes are lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from trendfold.kernel.lower_together import work_of
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.costs import Costs
+from trendfold.plan.gloria.choose import Rates, cheaper
+from trendfold.plan.workload import windows_at_once
+from trendfold.runtime.calibration import sharing_costs_here
+from trendfold.runtime.groups import GroupRows, rows_of_group
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.rows import Workspace
+from trendfold.runtime.side_by_side import make_ready
+
+WORTH_NS = 0.5e9
+"""Finding a plan takes a while: not where queries are expected to take less than this side by side."""
+
+
+def with_sharing_plans(
+    plans: Sequence[QueryPlan], workspace: Workspace, origin: int, limits: Limits
+) -> tuple[QueryPlan, ...]:
+    """The plans, with a sharing plan for the groups of lanes for which one is expected to be cheaper."""
+    made: dict[int, Group] = {}
+    found = []
+    for plan in plans:
+        group = plan.group
+        if group is not None and group.method == "lanes":
+            if id(group) not in made:
+                made[id(group)] = _chosen(group, workspace, origin, limits)
+            plan = replace(plan, group=made[id(group)])
+        found.append(plan)
+    return tuple(found)
+
+
+def _chosen(group: Group, workspace: Workspace, origin: int, limits: Limits) -> Group:
+    costs = group.details if isinstance(group.details, Costs) else Costs()
+    lanes = sum(map(windows_at_once, group.members))
+    if len(workspace.batch) * lanes / 8 * costs.vector < WORTH_NS:
+        return group
+    together = rows_of_group(group, workspace, origin, limits)
+    rates = rates_of(group, together, costs) if together is not None else None
+    if rates is None:
+        return group
+    plan = cheaper(group.members, rates, sharing_costs_here())
+    return replace(group, method="gloria", details=plan) if plan is not None else group
+
+
+def rates_of(group: Group, together: GroupRows, costs: Costs) -> Rates | None:
+    """What the rows of a group are like; None where they are few, or values too large for expressions."""
+    ready = make_ready(group, together)
+    symbol = together.rows.symbols[0]
+    kinds = len(together.alphabet)
+    total = np.bincount(symbol, minlength=kinds)
+    changes = np.concatenate([symbol[:1], symbol[1:][symbol[1:] != symbol[:-1]]])
+    bursts = np.bincount(changes, minlength=kinds)
+    ns = sum(
+        float(bursts[a]) * costs.apply(*work) + float(total[a] - bursts[a]) * costs.next
+        for a, work in enumerate(work_of(ready.program))
+    )
+    if ns < WORTH_NS or not ready.events.is_small:
+        return None
+    longest = max(
+        together.items, key=lambda items: int((items.high - items.low).sum()) / max(1, len(items.low))
+    )
+    share = float((longest.high - longest.low).mean()) / max(1, len(symbol))
+    frequencies: dict[str, float] = {}
+    for a, symbols in enumerate(together.alphabet):
+        for type_ in _types(group, symbols):
+            frequencies[type_] = frequencies.get(type_, 0.0) + float(total[a]) * share
+    windows = sum(map(windows_at_once, group.members)) / len(group.members)
+    return Rates(frequencies, windows, ns * share)
+
+
+def _types(group: Group, symbols: Sequence[frozenset[int]]) -> set[str]:
+    """The type of the rows of a symbol, as the members name it; none if nobody can take them."""
+    return {
+        member.operands[0].machine.automaton.positions[p].type
+        for member, taken in zip(group.members, symbols, strict=True)
+        for p in taken
+    }
