@@ -10,7 +10,7 @@ import gc
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from statistics import median
 from time import perf_counter
@@ -118,6 +118,8 @@ class Report:
     """An SVG of the lines, where the bench draws one."""
     date: str = ""
     """The day it was measured, as 2024-12-31."""
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    """What a bench compares that is not the speed of two lines, such as memory; by name."""
 
     @property
     def is_kept(self) -> bool:
@@ -274,7 +276,8 @@ def render(report: Report) -> Table:
     """The report as a table for a terminal."""
     made_with = ", ".join(f"{name} {value}" for name, value in report.versions.items())
     settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
-    caption = "\n".join([*map(escape, report.notes), settings, made_with])
+    told = [f"{name}: {times(ratio)}" for name, ratio in report.ratios.items()]
+    caption = "\n".join([*map(escape, [*told, *report.notes]), settings, made_with])
     table = Table(title=report.name or None, caption=caption, caption_justify="left")
     table.add_column("case")
     for heading in ("events", "median", "events/s", "of floor", "peak"):
@@ -317,6 +320,11 @@ def short(number: float) -> str:
     return f"{number:.3g}"
 
 
+def times(ratio: float) -> str:
+    """1234.5 as 1,234×."""
+    return f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.3g}×"
+
+
 def to_json(report: Report) -> str:
     """The report with every repeat's seconds, and what follows from them."""
     whole = {
@@ -325,6 +333,7 @@ def to_json(report: Report) -> str:
         "is_kept": report.is_kept,
         "settings": dict(report.settings),
         "versions": dict(report.versions),
+        "ratios": {name: _number(ratio) for name, ratio in report.ratios.items()},
         "notes": list(report.notes),
         "measurements": [_line(line) for line in report.measurements],
     }
