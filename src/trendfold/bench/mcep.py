@@ -18,7 +18,8 @@ import pyarrow as pa
 from trendfold.api import parse
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Measurement, Promise, Report, Verdict
-from trendfold.bench.mcep_figures import ANY, STREAMS, agree, density, figures, found_by, measured
+from trendfold.bench.mcep_figures import ANY, STREAMS, Figure, agree, density, figures, found_by, measured
+from trendfold.bench.mcep_ratios import headlines
 from trendfold.bench.patterns import Shape
 from trendfold.detect.adapt import Adapting, mend
 from trendfold.detect.evaluate import Counts
@@ -103,7 +104,12 @@ def judged(report: Report) -> Report:
     return replace(report, measurements=(*report.measurements[:-1], replace(last, verdicts=verdicts)))
 
 
-# ---------------------------------------------------------------- notes and plot
+# ---------------------------------------------------------------- ratios, notes and plot
+
+
+def ratios(report: Report) -> dict[str, float]:
+    """The paper's headlines about its figures, from ours."""
+    return headlines(_figures(report))
 
 
 def notes(report: Report) -> tuple[str, ...]:
@@ -111,7 +117,7 @@ def notes(report: Report) -> tuple[str, ...]:
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
     lines = [f"{plan}: {mean(values):.1f} times the trivial plan" for plan, values in gains(report).items()]
     lines += [*_planning(seed, scale), *_memory(seed, scale)]
-    for title, figure in figures(seed, scale).items():
+    for title, figure in _figures(report).items():
         lines.append(title)
         for curve, points in figure.items():
             lines.append(f"  {curve}: " + ", ".join(f"{x:g} → {y:.1f}×" for x, y in points))
@@ -120,7 +126,11 @@ def notes(report: Report) -> tuple[str, ...]:
 
 def plot(report: Report) -> str:
     """All figures, one under the other."""
-    return draw_all(figures(int(report.settings["seed"]), report.settings["scale"]))
+    return draw_all(_figures(report))
+
+
+def _figures(report: Report) -> dict[str, Figure]:
+    return figures(int(report.settings["seed"]), report.settings["scale"])
 
 
 def _planning(seed: int, scale: float) -> list[str]:

@@ -108,8 +108,8 @@ def figures(seed: int, scale: float) -> dict[str, Figure]:
         found[f"Figures 11d, 12d, {name}: window of events"] = gain.over(
             {w * 20: replace(BASE, window=w, is_counted=True) for w in (4.0, 8.0, 12.0)}, BEST
         )
-        found[f"Figure 14, {name}: density of the multi-pattern graph"] = gain.over_density((10, 14, 20))
-        found[f"Figure 14, {name}: difference of rates"] = gain.over(
+        found[f"Figure 14ab, {name}: density of the multi-pattern graph"] = gain.over_density((10, 14, 20))
+        found[f"Figure 14cd, {name}: difference of rates"] = gain.over(
             {d: replace(BASE, rate_difference=d) for d in (0.1, 0.5, 1.0)}, BEST
         )
     for name, make in STREAMS.items():
