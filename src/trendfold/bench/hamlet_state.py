@@ -41,8 +41,8 @@ def _values(group: Ready, choice: int) -> NDArray[np.float64]:
         journal = np.zeros((room, 5))
         group.fold(choice, journal)
         lines = int(journal[0, 0])
-    told = journal[1 : lines + 1]
-    return told[told[:, 0] == VALUE]
+    told: NDArray[np.float64] = journal[1 : lines + 1]
+    return np.asarray(told[told[:, 0] == VALUE])
 
 
 def _most_in_graphlet(group: Ready, values: NDArray[np.float64]) -> int:
