@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.api import parse
-from trendfold.bench.answers import Answer, trends, trends_of_each
+from trendfold.bench.answers import Answer, Columns, trends, trends_of_each
 from trendfold.bench.curves import draw
 from trendfold.bench.flattened import flattened
 from trendfold.bench.hamlet_state import fixed_state, greta_state, state
@@ -93,9 +93,9 @@ def _few_in_window(seed: int, scale: float) -> tuple[pa.Table, tuple[Query, ...]
     return table, rides(5, "WITHIN 100 ms SLIDE 100 ms")
 
 
-def _totals(logs: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _totals(found: Sequence[Columns]) -> NDArray[np.float64]:
     """Of each query, how many trends all windows have together."""
-    return np.array([np.exp2(each).sum() for each in logs])
+    return np.array([np.exp2(log).sum() for log, *_ in found])
 
 
 def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
@@ -123,8 +123,11 @@ def _over(group: Ready, _: object) -> object:
 def _large(seed: int, scale: float) -> list[Case]:
     n, k = _scaled(LARGE[0], scale), LARGE[1]
     table = _rides(seed, n, 1)
-    group = _group(table, rides(k, "WITHIN 1 min SLIDE 1 min"))
-    return [Case(_name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT), n)]
+    queries = rides(k, "WITHIN 1 min SLIDE 1 min")
+    run, alone = _fold(_group(table, queries), BY_BENEFIT), _alone(table, queries, "cogra")
+    return [
+        Case(_name("rides", n, k, "hamlet"), run, n, answer=_first, expected=lambda: trends_of_each(alone()))
+    ]
 
 
 def _figures_11_and_12(seed: int, scale: float) -> list[Case]:

@@ -48,6 +48,8 @@ class Case:
     """The question; cases of one question must have equal answers."""
     answer: Answer | None = None
     """What of the run's result is compared; all of it if this is not given."""
+    expected: Callable[[], object] | None = None
+    """Another way to that answer, where no other case is one; run once, and not timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,17 +202,26 @@ def _warm_up(cases: Sequence[Case], times: int, progress: Callable[[str], None])
         start = perf_counter()
         result: object = None
         try:
-            for _ in range(max(times, case.like is not None)):
+            for _ in range(max(times, case.like is not None, case.expected is not None)):
                 result = case.run()
         except UnfinishedError as problem:
             found[case.name] = _Warm(False, str(problem))
             continue
         found[case.name] = _Warm(times > 0 and perf_counter() - start < SHORT_S)
-        if case.like is not None:
-            answer = _answer(case, result)
-            first, expected = agreed.setdefault(case.like, (case.name, answer))
-            require_alike(first, expected, case.name, answer)
+        _compare(case, result, agreed)
     return found
+
+
+def _compare(case: Case, result: object, agreed: dict[str, tuple[str, object]]) -> None:
+    """With the first case of the same question, and with another way that is not timed."""
+    if case.like is None and case.expected is None:
+        return
+    answer = _answer(case, result)
+    if case.like is not None:
+        first, expected = agreed.setdefault(case.like, (case.name, answer))
+        require_alike(first, expected, case.name, answer)
+    if case.expected is not None:
+        require_alike("another way", case.expected(), case.name, answer)
 
 
 def _answer(case: Case, result: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -49,10 +49,15 @@ def agree(detections: Mapping[str, Detection]) -> None:
     """Raise unless all of them find the same matches."""
     expected: list[NDArray[np.uint64]] = []
     for name, detection in detections.items():
-        answers = [marks(found) for found in detection.run(ANY)]
+        answers = all_marks(detection.run(ANY))
         expected = expected or answers
         if not all(map(np.array_equal, answers, expected)):
             raise TrendfoldError(f"plan {name} finds other matches than {next(iter(detections))}")
+
+
+def all_marks(found: Sequence[Found]) -> list[NDArray[np.uint64]]:
+    """The matches of every pattern."""
+    return [marks(each) for each in found]
 
 
 def marks(found: Found) -> NDArray[np.uint64]:
