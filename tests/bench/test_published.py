@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trendfold.bench import check, published
+from trendfold.bench import BENCHES, check, published
 from trendfold.bench.claims import Claim, judge, read_claims
 from trendfold.bench.harness import Measurement, Report
 from trendfold.bench.page import to_html
@@ -108,7 +108,7 @@ def test_lines_that_claims_and_checks_name_are_among_the_committed_ones() -> Non
         if claim.measured and claim.bench in names:
             assert claim.measured in kept[claim.bench].get("ratios", {}), claim
     for bench, lines in check.LINES.items():
-        assert set(lines) <= names[bench]
+        assert set(lines) <= names.get(bench, set(lines)), bench
 
 
 def test_pages_are_those_that_the_committed_figures_give() -> None:
@@ -132,15 +132,55 @@ def test_ratios_near_the_committed_ones_pass_and_others_do_not() -> None:
     assert str(found["low"]) == "OFF   low: 1.5, committed 2"
 
 
-def test_a_check_fails_where_a_line_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def rounds(monkeypatch: pytest.MonkeyPatch, *ratios: float) -> tuple[bool, list[str]]:
+    """Whether a check passes that finds these ratios where 2 is committed; and what it tells."""
+    kept = json.loads(published.put(Path("none"), [report("b", floor=1.0, a=2.0, near=3.0)]))
+    found = iter(ratios)
+    told: list[str] = []
+    monkeypatch.setattr(check, "LINES", {"b": ("a", "near")})
+
+    def run(name: str, only: set[str], **_: object) -> Report:
+        again = {"near": 3.0} if "near" in only else {}
+        return report(name, floor=1.0, a=next(found), **again)
+
+    monkeypatch.setattr(check, "run", run)
+    return check.check(kept, told.append), told
+
+
+@pytest.mark.parametrize(
+    ("ratios", "passes"),
+    [
+        ([2.1], True),
+        ([1.0, 2.1], True),
+        ([9.0, 1.0, 2.1], True),
+        ([1.4, 1.4, 1.4], False),
+        ([1.53, 1.3, 1.52], False),
+        ([2.7, 2.7, 2.7], False),
+    ],
+)
+def test_a_ratio_counts_as_off_if_it_is_so_in_every_round(
+    monkeypatch: pytest.MonkeyPatch, ratios: list[float], passes: bool
+) -> None:
+    found, told = rounds(monkeypatch, *ratios)
+    assert found is passes
+    assert sum(" a: " in line for line in told) == len(ratios)
+    assert sum(" near: " in line for line in told) == 1
+
+
+def test_a_check_fails_where_a_line_or_a_bench_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = json.loads(published.put(Path("none"), [report("b", floor=1.0, a=2.0)]))
     told: list[str] = []
-    monkeypatch.setattr(check, "LINES", {"b": ("a", "lost")})
+    monkeypatch.setattr(check, "LINES", {"b": ("a", "lost"), "other": ("x", "y")})
     monkeypatch.setattr(check, "run", lambda name, **_: report(name, floor=1.0, a=2.0))
     assert not check.check(kept, told.append)
-    assert "1 lines are not among the committed ones" in told[-1]
+    assert "3 lines are not among the committed ones" in told[-1]
     monkeypatch.setattr(check, "LINES", {"b": ("a",)})
     assert check.check(kept, told.append)
+
+
+def test_a_check_looks_at_every_bench_that_needs_neither_spark_nor_peers() -> None:
+    elsewhere = {"peers", "spark", "stream", "mcep", "gloria"}
+    assert check.LINES.keys() == BENCHES.keys() - elsewhere
 
 
 def test_the_page_needs_nothing_else_and_shows_all() -> None:

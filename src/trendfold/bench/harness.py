@@ -155,12 +155,14 @@ def measure(
 ) -> Report:
     """Run every case `warm_up` times untimed, compare the answers, then run all in turn `repeats` times.
 
-    A short case is run untimed before each turn, too: while the others ran, its memory was given away.
+    A case that was short the last time is run untimed before each turn, too: while the others ran, its memory
+    was given away.
     `progress` is told the name of each case before it runs.
     """
     _check(cases, repeats)
     warmed = _warm_up(cases, warm_up, progress)
     why = {name: warm.unfinished for name, warm in warmed.items()}
+    last_s = {name: warm.seconds for name, warm in warmed.items()}
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
     for turn in range(repeats):
         for case in cases:
@@ -168,9 +170,10 @@ def measure(
                 continue
             progress(f"{turn + 1}/{repeats}: {case.name}")
             try:
-                if warmed[case.name].is_short:
+                if last_s[case.name] < SHORT_S:
                     case.run()
                 samples[case.name].append(_sample(case.run))
+                last_s[case.name] = samples[case.name][-1].seconds
             except UnfinishedError as problem:
                 why[case.name] = str(problem)
                 samples[case.name].clear()
@@ -189,7 +192,8 @@ def measure(
 class _Warm:
     """What the runs before the timed ones told."""
 
-    is_short: bool
+    seconds: float
+    """Compiling may be in them."""
     unfinished: str = ""
 
 
@@ -205,9 +209,9 @@ def _warm_up(cases: Sequence[Case], times: int, progress: Callable[[str], None])
             for _ in range(max(times, case.like is not None, case.expected is not None)):
                 result = case.run()
         except UnfinishedError as problem:
-            found[case.name] = _Warm(False, str(problem))
+            found[case.name] = _Warm(math.inf, str(problem))
             continue
-        found[case.name] = _Warm(times > 0 and perf_counter() - start < SHORT_S)
+        found[case.name] = _Warm(perf_counter() - start if times > 0 else math.inf)
         _compare(case, result, agreed)
     return found
 

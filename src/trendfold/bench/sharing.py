@@ -64,8 +64,8 @@ def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
     alone = partial(_answer_alone, plans, workspace)
     return [
         Case(names[0], lanes, events, like=cell, answer=trends, expected=alone),
-        Case(names[1], shared, events, like=cell, answer=trends),
-        Case(names[2], chosen, events, promises=tuple(promises), like=cell, answer=trends),
+        Case(names[1], shared, events, names[0], like=cell, answer=trends),
+        Case(names[2], chosen, events, names[0], tuple(promises), like=cell, answer=trends),
     ]
 
 

@@ -58,7 +58,9 @@ def _beside(workspace: Workspace, events: int, returns: str, overlap: int, slide
 
 
 def _case(name: str, run: Callable[[], object], events: int, like: str | None, *promises: Promise) -> Case:
-    return Case(name, run, events, promises=promises, like=like, answer=trends)
+    """Beside the line that its promise is about."""
+    floor = next((promise.of for promise in promises if promise.of), None)
+    return Case(name, run, events, floor, promises, like, trends)
 
 
 def _most_overlaps(workspace: Workspace, events: int) -> list[Case]:
@@ -70,9 +72,10 @@ def _most_overlaps(workspace: Workspace, events: int) -> list[Case]:
     some = Items(*(part[every] for part in vars(alone.items).values()))
     share = max(1, events * len(some.low) // windows)
     promises = Promise(20e6), Promise(5, ALONE.format(name))
+    shared = _case(name, fold(workspace, text), events, name, *promises)
     return [
         _case(ALONE.format(name), replace(alone, items=some).fold, share, name),
-        Case(name, fold(workspace, text), events, promises=promises, like=name, answer=partial(_some, every)),
+        replace(shared, answer=partial(_some, every)),
     ]
 
 
