@@ -11,7 +11,7 @@ from trendfold.api import parse
 from trendfold.bench.harness import Measurement, Report, UnfinishedError
 from trendfold.bench.peers import counts_of, notes, plot, text
 from trendfold.bench.peers.process import FOLDER, Peer, Program, counts, found_peers
-from trendfold.bench.peers.stream import HALF_S, WINDOW_S, stream
+from trendfold.bench.peers.stream import HALF_S, WINDOW_S, known_counts, stream
 from trendfold.errors import InputError
 
 
@@ -49,6 +49,7 @@ def test_counts_are_those_that_every_definition_gives(semantics: str) -> None:
                 expected.append((query, window, each, 7 if semantics == "any" else 1))
     result = parse(text(semantics, 2)).run(found.table, time_unit="ms")
     assert counts_of(result).tolist() == sorted(map(list, expected))
+    assert known_counts(found, semantics, 2).tolist() == sorted(map(list, expected))
 
 
 def test_answers_of_a_peer_are_rows_in_order() -> None:

@@ -1,7 +1,9 @@
 """Side-by-side measurements. A bench is a module with `cases(seed, scale) -> list[Case]`, named here.
 
-It may also have `judged(report) -> Report`: with promises about several lines together; `notes(report) ->
-tuple[str, ...]`: what follows from the figures of several lines; and `plot(report) -> str`: an SVG of them.
+It may also have `judged(report) -> Report`: with promises about several lines together; `ratios(report) ->
+Mapping[str, float]`: by name, what it compares that is not the speed of two lines, for claims.toml to name;
+`notes(report) -> tuple[str, ...]`: what follows from the figures of several lines; and `plot(report) -> str`:
+an SVG of them.
 """
 
 from __future__ import annotations
@@ -63,6 +65,7 @@ def run(
     report = bench.judged(report) if hasattr(bench, "judged") else report
     return replace(
         report,
+        ratios=bench.ratios(report) if hasattr(bench, "ratios") else {},
         notes=bench.notes(report) if hasattr(bench, "notes") else (),
         plot=bench.plot(report) if hasattr(bench, "plot") else "",
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
 from trendfold.kernel.program import Folded
-from trendfold.kernel.wide import log2
+from trendfold.kernel.wide import log2, ratio
 
 TOLERANCE = 1e-9
 """Relative; and absolute for what is next to nothing, such as the logarithm of one trend."""
@@ -54,7 +54,10 @@ def first_difference(expected: object, found: object, where: str = "") -> str | 
 def _first_of_arrays(one: NDArray[Any], other: NDArray[Any], where: str) -> str | None:
     if one.shape != other.shape:
         return f"{_at(where)}{one.shape} values beside {other.shape}"
-    far = ~np.isclose(one, other, TOLERANCE, TOLERANCE, equal_nan=True)
+    if one.dtype.kind in "iu" and other.dtype.kind in "iu":
+        far = one != other
+    else:
+        far = ~np.isclose(one, other, TOLERANCE, TOLERANCE, equal_nan=True)
     if not far.any():
         return None
     i = tuple(int(k) for k in np.argwhere(far)[0])
@@ -72,6 +75,8 @@ def _plain(value: object) -> object:
 
 
 def _is_close(one: object, other: object) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
     if isinstance(one, float | int | np.number) and isinstance(other, float | int | np.number):
         if math.isnan(one) or math.isnan(other):
             return math.isnan(one) and math.isnan(other)
@@ -90,26 +95,36 @@ def _value(value: object) -> str:
 # ---------------------------------------------------------------- what the ways of this project give
 
 
-def trends(folded: Any) -> list[NDArray[np.float64]]:
-    """Of a fold: per operand or query, log2 of the trends of every window that has any, largest last.
+Columns = list[NDArray[np.float64]]
+"""Of one operand or query: log2 of the trends of every window that has any; then what rides on them."""
 
-    Ways may cut, order and leave out windows differently, so the windows themselves are not compared.
+
+def trends(folded: Any) -> list[Columns]:
+    """Of a fold: per operand or query its columns, numbers by the count and extremes as they are.
+
+    Ways may cut, order and leave out windows differently, so columns are sorted, and windows not compared.
     """
-    return [_sorted(part) for part in _parts(folded)]
+    return [_columns(part) for part in _parts(folded)]
 
 
-def trends_of_each(folds: Any) -> list[NDArray[np.float64]]:
+def trends_of_each(folds: Any) -> list[Columns]:
     """The same of queries that were folded one by one."""
-    return [_sorted(part) for folded in folds for part in _parts(folded)]
+    return [_columns(part) for folded in folds for part in _parts(folded)]
+
+
+def columns(log: NDArray[np.float64], *others: NDArray[np.float64]) -> Columns:
+    """The same of one operand whose columns are known; -inf is no trend."""
+    return [np.sort(column[np.isfinite(log)]) for column in (log, *others)]
 
 
 def _parts(folded: Any) -> Sequence[Folded]:
     return (folded,) if isinstance(folded, Folded) else folded
 
 
-def _sorted(part: Folded) -> NDArray[np.float64]:
-    found = log2(part.mantissa[:, 0], part.exponent[:, 0])
-    return np.sort(found[np.isfinite(found)])
+def _columns(part: Folded) -> Columns:
+    count = part.mantissa[:, 0], part.exponent[:, 0]
+    numbers = zip(part.mantissa.T[1:], part.exponent.T[1:], strict=True)
+    return columns(log2(*count), *(ratio(*number, *count) for number in numbers), *part.extreme.T)
 
 
 def rows(result: Any) -> list[pa.Table]:

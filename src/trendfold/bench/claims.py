@@ -14,7 +14,7 @@ NEAR = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ratio of speeds that a paper reports: one way over another."""
+    """A ratio that a paper reports: one way over another."""
 
     paper: str
     figure: str
@@ -24,11 +24,13 @@ class Claim:
     bench: str
     ours: str = ""
     over: str = ""
-    """Lines of the bench; empty where it has none for this."""
+    """Lines of the bench, whose speeds are compared; empty where it has none for this."""
     why: str = ""
     """Where ours is less: the reason."""
     ratio_text: str = ""
     """The paper's own way to put it, if that is not one number."""
+    measured: str = ""
+    """Instead of two lines: the name of one of the bench's ratios."""
 
     @property
     def claimed(self) -> str:
@@ -50,14 +52,20 @@ class Judged:
         return self.verdict in ("smaller", "does not hold")
 
 
-def judge(claim: Claim, lines: Mapping[str, Mapping[str, Any]]) -> Judged:
-    """Our ratio; `over` may be a line that was given up, then there is none."""
+def judge(claim: Claim, report: Mapping[str, Any]) -> Judged:
+    """Our ratio in the bench's committed report; where a line was given up there is none."""
+    lines = {line["name"]: line for line in report.get("lines", ())}
     ours, over = lines.get(claim.ours), lines.get(claim.over)
-    if ours is None or over is None:
-        return Judged(claim, None, "not measured")
-    if ours["unfinished"] or over["unfinished"]:
-        return Judged(claim, None, "not finished by " + (claim.over if over["unfinished"] else claim.ours))
-    ratio = ours["events_per_s"] / over["events_per_s"]
+    if ours is not None and over is not None:
+        if ours["unfinished"] or over["unfinished"]:
+            who = claim.over if over["unfinished"] else claim.ours
+            return Judged(claim, None, f"not finished by {who}")
+        return _beside(claim, ours["events_per_s"] / over["events_per_s"])
+    ratio = report.get("ratios", {}).get(claim.measured)
+    return Judged(claim, None, "not measured") if ratio is None else _beside(claim, ratio)
+
+
+def _beside(claim: Claim, ratio: float) -> Judged:
     if claim.ratio == 1:
         return Judged(claim, ratio, "holds" if ratio >= 1 / NEAR else "does not hold")
     if ratio >= claim.ratio:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
 
 from trendfold.api import parse
+from trendfold.bench import recurrences
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
@@ -19,23 +21,40 @@ from trendfold.runtime.tables import total
 EVENTS = 1_000_000
 WINDOW = 10_000
 LINES = {
-    "exact COUNT(*)": ("COUNT(*)", (Promise(1e6),)),
-    "exact COUNT(*), COUNT(B), SUM(B.v)": ("COUNT(*), COUNT(B), SUM(B.v)", ()),
+    "exact COUNT(*)": ("COUNT(*)", 1, (Promise(1e6),)),
+    "exact COUNT(*), COUNT(B), SUM(B.v)": ("COUNT(*), COUNT(B), SUM(B.v)", 3, ()),
 }
+"""What is returned: so many of what the recurrence gives; and what is promised."""
 
 
 def exact_cases(seed: int, scale: float) -> list[Case]:
     """SEQ(A, B+, C) with tumbling windows of 10,000 events: counts of about 3,400 bits."""
     events = max(1, int(EVENTS * scale))
     rng = np.random.default_rng(seed)
-    codes = pa.array(rng.integers(0, 3, events, dtype=np.int32))
-    types = pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"]))
-    table = pa.table({"type": types, "ts": np.arange(events), "v": rng.integers(0, 1000, events)})
-    workspace = Workspace(read_batch(table, Options()))
+    codes, v = rng.integers(0, 3, events, dtype=np.int32), rng.integers(0, 1000, events)
+    types = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(["A", "B", "C"]))
+    workspace = Workspace(read_batch(pa.table({"type": types, "ts": np.arange(events), "v": v}), Options()))
+
+    @cache
+    def whole() -> list[tuple[int, ...]]:
+        each = recurrences.whole_numbers(codes, v, *recurrences.windows(events, WINDOW, WINDOW))
+        return list(zip(*each, strict=True))
+
     return [
-        Case(f"{name}, windows of {WINDOW:,}", _fold(workspace, returned), events, promises=promises)
-        for name, (returned, promises) in LINES.items()
+        Case(
+            f"{name}, windows of {WINDOW:,}",
+            _fold(workspace, returned),
+            events,
+            promises=promises,
+            answer=lambda found: [column.tolist() for column in found.values()],
+            expected=partial(_first, many, whole),
+        )
+        for name, (returned, many, promises) in LINES.items()
     ]
+
+
+def _first(many: int, columns: Callable[[], list[tuple[int, ...]]]) -> list[tuple[int, ...]]:
+    return columns()[:many]
 
 
 def _fold(workspace: Workspace, returned: str) -> Callable[[], object]:

@@ -16,9 +16,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.api import parse
-from trendfold.bench.answers import Answer, trends, trends_of_each
+from trendfold.bench.answers import Answer, Columns, trends, trends_of_each
 from trendfold.bench.curves import draw
 from trendfold.bench.flattened import flattened
+from trendfold.bench.hamlet_state import fixed_state, greta_state, state
 from trendfold.bench.harness import Case, Measurement, Promise, Report
 from trendfold.events.batch import Options, read_batch
 from trendfold.events.generate import Options as Stream
@@ -66,10 +67,8 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 def _low_setting(seed: int, scale: float) -> list[Case]:
     """Windows so small that trends can be built, and sequences of fixed length cover all of them."""
-    n = _scaled(4_000, scale)
-    table = ridesharing(Stream(events=n, seed=seed, rate=100.0, burst=3))
-    queries = rides(5, "WITHIN 100 ms SLIDE 100 ms")
-    group = _group(table, queries)
+    table, queries = _few_in_window(seed, scale)
+    n, group = len(table), _group(table, queries)
     longest = _most_in_window(group)
     fixed = [each for query in queries for each in flattened(query, longest)]
     ways: dict[str, tuple[Callable[[], object], Answer]] = {
@@ -88,9 +87,15 @@ def _low_setting(seed: int, scale: float) -> list[Case]:
     ]
 
 
-def _totals(logs: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _few_in_window(seed: int, scale: float) -> tuple[pa.Table, tuple[Query, ...]]:
+    """About ten events in a window."""
+    table = ridesharing(Stream(events=_scaled(4_000, scale), seed=seed, rate=100.0, burst=3))
+    return table, rides(5, "WITHIN 100 ms SLIDE 100 ms")
+
+
+def _totals(found: Sequence[Columns]) -> NDArray[np.float64]:
     """Of each query, how many trends all windows have together."""
-    return np.array([np.exp2(each).sum() for each in logs])
+    return np.array([np.exp2(log).sum() for log, *_ in found])
 
 
 def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
@@ -98,7 +103,7 @@ def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
     sizes = [(n, QUERIES[-1]) for n in PER_MINUTE] + [(PER_MINUTE[-1], k) for k in QUERIES[:-1]]
     for per_minute, k in sizes:
         n = _scaled(per_minute, scale)
-        table = ridesharing(Stream(events=n * MINUTES, seed=seed, rate=n / 60, burst=50))
+        table = _rides(seed, n, MINUTES)
         queries = rides(k, "WITHIN 1 min SLIDE 1 min")
         greta, group = _name("rides", n, k, "greta"), _group(table, queries)
         # GRETA asks all bindings, so one window of it is enough; HAMLET's answer over that one is compared.
@@ -117,9 +122,12 @@ def _over(group: Ready, _: object) -> object:
 
 def _large(seed: int, scale: float) -> list[Case]:
     n, k = _scaled(LARGE[0], scale), LARGE[1]
-    table = ridesharing(Stream(events=n, seed=seed, rate=n / 60, burst=50))
-    group = _group(table, rides(k, "WITHIN 1 min SLIDE 1 min"))
-    return [Case(_name("rides", n, k, "hamlet"), _fold(group, BY_BENEFIT), n)]
+    table = _rides(seed, n, 1)
+    queries = rides(k, "WITHIN 1 min SLIDE 1 min")
+    run, alone = _fold(_group(table, queries), BY_BENEFIT), _alone(table, queries, "cogra")
+    return [
+        Case(_name("rides", n, k, "hamlet"), run, n, answer=_first, expected=lambda: trends_of_each(alone()))
+    ]
 
 
 def _figures_11_and_12(seed: int, scale: float) -> list[Case]:
@@ -158,6 +166,29 @@ def _first(found: tuple[tuple[Folded, ...], Tally]) -> object:
     return trends(found[0])
 
 
+def ratios(report: Report) -> dict[str, float]:
+    """Figures 9 and 12: the state that has to be there at once, in bytes, of all queries together."""
+    seed, scale = int(report.settings["seed"]), report.settings["scale"]
+    table, queries = _few_in_window(seed, scale)
+    group = _group(table, queries)
+    fixed = [each for query in queries for each in flattened(query, _most_in_window(group))]
+    per_minute = _scaled(PER_MINUTE[-1], scale)
+    large, many = _rides(seed, per_minute, 1), rides(QUERIES[-1], "WITHIN 1 min SLIDE 1 min")
+    found = {
+        "state in windows of 10, fixed lengths over hamlet": fixed_state(fixed) / state(group, BY_BENEFIT),
+        f"state, rides, {per_minute} a minute, {QUERIES[-1]} queries, greta over hamlet": (
+            greta_state(large, many) / state(_group(large, many), BY_BENEFIT)
+        ),
+    }
+    for k in STOCK_QUERIES:
+        stocks, name = _stock_group(seed, scale, STOCK_PER_MINUTE[-1], k), f"stock, {k} queries"
+        always, chosen = (stocks.fold(choice)[1].snapshots for choice in (ALWAYS, BY_BENEFIT))
+        found[f"snapshots, {name}, static over hamlet"] = always / chosen
+        always, chosen = (state(stocks, choice) for choice in (ALWAYS, BY_BENEFIT))
+        found[f"state, {name}, static over hamlet"] = always / chosen
+    return found
+
+
 def notes(report: Report) -> tuple[str, ...]:
     """Latency per window; what was shared and decided on the stock stream, and what deciding cost."""
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
@@ -189,6 +220,10 @@ def plot(report: Report) -> str:
 
 
 # ---------------------------------------------------------------- workloads
+
+
+def _rides(seed: int, per_minute: int, minutes: int) -> pa.Table:
+    return ridesharing(Stream(events=per_minute * minutes, seed=seed, rate=per_minute / 60, burst=50))
 
 
 def rides(k: int, window: str) -> tuple[Query, ...]:

@@ -10,7 +10,7 @@ import gc
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from statistics import median
 from time import perf_counter
@@ -48,6 +48,8 @@ class Case:
     """The question; cases of one question must have equal answers."""
     answer: Answer | None = None
     """What of the run's result is compared; all of it if this is not given."""
+    expected: Callable[[], object] | None = None
+    """Another way to that answer, where no other case is one; run once, and not timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class Report:
     """An SVG of the lines, where the bench draws one."""
     date: str = ""
     """The day it was measured, as 2024-12-31."""
+    ratios: Mapping[str, float] = field(default_factory=dict)
+    """What a bench compares that is not the speed of two lines, such as memory; by name."""
 
     @property
     def is_kept(self) -> bool:
@@ -151,12 +155,14 @@ def measure(
 ) -> Report:
     """Run every case `warm_up` times untimed, compare the answers, then run all in turn `repeats` times.
 
-    A short case is run untimed before each turn, too: while the others ran, its memory was given away.
+    A case that was short the last time is run untimed before each turn, too: while the others ran, its memory
+    was given away.
     `progress` is told the name of each case before it runs.
     """
     _check(cases, repeats)
     warmed = _warm_up(cases, warm_up, progress)
     why = {name: warm.unfinished for name, warm in warmed.items()}
+    last_s = {name: warm.seconds for name, warm in warmed.items()}
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
     for turn in range(repeats):
         for case in cases:
@@ -164,9 +170,10 @@ def measure(
                 continue
             progress(f"{turn + 1}/{repeats}: {case.name}")
             try:
-                if warmed[case.name].is_short:
+                if last_s[case.name] < SHORT_S:
                     case.run()
                 samples[case.name].append(_sample(case.run))
+                last_s[case.name] = samples[case.name][-1].seconds
             except UnfinishedError as problem:
                 why[case.name] = str(problem)
                 samples[case.name].clear()
@@ -185,7 +192,8 @@ def measure(
 class _Warm:
     """What the runs before the timed ones told."""
 
-    is_short: bool
+    seconds: float
+    """Compiling may be in them."""
     unfinished: str = ""
 
 
@@ -198,17 +206,26 @@ def _warm_up(cases: Sequence[Case], times: int, progress: Callable[[str], None])
         start = perf_counter()
         result: object = None
         try:
-            for _ in range(max(times, case.like is not None)):
+            for _ in range(max(times, case.like is not None, case.expected is not None)):
                 result = case.run()
         except UnfinishedError as problem:
-            found[case.name] = _Warm(False, str(problem))
+            found[case.name] = _Warm(math.inf, str(problem))
             continue
-        found[case.name] = _Warm(times > 0 and perf_counter() - start < SHORT_S)
-        if case.like is not None:
-            answer = _answer(case, result)
-            first, expected = agreed.setdefault(case.like, (case.name, answer))
-            require_alike(first, expected, case.name, answer)
+        found[case.name] = _Warm(perf_counter() - start if times > 0 else math.inf)
+        _compare(case, result, agreed)
     return found
+
+
+def _compare(case: Case, result: object, agreed: dict[str, tuple[str, object]]) -> None:
+    """With the first case of the same question, and with another way that is not timed."""
+    if case.like is None and case.expected is None:
+        return
+    answer = _answer(case, result)
+    if case.like is not None:
+        first, expected = agreed.setdefault(case.like, (case.name, answer))
+        require_alike(first, expected, case.name, answer)
+    if case.expected is not None:
+        require_alike("another way", case.expected(), case.name, answer)
 
 
 def _answer(case: Case, result: object) -> object:
@@ -274,7 +291,8 @@ def render(report: Report) -> Table:
     """The report as a table for a terminal."""
     made_with = ", ".join(f"{name} {value}" for name, value in report.versions.items())
     settings = ", ".join(f"{name} {value:g}" for name, value in report.settings.items())
-    caption = "\n".join([*map(escape, report.notes), settings, made_with])
+    told = [f"{name}: {times(ratio)}" for name, ratio in report.ratios.items()]
+    caption = "\n".join([*map(escape, [*told, *report.notes]), settings, made_with])
     table = Table(title=report.name or None, caption=caption, caption_justify="left")
     table.add_column("case")
     for heading in ("events", "median", "events/s", "of floor", "peak"):
@@ -317,6 +335,11 @@ def short(number: float) -> str:
     return f"{number:.3g}"
 
 
+def times(ratio: float) -> str:
+    """1234.5 as 1,234×."""
+    return f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.3g}×"
+
+
 def to_json(report: Report) -> str:
     """The report with every repeat's seconds, and what follows from them."""
     whole = {
@@ -325,6 +348,7 @@ def to_json(report: Report) -> str:
         "is_kept": report.is_kept,
         "settings": dict(report.settings),
         "versions": dict(report.versions),
+        "ratios": {name: _number(ratio) for name, ratio in report.ratios.items()},
         "notes": list(report.notes),
         "measurements": [_line(line) for line in report.measurements],
     }

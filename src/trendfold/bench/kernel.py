@@ -1,4 +1,7 @@
-"""How fast the fold is: events in memory and sorted, one core, beside one `numpy.bincount` of their codes."""
+"""How fast the fold is: events in memory and sorted, one core, beside one `numpy.bincount` of their codes.
+
+Answers are compared with recurrences that are written for this pattern alone.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trendfold.api import parse
-from trendfold.bench import exact, prepare
+from trendfold.bench import exact, prepare, recurrences
+from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
@@ -21,33 +26,49 @@ EVENTS = 10_000_000
 WINDOWS = (10_000, 1_000_000, 10_000_000)
 SEMANTICS = ("skip-till-any-match", "skip-till-next-match", "contiguous")
 GROUPS = 1_000
+FIVE = "COUNT(*), SUM(B.x), MIN(B.x), MAX(B.x), AVG(B.x)"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
     """SEQ(A, B+, C): counts in windows of all sizes, then what rides on counts, overlaps, and groups."""
     events = max(1, int(EVENTS * scale))
     workspace = stream(seed, events)
-    floor = Case(FLOOR, partial(np.bincount, workspace.batch.type_code.astype(np.intp)), events)
-    shapes = [
-        (
-            "five aggregates, wide numbers",
-            "COUNT(*), SUM(B.x), MIN(B.x), MAX(B.x), AVG(B.x)",
-            "",
-            10_000,
-            1,
-            20e6,
-        ),
-        ("30 overlapping windows", "COUNT(*)", "", 30_000, 30, 30e6),
-        (f"GROUP BY B.g, {GROUPS:,} groups as lanes", "COUNT(*)", "GROUP BY B.g", 100_000, 1, 5e6),
-    ]
-    wanted = []
-    for name, returns, clause, size, overlap, promised in shapes:
-        text = f"RETURN {returns} PATTERN SEQ(A, B+, C) {clause} {_within(size, overlap)}"
-        wanted.append(Case(name, fold(workspace, text), events, FLOOR, (Promise(promised),)))
+    codes = workspace.batch.type_code.astype(np.intp)
+    floor = Case(FLOOR, partial(np.bincount, codes), events, expected=partial(_counted, codes))
     others = [
         case for case in [*prepare.cases(seed, scale), *exact.exact_cases(seed, scale)] if case.name != FLOOR
     ]
-    return [floor, *_counts(workspace, events, scale), *wanted, *others]
+    return [floor, *_counts(workspace, events, scale), *_shapes(workspace, events), *others]
+
+
+def _counted(codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    return np.array([np.count_nonzero(codes == code) for code in range(codes.max(initial=0) + 1)])
+
+
+def _shapes(workspace: Workspace, events: int) -> list[Case]:
+    """What rides on counts, overlaps, and groups as lanes."""
+    codes, x, g = workspace.batch.type_code, *(workspace.batch.column(name).values for name in "xg")
+
+    def five() -> list[Columns]:
+        return [columns(*recurrences.aggregates(codes, x, *recurrences.windows(events, 10_000, 10_000)).T)]
+
+    def overlapping() -> list[Columns]:
+        return [columns(recurrences.counts(codes, *recurrences.windows(events, 30_000, 1_000)))]
+
+    def lanes() -> list[Columns]:
+        return [columns(recurrences.lanes(codes, g, *recurrences.windows(events, 100_000, 100_000)))]
+
+    shapes = [
+        ("five aggregates, wide numbers", FIVE, "", (10_000, 1), 20e6, five),
+        ("30 overlapping windows", "COUNT(*)", "", (30_000, 30), 30e6, overlapping),
+        (f"GROUP BY B.g, {GROUPS:,} groups as lanes", "COUNT(*)", "GROUP BY B.g", (100_000, 1), 5e6, lanes),
+    ]
+    found = []
+    for name, returns, clause, within, promised, expected in shapes:
+        text = f"RETURN {returns} PATTERN SEQ(A, B+, C) {clause} {_within(*within)}"
+        run, promises = fold(workspace, text), (Promise(promised),)
+        found.append(Case(name, run, events, FLOOR, promises, answer=trends, expected=expected))
+    return found
 
 
 def _counts(workspace: Workspace, events: int, scale: float) -> list[Case]:
@@ -59,8 +80,15 @@ def _counts(workspace: Workspace, events: int, scale: float) -> list[Case]:
         promises = [(Promise(0.12, FLOOR), Promise(40e6)), *[(Promise(0.8, names[0]),)] * 2]
         for name, semantics, promised in zip(names, SEMANTICS, promises, strict=True):
             text = f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) SEMANTICS {semantics} {_within(size)}"
-            found.append(Case(name, fold(workspace, text), events, FLOOR, promised))
+            run, expected = fold(workspace, text), partial(_expected, workspace, size, semantics)
+            found.append(Case(name, run, events, FLOOR, promised, answer=trends, expected=expected))
     return found
+
+
+def _expected(workspace: Workspace, size: int, semantics: str) -> list[Columns]:
+    codes = workspace.batch.type_code
+    windows = recurrences.windows(len(codes), size, size)
+    return [columns(recurrences.counts(codes, *windows, semantics))]
 
 
 def _within(size: int, overlap: int = 1) -> str:

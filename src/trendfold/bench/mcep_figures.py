@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -49,10 +49,15 @@ def agree(detections: Mapping[str, Detection]) -> None:
     """Raise unless all of them find the same matches."""
     expected: list[NDArray[np.uint64]] = []
     for name, detection in detections.items():
-        answers = [marks(found) for found in detection.run(ANY)]
+        answers = all_marks(detection.run(ANY))
         expected = expected or answers
         if not all(map(np.array_equal, answers, expected)):
             raise TrendfoldError(f"plan {name} finds other matches than {next(iter(detections))}")
+
+
+def all_marks(found: Sequence[Found]) -> list[NDArray[np.uint64]]:
+    """The matches of every pattern."""
+    return [marks(each) for each in found]
 
 
 def marks(found: Found) -> NDArray[np.uint64]:
@@ -108,8 +113,8 @@ def figures(seed: int, scale: float) -> dict[str, Figure]:
         found[f"Figures 11d, 12d, {name}: window of events"] = gain.over(
             {w * 20: replace(BASE, window=w, is_counted=True) for w in (4.0, 8.0, 12.0)}, BEST
         )
-        found[f"Figure 14, {name}: density of the multi-pattern graph"] = gain.over_density((10, 14, 20))
-        found[f"Figure 14, {name}: difference of rates"] = gain.over(
+        found[f"Figure 14ab, {name}: density of the multi-pattern graph"] = gain.over_density((10, 14, 20))
+        found[f"Figure 14cd, {name}: difference of rates"] = gain.over(
             {d: replace(BASE, rate_difference=d) for d in (0.1, 0.5, 1.0)}, BEST
         )
     for name, make in STREAMS.items():

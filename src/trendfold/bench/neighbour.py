@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trendfold.api import parse
-from trendfold.bench.answers import trends
+from trendfold.bench import recurrences
+from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.curves import draw
 from trendfold.bench.harness import Case, Promise, Report
 from trendfold.events.batch import Options, read_batch
@@ -40,11 +43,15 @@ def cases(seed: int, scale: float) -> list[Case]:
         )
     for events in (*SCANNED, GROWING[-1]):
         n = _scaled(events, scale)
-        found.append(Case(f"next, {n:,} events", _fold(seed, n, "next"), n, promises=(Promise(FAST),)))
+        expected = partial(_falling, seed, n, "next")
+        run, promises = _fold(seed, n, "next"), (Promise(FAST),)
+        found.append(Case(f"next, {n:,} events", run, n, promises=promises, answer=trends, expected=expected))
     for events in GROWING:
         n = _scaled(events, scale)
         promised = (Promise(FAST),) if events == GROWING[-1] else ()
-        found.append(_case(f"{_GROWS}, {n:,} events", _fold(seed, n, "any"), n, promises=promised))
+        expected = partial(_falling, seed, n, "any")
+        name, run = f"{_GROWS}, {n:,} events", _fold(seed, n, "any")
+        found.append(_case(name, run, n, promises=promised, expected=expected))
     return found
 
 
@@ -87,9 +94,17 @@ def _fold(seed: int, events: int, semantics: str, strategy: str = "auto") -> Cal
     return prepare(plan(parse(QUERY.format(semantics)).queries[0], strategy), workspace, origin=0).fold
 
 
+def _falling(seed: int, events: int, semantics: str) -> list[Columns]:
+    return [columns(recurrences.falling(_walk(seed, events), semantics))]
+
+
+def _walk(seed: int, events: int) -> NDArray[np.float64]:
+    return np.cumsum(np.random.default_rng(seed).normal(size=events))
+
+
 def random_walk(seed: int, events: int) -> Workspace:
     """Prices, one event per second, already in order."""
-    walk = np.cumsum(np.random.default_rng(seed).normal(size=events))
+    walk = _walk(seed, events)
     types = pa.DictionaryArray.from_arrays(pa.array(np.zeros(events, np.int32)), pa.array(["S"]))
     table = pa.table({"type": types, "ts": np.arange(events), "price": walk})
     return Workspace(read_batch(table, Options()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from trendfold.bench.harness import Measurement, Report, Verdict, has_ratio, short
+from trendfold.bench.harness import Measurement, Report, Verdict, has_ratio, short, times
 
 _HEADINGS = ("case", "events", "median", "events/s", "of floor", "peak", "promises")
 
@@ -38,7 +38,8 @@ def _section(report: Report) -> str:
     heads = "".join(f"<th>{heading}</th>" for heading in _HEADINGS)
     lines = "\n".join(_row(line) for line in report.measurements)
     made_with = ", ".join(f"{name} {value}" for name, value in report.versions.items())
-    notes = "".join(f"<li>{escape(note)}</li>" for note in report.notes)
+    ratios = (f"{name}: {times(ratio)}" for name, ratio in report.ratios.items())
+    notes = "".join(f"<li>{escape(note)}</li>" for note in (*ratios, *report.notes))
     return (
         f"<section><h2>{escape(report.name)}</h2><pre>{escape(command(report))}</pre>"
         f'<p class="soft">{escape(f"{report.date}; {made_with}")}</p>'

@@ -7,8 +7,11 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from trendfold.api import parse
+from trendfold.bench import recurrences
+from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.plan import plan
@@ -31,12 +34,18 @@ def cases(seed: int, scale: float) -> list[Case]:
     codes = types.indices.to_numpy().astype(np.intp)
     found = [Case(FLOOR, partial(np.bincount, codes), events)]
     for groups, promised in GROUPS:
-        table = pa.table({"type": types, "ts": np.arange(events), "g": rng.integers(0, groups, events)})
-        name = f"{groups:,} groups interleaved, prepared and folded"
-        found.append(Case(name, _grouped(read_batch(table, Options())), events, FLOOR, (Promise(promised),)))
-    run = _end_to_end(types.cast(pa.string()), rng.permutation(events))
-    name = f"end to end, unsorted, windows of {WINDOW:,}"
-    return [*found, Case(name, run, events, FLOOR, (Promise(UNSORTED),))]
+        g = rng.integers(0, groups, events)
+        run = _grouped(read_batch(pa.table({"type": types, "ts": np.arange(events), "g": g}), Options()))
+        name, promises = f"{groups:,} groups interleaved, prepared and folded", (Promise(promised),)
+        expected = partial(_by_group, codes, g)
+        found.append(Case(name, run, events, FLOOR, promises, answer=trends, expected=expected))
+    seconds = rng.permutation(events)
+    return [*found, _end_to_end(types, seconds, codes)]
+
+
+def _by_group(codes: NDArray[np.intp], groups: NDArray[np.int64]) -> list[Columns]:
+    rows, low, high = recurrences.stretches(groups)
+    return [columns(recurrences.counts(codes[rows], low, high))]
 
 
 def _types(rng: np.random.Generator, events: int) -> pa.DictionaryArray:
@@ -52,9 +61,26 @@ def _grouped(batch: EventBatch) -> Callable[[], object]:
     return lambda: prepare(one, Workspace(batch), origin=0).fold()
 
 
-def _end_to_end(types: pa.Array, seconds: np.ndarray) -> Callable[[], object]:
+def _end_to_end(types: pa.DictionaryArray, seconds: NDArray[np.int64], codes: NDArray[np.intp]) -> Case:
     """From a table of strings, timestamps and a number, one event per second in any order, to the result."""
     times = pa.array(seconds * 1_000_000).cast(pa.timestamp("us"))
-    table = pa.table({"type": types, "ts": times, "x": np.zeros(len(types))})
-    workload = parse(f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) WITHIN {WINDOW} s SLIDE {WINDOW} s")
-    return partial(workload.run, table)
+    table = pa.table({"type": types.cast(pa.string()), "ts": times, "x": np.zeros(len(types))})
+    workload = parse(
+        f"RETURN COUNT(*), LOG2(COUNT(*)) PATTERN SEQ(A, B+, C) WITHIN {WINDOW} s SLIDE {WINDOW} s"
+    )
+
+    def expected() -> NDArray[np.float64]:
+        ordered = np.empty_like(codes)
+        ordered[seconds] = codes
+        found = recurrences.counts(ordered, *recurrences.windows(len(codes), WINDOW, WINDOW))
+        return found[np.isfinite(found)]
+
+    return Case(
+        f"end to end, unsorted, windows of {WINDOW:,}",
+        partial(workload.run, table),
+        len(table),
+        FLOOR,
+        (Promise(UNSORTED),),
+        answer=lambda result: result["q1"]["log2_count"].to_numpy(),
+        expected=expected,
+    )

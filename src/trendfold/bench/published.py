@@ -13,14 +13,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from trendfold.bench.claims import Claim, Judged, judge, read_claims
+from trendfold.bench.claims import Judged, judge, read_claims
 from trendfold.bench.curves import draw_all
-from trendfold.bench.harness import Report, short, to_json
+from trendfold.bench.harness import Report, short, times, to_json
 from trendfold.bench.page import command
 from trendfold.errors import InputError
 
 Kept = dict[str, Any]
-"""By the bench's name: date, command, settings, versions, notes and lines."""
+"""By the bench's name: date, command, settings, versions, ratios, notes and lines."""
 FILE = "benchmarks.json"
 BEGIN, END = "<!-- benchmarks: written by `make benchmarks` -->", "<!-- end of benchmarks -->"
 
@@ -33,7 +33,7 @@ def put(path: Path, reports: Sequence[Report]) -> str:
         lines = [{key: line[key] for key in _LINE} for line in whole["measurements"]]
         kept[report.name] = {
             "command": command(report),
-            **{key: whole[key] for key in ("date", "settings", "versions", "notes")},
+            **{key: whole[key] for key in ("date", "settings", "versions", "ratios", "notes")},
             "lines": lines,
         }
     return json.dumps(dict(sorted(kept.items())), indent=1, ensure_ascii=False) + "\n"
@@ -90,8 +90,8 @@ def _speed(line: Mapping[str, Any] | None) -> str:
         return ""
     if line["unfinished"]:
         return str(line["unfinished"]).partition(":")[0]
-    times = f" ({_times(1 / line['of_floor'])})" if line["of_floor"] else ""
-    return short(line["events_per_s"]) + times
+    factor = f" ({times(1 / line['of_floor'])})" if line["of_floor"] else ""
+    return short(line["events_per_s"]) + factor
 
 
 def _papers(kept: Kept) -> Iterable[str]:
@@ -102,7 +102,7 @@ def _papers(kept: Kept) -> Iterable[str]:
     )
     claims = read_claims()
     for paper in dict.fromkeys(claim.paper for claim in claims):
-        judged = [judge(claim, _lines(kept, claim)) for claim in claims if claim.paper == paper]
+        judged = [judge(claim, kept.get(claim.bench, {})) for claim in claims if claim.paper == paper]
         yield f"### {paper}"
         yield _table(
             ["figure", "the paper", "the paper's ratio", "ours", "our ratio", "verdict"],
@@ -115,14 +115,11 @@ def _papers(kept: Kept) -> Iterable[str]:
             yield "Where it does not hold, or holds by less:\n\n" + "\n".join(dict.fromkeys(reasons))
 
 
-def _lines(kept: Kept, claim: Claim) -> dict[str, Mapping[str, Any]]:
-    return {line["name"]: line for line in kept.get(claim.bench, {}).get("lines", ())}
-
-
 def _claim_row(judged: Judged) -> list[str]:
     claim = judged.claim
-    measured = f"`{claim.bench}`: {claim.ours} over {claim.over}" if claim.ours else f"`{claim.bench}`"
-    ratio = _times(judged.ratio) if judged.ratio is not None else ""
+    what = f"{claim.ours} over {claim.over}" if claim.ours else claim.measured
+    measured = f"`{claim.bench}`: {what}" if what else f"`{claim.bench}`"
+    ratio = times(judged.ratio) if judged.ratio is not None else ""
     return [claim.figure, claim.says, claim.claimed, measured, ratio, judged.verdict]
 
 
@@ -142,6 +139,11 @@ def _benches(kept: Kept) -> Iterable[str]:
             for line in report["lines"]
         ]
         yield _table(["case", "events", "median", "events/s", "beside"], rows)
+        ratios = [
+            [what, times(ratio)] for what, ratio in report.get("ratios", {}).items() if ratio is not None
+        ]
+        if ratios:
+            yield _table(["compared", "ratio"], ratios)
         if report["notes"]:
             yield "\n".join(f"- {note.strip()}" for note in report["notes"])
 
@@ -154,10 +156,6 @@ def _origin(report: Mapping[str, Any]) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.3g}×"
 
 
 # ---------------------------------------------------------------- README
@@ -181,7 +179,7 @@ def headlines(kept: Kept) -> str:
 def _beside(kept: Kept, what: str) -> str:
     """How many times what others reach."""
     found = ((who, _line(kept, "peers", f"{who}, {what}")) for who in ("Flink CEP", "Flink SQL", "Esper"))
-    return ", ".join(f"{_times(1 / line['of_floor'])} {who}'s" for who, line in found if line)
+    return ", ".join(f"{times(1 / line['of_floor'])} {who}'s" for who, line in found if line)
 
 
 def _line(kept: Kept, bench: str, name: str) -> Mapping[str, Any] | None:

@@ -6,6 +6,7 @@ Spark needs to hand the same rows to Python and do nothing with them.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -28,9 +29,11 @@ from trendfold.runtime.spark.session import session
 EVENTS, FILES, GROUPS, QUERIES = 20_000_000, 8, 1_000, 50
 TYPES = "ABCDEFGHIJ"
 _WINDOW = 1_000_000_000
+Counts = list[NDArray[np.float64]]
 _CORES = 2
 _ONE_PROCESS = "one process, pyarrow read and fold"
 _BY_GROUP = "counts by window and group"
+_ALONE = "counts by window"
 _BARE_MAP = "DataFrame, bare mapInArrow count"
 _BARE_SHUFFLE = "bare repartition and mapInArrow count"
 _ONE_CORE = "one giant group in no order, one core"
@@ -64,9 +67,14 @@ def cases(seed: int, scale: float) -> list[Case]:
             partial(_counts, one, str(ordered)),
         ),
         Case(
-            f"ordered files, {QUERIES} queries", _on_spark(many, str(ordered)), events, None, (Promise(4e6),)
+            f"ordered files, {QUERIES} queries",
+            _on_spark(many, str(ordered)),
+            events,
+            promises=(Promise(4e6),),
+            answer=partial(_counts, many, str(ordered)),
+            expected=partial(_locally, many, str(ordered)),
         ),
-        Case(_BARE_SHUFFLE, partial(_count, moved.repartition("g")), events),
+        Case(_BARE_SHUFFLE, partial(_count, moved.repartition("g")), events, expected=lambda: events),
         Case(
             "disordered files",
             _on_spark(one, str(shuffled)),
@@ -76,7 +84,7 @@ def cases(seed: int, scale: float) -> list[Case]:
             _BY_GROUP,
             partial(_counts, one, str(shuffled)),
         ),
-        Case(_BARE_MAP, partial(_count, frame), events),
+        Case(_BARE_MAP, partial(_count, frame), events, expected=lambda: events),
         Case(
             "ordered DataFrame",
             _on_spark(one, frame),
@@ -86,13 +94,16 @@ def cases(seed: int, scale: float) -> list[Case]:
             _BY_GROUP,
             partial(_counts, one, frame),
         ),
-        Case(_ONE_CORE, single.run, events),
+        Case(_ONE_CORE, single.run, events, like=_ALONE, answer=single.counts),
         Case(
             "one giant group in no order, two cores",
             _on_spark(alone, str(shuffled)),
             events,
             _ONE_CORE,
             (Promise(1.6, _ONE_CORE),),
+            _ALONE,
+            partial(_counts, alone, str(shuffled)),
+            partial(_locally, alone, str(ordered)),
         ),
     ]
 
@@ -102,7 +113,8 @@ def _grouped() -> Workload:
 
 
 def _alone() -> Workload:
-    return parse("RETURN COUNT(*) PATTERN SEQ(A, B+, C) WITHIN 1000 s SLIDE 1000 s")
+    """Counts of many thousand bits."""
+    return parse("RETURN COUNT(*), LOG2(COUNT(*)) PATTERN SEQ(A, B+, C) WITHIN 1000 s SLIDE 1000 s")
 
 
 def _many() -> Workload:
@@ -122,17 +134,29 @@ def _on_spark(workload: Workload, data: str | DataFrame) -> Callable[[], None]:
     return run
 
 
-def _counts(workload: Workload, data: str | DataFrame, _: object) -> object:
-    """The answer: the count of every window and group that has one, in order."""
+def _counts(workload: Workload, data: str | DataFrame, _: object = None) -> Counts:
+    """The answer: per query the count of every window and group that has one, in order."""
     result = workload.run(data, engine="spark")
-    table = result["q1"].toArrow().sort_by([("window_start", "ascending"), ("g", "ascending")])
+    found = [_last_column(result[name].toArrow()) for name in result]
     result.unpersist()
-    return table.column("count").to_pylist()
+    return found
 
 
-def _all_of(found: NDArray[np.float64]) -> object:
+def _locally(workload: Workload, data: str) -> Counts:
+    """The same without Spark."""
+    result = workload.run(data, engine="local")
+    return [_last_column(result[name]) for name in result]
+
+
+def _last_column(table: pa.Table) -> NDArray[np.float64]:
+    """Counts, or their logarithms where they are asked for."""
+    keys = [(name, "ascending") for name in ("window_start", "g") if name in table.column_names]
+    return np.asarray(table.sort_by(keys).columns[-1])
+
+
+def _all_of(found: NDArray[np.float64]) -> Counts:
     """The same of one process: counts by window and group."""
-    return found[found > 0].tolist()
+    return [found[found > 0]]
 
 
 def _count(frame: DataFrame) -> int:
@@ -178,20 +202,36 @@ class _Elsewhere:
 
     def run(self) -> None:
         """One run there."""
+        self._ask("run")
+
+    def counts(self, _: object) -> Counts:
+        """The answer there."""
+        return [np.array(each) for each in self._ask("counts")]
+
+    def _ask(self, what: str) -> list[list[float]]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("run\n")
+        self._process.stdin.write(f"{what}\n")
         self._process.stdin.flush()
-        if self._process.stdout.readline().strip() != "done":
+        told = self._process.stdout.readline()
+        if not told:
             raise RuntimeError("the process with one core ended early")
+        answer: list[list[float]] = json.loads(told)
+        return answer
 
 
 def _serve(master: str, data: str) -> None:
+    """Answer a line with a line: nothing but [] for a run, and the counts if they are asked for."""
     spark: SparkSession = session(master)
-    run = _on_spark(_alone(), data)
-    for _ in sys.stdin:
-        run()
-        print("done", flush=True)
+    workload = _alone()
+    run = _on_spark(workload, data)
+    for line in sys.stdin:
+        found: Counts = []
+        if line.strip() == "counts":
+            found = _counts(workload, data)
+        else:
+            run()
+        print(json.dumps([each.tolist() for each in found]), flush=True)
     spark.stop()
 
 

@@ -3,14 +3,15 @@
 Floors are measured in the same run, each a stream of its own over the same files: rows handed to Python and
 counted, without state; and Spark's stateful operator with a counter per key. All streams stay up while they
 take turns, so no line pays for a start. A line's run is one file: one micro-batch, in which the windows of
-the one before are reported.
+the one before are reported. Before any is timed, the rows of the first window are compared with those of a
+batch run, and what the floors counted with what they were fed.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -32,6 +34,7 @@ TYPES = "ABC"
 """All of them asked for: every row must go through the state, as the floors count every row."""
 _CORES = 2
 _ROW_US = 1_000
+_AT_MOST = 4
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 QUERY = "RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g WITHIN {0} s SLIDE {0} s"
 
@@ -53,22 +56,26 @@ def cases(seed: int, scale: float) -> list[Case]:
     stateless_many = f"stateless mapInArrow count, {MANY:,} groups"
     per_key = f"transformWithStateInPandas, a counter per key, {FEW:,} groups"
     return [
-        Case(stateless, lambda: counted.run(_stateless), rows),
-        Case(per_key, lambda: keyed.run(_per_key), rows),
+        Case(stateless, counted.runner(_stateless), rows, expected=lambda: rows),
+        Case(per_key, keyed.runner(_per_key), rows, expected=lambda: rows),
         Case(
             f"trendfold, {FEW:,} groups",
-            lambda: ours.run(_trendfold),
+            ours.runner(_trendfold),
             rows,
             stateless,
             (Promise(0.25, stateless), Promise(3.0, per_key)),
+            answer=lambda _: ours.first_window(_trendfold),
+            expected=ours.in_batch,
         ),
-        Case(stateless_many, lambda: counted_many.run(_stateless), rows),
+        Case(stateless_many, counted_many.runner(_stateless), rows, expected=lambda: rows),
         Case(
             f"trendfold, {MANY:,} groups",
-            lambda: ours_many.run(_trendfold),
+            ours_many.runner(_trendfold),
             rows,
             stateless_many,
             (Promise(0.2, stateless_many),),
+            answer=lambda _: ours_many.first_window(_trendfold),
+            expected=ours_many.in_batch,
         ),
     ]
 
@@ -81,7 +88,7 @@ class _Files:
         self.rng = np.random.default_rng(seed)
         folder.mkdir(parents=True)
         self.made = 0
-        self.at(11)
+        self.at(11 + _AT_MOST)
 
     def at(self, number: int) -> Path:
         """The file of a micro-batch. Two row groups, so that both cores read."""
@@ -109,8 +116,19 @@ class _Line:
         (self.folder / "in").mkdir()
         self.numbers = count()
         self.query: StreamingQuery | None = None
+        self.counted = 0
+        """What a floor counted in the latest micro-batch."""
 
-    def run(self, start: Any) -> None:
+    @property
+    def window_s(self) -> int:
+        """As long as a file."""
+        return self.files.rows * _ROW_US // 1_000_000
+
+    def runner(self, start: Start) -> Callable[[], int]:
+        """Runs, each of one file."""
+        return lambda: self.run(start)
+
+    def run(self, start: Start) -> int:
         """One more file."""
         number = next(self.numbers)
         os.link(self.files.at(number), self.folder / "in" / f"{number}.parquet")
@@ -119,31 +137,53 @@ class _Line:
             reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
             # Both row groups are a split of their own, whatever their size.
             self.spark.conf.set("spark.sql.files.maxPartitionBytes", str(_half(self.files.at(0))))
-            window = self.files.rows * _ROW_US // 1_000_000
-            self.query = start(reader.parquet(str(self.folder / "in")), self.folder, window)
+            self.query = start(reader.parquet(str(self.folder / "in")), self)
         assert self.query is not None
         self.query.processAllAvailable()
+        return self.counted
+
+    def first_window(self, start: Start) -> pa.Table:
+        """The rows that were written for the first window, after as many files as it takes."""
+        for _ in range(_AT_MOST):
+            written = sorted((self.folder / "out" / "q1").glob("batch=*"))
+            if written:
+                table = pa.concat_tables(pq.read_table(each, partitioning=None) for each in written)
+                return _by_group(table.filter(pc.equal(table["window_start"], pc.min(table["window_start"]))))
+            self.run(start)
+        raise RuntimeError(f"no window was reported after {_AT_MOST} files")
+
+    def in_batch(self) -> pa.Table:
+        """The same of the first file, without a stream: it is the first window."""
+        return _by_group(parse(QUERY.format(self.window_s)).run(self.files.at(0), engine="local")["q1"])
+
+
+def _by_group(table: pa.Table) -> pa.Table:
+    return table.select(["g", "count"]).sort_by("g")
+
+
+Start = Callable[[DataFrame, _Line], StreamingQuery]
 
 
 def _half(path: Path) -> int:
     return path.stat().st_size // 2 + 4_096
 
 
-def _discard(frame: DataFrame, batch: int) -> None:
-    frame.collect()
+def _write(frame: DataFrame, line: _Line, mode: str = "append") -> StreamingQuery:
+    """All rows are brought here, and the numbers in their last column added up."""
+
+    def add_up(frame: DataFrame, batch: int) -> None:
+        line.counted = sum(row[-1] for row in frame.collect())
+
+    writer = frame.writeStream.outputMode(mode).foreachBatch(add_up)
+    return writer.option("checkpointLocation", str(line.folder / "checkpoint")).start()
 
 
-def _write(frame: DataFrame, folder: Path, mode: str = "append") -> StreamingQuery:
-    writer = frame.writeStream.outputMode(mode).foreachBatch(_discard)
-    return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-
-
-def _stateless(stream: DataFrame, folder: Path, window_s: int) -> StreamingQuery:
+def _stateless(stream: DataFrame, line: _Line) -> StreamingQuery:
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total = sum(batch.num_rows for batch in batches)
         yield pa.RecordBatch.from_pydict({"rows": pa.array([total], pa.int64())})
 
-    return _write(stream.mapInArrow(counted, "rows bigint"), folder)
+    return _write(stream.mapInArrow(counted, "rows bigint"), line)
 
 
 class _Counter(StatefulProcessor):
@@ -165,13 +205,13 @@ class _Counter(StatefulProcessor):
         """Nothing is held."""
 
 
-def _per_key(stream: DataFrame, folder: Path, window_s: int) -> StreamingQuery:
+def _per_key(stream: DataFrame, line: _Line) -> StreamingQuery:
     keyed = stream.groupBy("g").transformWithStateInPandas(_Counter(), "g int, n bigint", "update", "None")
-    return _write(keyed, folder, "update")
+    return _write(keyed, line, "update")
 
 
-def _trendfold(stream: DataFrame, folder: Path, window_s: int) -> StreamingQuery:
-    handle = parse(QUERY.format(window_s)).start(
-        stream, watermark="1 s", checkpoint=folder / "checkpoint", output=folder / "out"
+def _trendfold(stream: DataFrame, line: _Line) -> StreamingQuery:
+    handle = parse(QUERY.format(line.window_s)).start(
+        stream, watermark="1 s", checkpoint=line.folder / "checkpoint", output=line.folder / "out"
     )
     return handle.query

@@ -10,6 +10,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from trendfold.api import parse
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Report
 from trendfold.bench.peers.process import Peer, found_peers
-from trendfold.bench.peers.stream import HALF_S, KINDS, WINDOW_S, Stream, stream
+from trendfold.bench.peers.stream import HALF_S, KINDS, WINDOW_S, Stream, known_counts, stream
 from trendfold.runtime.result import Result
 
 SEMANTICS = ("any", "next", "contiguous")
@@ -59,7 +60,8 @@ def _question(peers: list[Peer], semantics: str, events: Stream, queries: int) -
         for name, way in ways
         if way == "auto" or events.length <= BUILT
     ]
-    found = [_asked(case, what, counts_of) for case in found]
+    known = partial(known_counts, events, semantics, queries)
+    found = [replace(_asked(case, what, counts_of), expected=known) for case in found]
     for peer in peers:
         if semantics in peer.can:
             run = partial(peer.ask, semantics, queries, events)

@@ -40,6 +40,27 @@ def stream(seed: int, events: int, length: int) -> Stream:
     return Stream(length, pa.table(columns), rows)
 
 
+def known_counts(stream: Stream, semantics: str, queries: int) -> NDArray[np.float64]:
+    """Query, window, key and count, as the stream was made: all choices of B under any, otherwise one trend.
+
+    Query i leaves out windows whose A has the value i; under contiguous a D in between leaves nothing.
+    """
+    key, at, kind, x = stream.numbers.T
+    window = at // (WINDOW_S * 1_000)
+    first = np.flatnonzero(kind == 0)
+    if semantics == "contiguous":
+        block = window * KEYS + key
+        first = first[~np.isin(block[first], block[kind == 3])]
+    first = first[np.lexsort((key[first], window[first]))]
+    count = 2.0**stream.length - 1 if semantics == "any" else 1.0
+    parts = []
+    for query in range(queries):
+        own = first[x[first] != query]
+        rows = np.full(len(own), query), window[own], key[own], np.full(len(own), count)
+        parts.append(np.column_stack(rows).astype(np.float64))
+    return np.concatenate(parts)
+
+
 def _block(rng: np.random.Generator, number: int, length: int) -> NDArray[np.int64]:
     """One window of one key."""
     kinds = [0, *[1] * length, 2]
