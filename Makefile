@@ -54,7 +54,7 @@ lock: $(READY) ## pin pyproject.toml's dependencies again (make lock UPGRADE=--u
 bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
 
-bench-check: $(READY) ## measure a few ratios again: each within 30 % of docs/benchmarks.json
+bench-check: $(READY) ## measure some ratios again (3 minutes): each within 30 % of docs/benchmarks.json
 	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
 
 bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes trendfold-bench/report.html

@@ -67,6 +67,7 @@ def test_figures_that_cannot_be_read_are_an_error_with_the_file(tmp_path: Path) 
         (10, 0.5, "does not hold"),
         (1, 0.9, "holds"),
         (1, 0.5, "does not hold"),
+        (1.01, 0.9, "does not hold"),
     ],
 )
 def test_a_claim_holds_holds_by_less_or_does_not(ratio: float, ours: float, verdict: str) -> None:

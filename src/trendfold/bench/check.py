@@ -1,8 +1,9 @@
 """A few ratios measured again, beside the committed ones.
 
 `python -m trendfold.bench.check docs/benchmarks.json`, or `make bench-check`. Ratios and not times, so that
-any machine can ask. Lines are chosen to take under three minutes in all, and mostly tens of milliseconds each,
-so that they vary little. One that is off is measured again: it counts as off if it is so in every round.
+any machine can ask. Lines are chosen to take under three minutes in all, and tens of milliseconds each where
+there are such, so that they vary little. One that is off is measured again: it counts as off if it is so in
+every round.
 """
 
 from __future__ import annotations

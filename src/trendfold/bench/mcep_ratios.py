@@ -90,7 +90,7 @@ _HEADLINES: dict[str, dict[str, Callable[[Figure], float]]] = {
     },
     "Figure 13": {
         "Figure 13, {}: adaptive over trivial, least": lambda figure: min(y for _, y in figure["adaptive"]),
-        "Figure 13, {}: adaptive over static, most": lambda figure: max(_over(figure, "adaptive", "static")),
+        "Figure 13, {}: adaptive over static, least": lambda figure: min(_over(figure, "adaptive", "static")),
     },
     "Figure 14ab": {
         "Figure 14, {}: over the better of SH and RE at any density, least": _least_over_rivals,

@@ -19,8 +19,8 @@ def to_html(reports: Sequence[Report]) -> str:
     )
     body = "\n".join(_section(report) for report in reports)
     told = (
-        "Lines that answer one question gave equal answers before any was timed. They took turns; times are "
-        "medians, ratios are medians over turns."
+        "Lines that answer one question gave equal answers before any was timed, lines alone that of another "
+        "way. They took turns; times are medians, ratios are medians over turns."
     )
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body><main><h1>trendfold bench</h1>'
