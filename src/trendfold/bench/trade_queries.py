@@ -45,15 +45,43 @@ def mixed(queries: int, seed: int, share: float = 1 / 7) -> tuple[Query, ...]:
     return _parsed(random, patterns)
 
 
-def overlapping(queries: int, seed: int, families: int = 5) -> tuple[Query, ...]:
-    """Long stretches of few orders, without groups: pools of many queries, where pruning has much to do."""
+def through_a_hub(queries: int, seed: int) -> tuple[Query, ...]:
+    """SEQ(x, CORE, a pair, HUB, y), ten queries to a pair: where all meet again, little is left to choose."""
+    random = Random(seed)
+    patterns = []
+    for k in range(queries):
+        first, last = random.sample(AROUND, 2)
+        pair = k // 10 % len(AROUND)
+        patterns.append(f"SEQ({first}, {COMPANY}, P{pair:02}, Q{pair:02}, HUB, {last})")
+    random.shuffle(patterns)
+    return _parsed(random, patterns)
+
+
+def beside_hamlet(queries: int, seed: int, complex_share: float) -> tuple[Query, ...]:
+    """Simple queries SEQ(x+, CORE, y); this share of them goes on with five more tickers.
+
+    Simple ones ask the same of an event, complex ones do not.
+    """
     random = Random(seed)
     texts = []
     for k in range(queries):
-        length = random.randint(4, 8)
-        start = random.randint(0, 8 - length)
-        steps = ", ".join(f"F{k % families}{i}" for i in range(start, start + length))
-        texts.append(f"QUERY g{k} RETURN COUNT(*) PATTERN SEQ({steps}) WITHIN 5 min SLIDE 5 min")
+        is_complex = k < round(queries * complex_share)
+        first, *others = ORDER[k % 4], *random.sample(AROUND, 6 if is_complex else 1)
+        least = random.choice((30, 100)) if is_complex else 30
+        texts.append(
+            f"QUERY g{k} RETURN COUNT(*) PATTERN SEQ({first}+, {COMPANY}, {', '.join(others)}) "
+            f"WHERE {first}.vol > {least} WITHIN 5 min SLIDE 5 min"
+        )
+    return parse("; ".join(texts)).queries
+
+
+def rare_beginnings(queries: int) -> tuple[Query, ...]:
+    """SEQ(CORE, S00, S01, y) where CORE is rare: hardly any snapshots, and many lanes."""
+    texts = [
+        f"QUERY g{k} RETURN COUNT(*) PATTERN SEQ({COMPANY}, {ORDER[0]}, {ORDER[1]}, {AROUND[k % 20]}) "
+        f"WITHIN 40 min SLIDE 5 min"
+        for k in range(queries)
+    ]
     return parse("; ".join(texts)).queries
 
 

@@ -22,7 +22,7 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.side_by_side import make_ready
 
-WORTH_NS = 0.5e9
+WORTH_NS = 0.25e9
 """Finding a plan takes a while: not where queries are expected to take less than this side by side."""
 
 
@@ -36,13 +36,14 @@ def with_sharing_plans(
         group = plan.group
         if group is not None and group.method == "lanes":
             if id(group) not in made:
-                made[id(group)] = _chosen(group, workspace, origin, limits)
+                made[id(group)] = chosen(group, workspace, origin, limits)
             plan = replace(plan, group=made[id(group)])
         found.append(plan)
     return tuple(found)
 
 
-def _chosen(group: Group, workspace: Workspace, origin: int, limits: Limits) -> Group:
+def chosen(group: Group, workspace: Workspace, origin: int, limits: Limits) -> Group:
+    """A group of lanes, or the same queries with a sharing plan."""
     costs = group.details if isinstance(group.details, Costs) else Costs()
     lanes = sum(map(windows_at_once, group.members))
     if len(workspace.batch) * lanes / 8 * costs.vector < WORTH_NS:

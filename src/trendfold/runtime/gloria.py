@@ -96,6 +96,12 @@ class Ready:
     pairs: Pairs
     sizes: tuple[int, ...]
 
+    def steps(self) -> int:
+        """How often an event is taken up: once at every node where a query can take it."""
+        tables, rows = self.lowered.tables, np.bincount(self.events.symbol)
+        begin = tables[gloria_program.STEPS]
+        return int(np.diff(tables[begin : begin + len(rows) + 1]) @ rows)
+
     def fold(self) -> tuple[tuple[Folded, ...], Tally]:
         """Per member the whole trends of its windows, and what happened on the way."""
         starts = np.cumsum([0, *self.sizes])

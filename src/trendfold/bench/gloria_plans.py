@@ -1,0 +1,123 @@
+"""Finding sharing plans: GLORIA's Figures 11 to 15. "Events" are queries here."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+
+import pyarrow as pa
+
+from trendfold.bench import trade_queries
+from trendfold.bench.harness import Case, Promise, Verdict
+from trendfold.events.generate import Options as Stream
+from trendfold.events.generate import stock
+from trendfold.plan import QueryPlan
+from trendfold.plan.gloria import SharingPlan
+from trendfold.plan.gloria.planner import share
+from trendfold.plan.workload import plan_all
+from trendfold.query.nodes import Query
+
+SEQUENCES, KLEENE_LENGTHS, MIXED, KLEENE_SHARES = (
+    range(40, 201, 40),
+    range(2, 11, 2),
+    (12, 60, 120),
+    (10, 30, 60),
+)
+SECONDS, FASTER, SAME = 2.0, 5.0, 0.999
+"""Promises for 200 sequences: optimized in so many seconds, so many times faster than without pruning, and
+the plan without pruning costs no less than this part of ours."""
+OPTIMIZERS = {"gloria": "gloria", "NoPrune": "gloria-noprune", "Greedy": "gloria-greedy"}
+LARGEST = f"sequences, {SEQUENCES[-1]}"
+
+
+def workloads(seed: int) -> dict[str, tuple[Query, ...]]:
+    """By figure: 11, twice; 12; 13 and 15; 14."""
+    found = {f"sequences, {n}": trade_queries.sequences(n, seed) for n in SEQUENCES}
+    found |= {f"through a hub, {n}": trade_queries.through_a_hub(n, seed) for n in SEQUENCES[::4]}
+    found |= {f"Kleene of length, {n}": trade_queries.kleene(100, seed, n) for n in KLEENE_LENGTHS}
+    found |= {f"mixed, {n}": trade_queries.mixed(n, seed) for n in MIXED}
+    found |= {f"100 mixed, {n} % Kleene": trade_queries.mixed(100, seed, n / 100) for n in KLEENE_SHARES}
+    return found
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """Template, graph and path, by each optimizer; whether the plans cost the same is judged apart."""
+    for what, queries in workloads(seed).items():
+        members = members_of(queries)
+        unpruned = name(what, "NoPrune")
+        for way, strategy in OPTIMIZERS.items():
+            promises: tuple[Promise, ...] = ()
+            if (what, way) == (LARGEST, "gloria"):
+                promises = (Promise(len(queries) / SECONDS), Promise(FASTER, unpruned))
+            floor = None if way == "NoPrune" else unpruned
+            yield Case(name(what, way), optimizing(members, strategy, seed), len(queries), floor, promises)
+
+
+def name(what: str, way: str) -> str:
+    """The name of a line."""
+    return f"optimize {what}, {way}"
+
+
+def verdicts(seed: int) -> dict[str, Verdict]:
+    """The plan of 200 sequences costs the same without pruning."""
+    unpruned, pruned = (costs(seed, LARGEST)[way] for way in ("NoPrune", "gloria"))
+    return {name(LARGEST, "gloria"): Verdict(Promise(SAME, "the cost of NoPrune's plan"), unpruned / pruned)}
+
+
+@cache
+def costs(seed: int, what: str) -> dict[str, float]:
+    """What each optimizer's plan costs by the paper's formulas, beside sharing nothing."""
+    members = members_of(workloads(seed)[what])
+    plans = {way: optimizing(members, strategy, seed)() for way, strategy in OPTIMIZERS.items()}
+    return {way: plan.cost / plan.alone for way, plan in plans.items()}
+
+
+@cache
+def memory(seed: int, what: str) -> dict[str, int]:
+    """The most bytes that each optimizer holds at once."""
+    members, found = members_of(workloads(seed)[what]), {}
+    for way, strategy in OPTIMIZERS.items():
+        tracemalloc.start()
+        optimizing(members, strategy, seed)()
+        found[way] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return found
+
+
+def ratios(seed: int) -> dict[str, float]:
+    """Figure 15, and how much cheaper plans are than greedy ones."""
+    found = {}
+    for what in (LARGEST, f"mixed, {MIXED[-1]}"):
+        held, cost = memory(seed, what), costs(seed, what)
+        found[f"memory of NoPrune over gloria, {what}"] = held["NoPrune"] / held["gloria"]
+        found[f"cost of Greedy's plan over gloria's, {what}"] = cost["Greedy"] / cost["gloria"]
+        found[f"cost of NoPrune's plan over gloria's, {what}"] = cost["NoPrune"] / cost["gloria"]
+    return found
+
+
+def members_of(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """The queries as a group would have them."""
+    group = plan_all(queries, "gloria-greedy")[0].group
+    assert group is not None
+    assert len(group.members) == len(queries)
+    return group.members
+
+
+def optimizing(members: Sequence[QueryPlan], strategy: str, seed: int) -> Callable[[], SharingPlan]:
+    """From queries to a plan; frequencies are those of a stream."""
+    frequencies = frequencies_of(stream(seed, 12_000))
+    return lambda: share(members, strategy, frequencies)
+
+
+def stream(seed: int, events: int, burst: int = 3) -> pa.Table:
+    """An hour of trades."""
+    return stock(
+        Stream(events=events, seed=seed, types=trade_queries.TYPES, rate=events / 3_600, burst=burst)
+    )
+
+
+def frequencies_of(table: pa.Table) -> dict[str, float]:
+    """Events by type."""
+    counted = table.column("type").value_counts().to_pylist()
+    return {each["values"]: float(each["counts"]) for each in counted}
