@@ -207,8 +207,8 @@ def test_figure_4_event_by_event(shared: bool) -> None:
 
 def test_figure_4_one_snapshot_serves_all() -> None:
     _, tally = made_ready(group_of(FIGURE_4, figure_4(True)), letters("CABABD")).fold()
-    # c0 is the snapshot. An a hands its coefficient on to b, a b to a and to what d of q1 reads, and that is the
-    # whole trends of q2, too, d to those of q1; nothing is evaluated before windows close.
+    # c0 is the snapshot. An a hands its coefficient on to b, a b to a and to what d of q1 reads, and that
+    # is the whole trends of q2, too, d to those of q1; nothing is evaluated before windows close.
     assert tally == Tally(snapshots=1, propagations=2 * 1 + 2 * 2 + 1, evaluations=0, foldings=0)
     _, alone = made_ready(group_of(FIGURE_4, figure_4(False)), letters("CABABD")).fold()
     assert alone == Tally()
