@@ -8,6 +8,7 @@ from trendfold.api import parse
 from trendfold.bench import aseq, cogra, run
 from trendfold.bench.answers import first_difference, rows
 from trendfold.bench.flattened import flattened
+from trendfold.bench.harness import Report
 from trendfold.bench.ways import run as whole_run
 
 
@@ -41,3 +42,16 @@ def test_all_ways_of_a_paper_s_figures_agree(name: str) -> None:
     report = run(name, scale=0.05, repeats=1)
     assert all(line.like for line in report.measurements)
     assert report.plot.startswith("<svg")
+
+
+def test_memory_is_counted_in_the_papers_own_measures() -> None:
+    report = Report("", (), {}, {"seed": 0, "scale": 0.1})
+    objects = aseq.ratios(report)
+    assert [name.split(", ", 1)[1] for name in objects] == [
+        "length 5, window 1000 ms",
+        "length 3, window 1000 ms",
+    ]
+    assert min(objects.values()) > 3  # three steps to a beginning, and all that is built
+    numbers = cogra.ratios(report)
+    assert numbers["events of a window over numbers of COGRA, next, 10000 a window"] == 10_000 / 3
+    assert 1 < numbers["events of a window over numbers of COGRA, 90 %, one window"] < 1.5

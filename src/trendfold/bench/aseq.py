@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from trendfold.api import parse
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Report
-from trendfold.bench.ways import beside
+from trendfold.bench.ways import beside, run
 
 EVENTS, LONG_EVENTS = 3_000, 100_000
 """Where sequences are built, and where none are."""
@@ -83,6 +85,31 @@ def _shared(table: pa.Table) -> list[Case]:
     for queries in WORKLOADS:
         found += beside(f"Figure 16d, {queries} queries", table, around(queries, 3), ways)
     return found
+
+
+def ratios(report: Report) -> dict[str, float]:
+    """Figures 12(b) and 13(b) in the paper's own measure: objects that are held at once, at most.
+
+    Stacks hold the events of a window that are steps, and the sequences that are built of them; A-Seq has one
+    prefix counter for every event that begins one.
+    """
+    table = trades(int(report.settings["seed"]), max(500, int(EVENTS * report.settings["scale"])))
+    codes = np.array([int(type_[1:]) for type_ in table.column("type").to_pylist()])
+    found = {}
+    for length, window in ((LENGTHS[-1], 1_000), (3, WINDOWS[-1])):
+        result = run(table, parse(query("q", _line(length), window)).queries, "auto")()
+        sequences = float(max(result["q"].column("count").to_pylist(), default=0.0))
+        steps, starts = (_most_at_once(which, window // EVERY_MS) for which in (codes < length, codes == 0))
+        found[f"objects of stacks over counters, length {length}, window {window} ms"] = (
+            steps + sequences
+        ) / starts
+    return found
+
+
+def _most_at_once(which: NDArray[np.bool_], rows: int) -> int:
+    """The most of some events in as many rows as a window has."""
+    seen = np.concatenate([[0], np.cumsum(which)])
+    return int((seen[rows:] - seen[:-rows]).max(initial=seen[-1] if len(seen) <= rows else 0))
 
 
 def plot(report: Report) -> str:

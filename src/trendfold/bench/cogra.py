@@ -139,6 +139,22 @@ def _selectivity(seed: int, scale: float) -> list[Case]:
     return found
 
 
+def ratios(report: Report) -> dict[str, float]:
+    """Memory as numbers that are kept: SASE and GRETA keep every event of a window, COGRA what it has to.
+
+    That is one number per type or, where B is compared with the next, one for every B and two for A and C.
+    """
+    seed, scale = int(report.settings["seed"]), report.settings["scale"]
+    found = {}
+    for semantics, size in (("any", HIGH[-1]), ("next", LINEAR[-1]), ("contiguous", LINEAR[-1])):
+        n = _scaled(size, scale)
+        found[f"events of a window over numbers of COGRA, {semantics}, {n} a window"] = n / 3
+    table = events(seed, _scaled(EVENTS, scale), percent=90)
+    compared = table.column("type").to_pylist().count("B")
+    found["events of a window over numbers of COGRA, 90 %, one window"] = len(table) / (compared + 2)
+    return found
+
+
 def plot(report: Report) -> str:
     """How many times slower than COGRA, by what each figure varies."""
     figures: dict[str, dict[str, list[tuple[float, float]]]] = {}

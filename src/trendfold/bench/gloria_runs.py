@@ -39,7 +39,7 @@ BURSTS, COMPLEX = (1, 10, 100), (0, 50, 100)
 OVER_GRETA, OF_BEST, MOSTLY, SIDE_BY_SIDE = 5.0, 0.8, 0.9, 1.3
 """Promises: 120 mixed queries so many times faster than GRETA; `auto` beside the best of all, and beside it
 in all cells but one; and beside lanes where beginnings are rare."""
-WAYS = ("greta", "hamlet", "gloria-greedy", "gloria", "auto")
+WAYS = ("greta", "hamlet", "gloria-greedy", "gloria-noprune", "gloria", "auto")
 CELLS = (*((size, 3) for size in MIXED), *((MIXED[1], burst) for burst in BURSTS))
 RARE, RARE_QUERIES = "rare beginnings, 1000 queries", 1_000
 
