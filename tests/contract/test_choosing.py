@@ -115,3 +115,23 @@ def test_costs_are_measured_and_kept() -> None:
     assert min(costs.event, costs.lane, costs.coefficient, costs.value, costs.close) > 0
     assert costs.coefficient < costs.event  # one more number is less than an event
     assert sharing_costs_here() == sharing_costs_here()
+
+
+def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B, C, D); RETURN COUNT(*) PATTERN SEQ(B, C, D)"
+    frequent = pa.table({"type": list("ABBBBBBBBBBBBBBBBCBCBCD"), "ts": range(23)})
+    carried_out: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        fold = groups.FOLDS["gloria"]
+        patch.setitem(
+            groups.FOLDS,
+            "gloria",
+            lambda group, *more: carried_out.append(group.details) or fold(group, *more),
+        )
+        result = tf.parse(text).run(frequent, strategy="gloria")
+    [plan] = carried_out
+    planned = tf.parse(text).plan("gloria")[0].group
+    assert planned is not None
+    assert plan.cost != planned.details.cost  # type: ignore[attr-defined]
+    alone = tf.parse(text).run(frequent, strategy="cogra")
+    assert all(result[name].equals(alone[name]) for name in alone)

@@ -195,14 +195,14 @@ def _run(queries: Sequence[Query], table: pa.Table, strategy: str) -> Callable[[
 
 
 def _plans(queries: Sequence[Query], table: pa.Table, strategy: str) -> tuple[QueryPlan, ...]:
-    """Plans; where sharing plans are found by frequencies, by those of the stream."""
+    """Plans; where sharing plans are found by frequencies, by those of the stream, and not again in a run."""
     plans = plan_all(queries, strategy)
     if not strategy.startswith("gloria"):
         return plans
     frequencies = frequencies_of(table)
     groups = {id(plan.group): plan.group for plan in plans if plan.group is not None}
     anew = {
-        key: replace(group, details=share(group.members, strategy, frequencies))
+        key: replace(group, details=replace(share(group.members, strategy, frequencies), considered=()))
         for key, group in groups.items()
     }
     return tuple(replace(plan, group=anew.get(id(plan.group))) for plan in plans)

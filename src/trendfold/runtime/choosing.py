@@ -1,7 +1,7 @@
-"""Queries side by side, or by a sharing plan: chosen by what their rows are like (see plan.gloria.choose).
+"""What is known only when rows are there: side by side or by a sharing plan, and by which one.
 
-In one process the rows are there before the choice is made. On Spark they are not, so queries that may be
-lanes are lanes.
+In one process that is before queries are folded. On Spark it is not: there queries that may be lanes are
+lanes, and sharing plans are made as if all types were equally frequent.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from trendfold.kernel.lower_together import work_of
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.costs import Costs
 from trendfold.plan.gloria.choose import Rates, cheaper
+from trendfold.plan.gloria.planner import share
 from trendfold.plan.workload import windows_at_once
 from trendfold.runtime.calibration import sharing_costs_here
 from trendfold.runtime.groups import GroupRows, rows_of_group
@@ -29,14 +30,17 @@ WORTH_NS = 0.25e9
 def with_sharing_plans(
     plans: Sequence[QueryPlan], workspace: Workspace, origin: int, limits: Limits
 ) -> tuple[QueryPlan, ...]:
-    """The plans, with a sharing plan for the groups of lanes for which one is expected to be cheaper."""
+    """The plans, with a sharing plan for the groups of lanes for which one is expected to be cheaper.
+
+    A sharing plan that has the graph it was found in is found anew, by the frequencies of the rows.
+    """
     made: dict[int, Group] = {}
     found = []
     for plan in plans:
         group = plan.group
-        if group is not None and group.method == "lanes":
+        if group is not None and group.method in _CHANGES:
             if id(group) not in made:
-                made[id(group)] = chosen(group, workspace, origin, limits)
+                made[id(group)] = _CHANGES[group.method](group, workspace, origin, limits)
             plan = replace(plan, group=made[id(group)])
         found.append(plan)
     return tuple(found)
@@ -70,16 +74,37 @@ def rates_of(group: Group, together: GroupRows, costs: Costs) -> Rates | None:
     )
     if ns < WORTH_NS or not ready.events.is_small:
         return None
-    longest = max(
-        together.items, key=lambda items: int((items.high - items.low).sum()) / max(1, len(items.low))
-    )
-    share = float((longest.high - longest.low).mean()) / max(1, len(symbol))
+    windows = sum(map(windows_at_once, group.members)) / len(group.members)
+    return Rates(frequencies_of(group, together), windows, ns * _share(together))
+
+
+def weighed(group: Group, workspace: Workspace, origin: int, limits: Limits) -> Group:
+    """A group whose sharing plan is found by the frequencies of its rows."""
+    if not group.details.considered:
+        return group
+    together = rows_of_group(group, workspace, origin, limits)
+    if together is None:
+        return group
+    return replace(group, details=share(group.members, group.strategy, frequencies_of(group, together)))
+
+
+_CHANGES = {"lanes": chosen, "gloria": weighed}
+
+
+def frequencies_of(group: Group, together: GroupRows) -> dict[str, float]:
+    """Events per type in the longest windows."""
+    total = np.bincount(together.rows.symbols[0], minlength=len(together.alphabet)) * _share(together)
     frequencies: dict[str, float] = {}
     for a, symbols in enumerate(together.alphabet):
         for type_ in _types(group, symbols):
-            frequencies[type_] = frequencies.get(type_, 0.0) + float(total[a]) * share
-    windows = sum(map(windows_at_once, group.members)) / len(group.members)
-    return Rates(frequencies, windows, ns * share)
+            frequencies[type_] = frequencies.get(type_, 0.0) + float(total[a])
+    return frequencies
+
+
+def _share(together: GroupRows) -> float:
+    """What part of all rows one of the longest windows holds, on average."""
+    means = [float(np.mean(items.high - items.low)) for items in together.items if len(items.low)]
+    return max(means, default=0.0) / max(1, len(together.moment))
 
 
 def _types(group: Group, symbols: Sequence[frozenset[int]]) -> set[str]:

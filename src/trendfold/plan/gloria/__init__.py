@@ -68,7 +68,7 @@ class SharingPlan:
     crossings  every transition between states; beginnings and ends of trends are not among them
     cost       what the cost model expects of this plan
     alone      and of the one that shares nothing
-    considered the graph it was found in; only `explain` asks for it
+    considered the graph it was found in, for `explain`; without it a plan is carried out as it is
     """
 
     states: tuple[str, ...]
