@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from time import process_time
 
@@ -98,10 +99,13 @@ def test_another_cost_model_is_a_value() -> None:
     """By our kernels an expression costs its length; where it is one snapshot, many queries share it."""
     members = planned("; ".join(["RETURN COUNT(*) PATTERN SEQ(A, B, C, D)"] * 30))
     frequencies = {"A": 1.0, "B": 200.0, "C": 200.0, "D": 200.0}
-    found = share(members, frequencies=frequencies, model=KernelCosts())
+    model = KernelCosts(event=10.0, lane=5.0, coefficient=2.0, value=2.0, close=2.0)
+    found = share(members, frequencies=frequencies, model=model)
     assert found.cost < found.alone / 3
-    dear = share(members, frequencies=frequencies, model=KernelCosts(coefficient=1e6))
+    dear = share(members, frequencies=frequencies, model=replace(model, coefficient=1e6))
     assert dear.cost == dear.alone
+    overlapping = share(members, frequencies=frequencies, model=replace(model, windows=8.0))
+    assert overlapping.cost / overlapping.alone < found.cost / found.alone
 
 
 # ---------------------------------------------------------------- speed

@@ -97,11 +97,11 @@ class KernelCosts:
     windows      in how many windows an event is
     """
 
-    event: float = 70.0
-    lane: float = 2.0
-    coefficient: float = 0.5
-    value: float = 0.5
-    close: float = 15.0
+    event: float = 90.0
+    lane: float = 0.35
+    coefficient: float = 0.15
+    value: float = 0.15
+    close: float = 11.0
     windows: float = 1.0
 
     def start(self, events: float) -> float:
