@@ -29,7 +29,7 @@ ASKED, SWEEPS = 4, 3
 def path_cost(graph: Graph, path: Path) -> float:
     """The weight of a path: every pool and every evaluation once (Lemma 4.4), and where trends begin."""
     cost = sum(graph.weights.start(s, q.bit_count()) for s, q in graph.template.starts.items())
-    for node in path.values():
+    for _, node in sorted(path.items()):  # in the same order for all paths: equal ones have equal sums
         cost += node.own + node.ending
         for number, state in node.pool.preceding:
             cost += graph.evaluation(path[number], node, state)
