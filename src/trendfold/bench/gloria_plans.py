@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 import pyarrow as pa
 
@@ -15,6 +15,7 @@ from trendfold.events.generate import stock
 from trendfold.plan import QueryPlan
 from trendfold.plan.gloria import SharingPlan
 from trendfold.plan.gloria.planner import share
+from trendfold.plan.gloria.valid import why_invalid
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
 
@@ -42,7 +43,7 @@ def workloads(seed: int) -> dict[str, tuple[Query, ...]]:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Template, graph and path, by each optimizer; whether the plans cost the same is judged apart."""
+    """Template, graph and path, by each optimizer; plans must be valid, and what they cost is judged apart."""
     for what, queries in workloads(seed).items():
         members = members_of(queries)
         unpruned = name(what, "NoPrune")
@@ -50,8 +51,20 @@ def cases(seed: int) -> Iterator[Case]:
             promises: tuple[Promise, ...] = ()
             if (what, way) == (LARGEST, "gloria"):
                 promises = (Promise(len(queries) / SECONDS), Promise(FASTER, unpruned))
-            floor = None if way == "NoPrune" else unpruned
-            yield Case(name(what, way), optimizing(members, strategy, seed), len(queries), floor, promises)
+            yield Case(
+                name(what, way),
+                optimizing(members, strategy, seed),
+                len(queries),
+                None if way == "NoPrune" else unpruned,
+                promises,
+                answer=partial(_problem, members),
+                expected=str,
+            )
+
+
+def _problem(members: Sequence[QueryPlan], plan: SharingPlan) -> str:
+    """Why a plan cannot be carried out; empty if it can."""
+    return why_invalid(plan, [member.operands[0].machine.automaton for member in members])
 
 
 def name(what: str, way: str) -> str:
