@@ -43,7 +43,7 @@ def workloads(seed: int) -> dict[str, tuple[Query, ...]]:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Template, graph and path, by each optimizer; plans must be valid, and what they cost is judged apart."""
+    """Template, graph and path, by each optimizer; plans must be valid, their costs are judged apart."""
     for what, queries in workloads(seed).items():
         members = members_of(queries)
         unpruned = name(what, "NoPrune")
