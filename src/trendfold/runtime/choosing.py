@@ -38,9 +38,10 @@ def with_sharing_plans(
     found = []
     for plan in plans:
         group = plan.group
-        if group is not None and group.method in _CHANGES:
+        if group is not None and group.method in ("lanes", "gloria"):
             if id(group) not in made:
-                made[id(group)] = _CHANGES[group.method](group, workspace, origin, limits)
+                change = chosen if group.method == "lanes" else weighed
+                made[id(group)] = change(group, workspace, origin, limits)
             plan = replace(plan, group=made[id(group)])
         found.append(plan)
     return tuple(found)
@@ -86,9 +87,6 @@ def weighed(group: Group, workspace: Workspace, origin: int, limits: Limits) -> 
     if together is None:
         return group
     return replace(group, details=share(group.members, group.strategy, frequencies_of(group, together)))
-
-
-_CHANGES = {"lanes": chosen, "gloria": weighed}
 
 
 def frequencies_of(group: Group, together: GroupRows) -> dict[str, float]:
