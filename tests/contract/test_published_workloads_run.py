@@ -51,7 +51,7 @@ KINDS = ("SEQWorkload/workload_40", "KleeneLayers/workload_3", "MixWorkload/work
 
 
 def shares(workload: tf.Workload, strategy: str) -> bool:
-    """Whether any plan has snapshots; for ten queries SEQ(x+, y, z) sharing costs 301,200, and 301,000 not."""
+    """Whether any plan has snapshots; for ten queries SEQ(x+, y, z) sharing costs 301,200, not 301,000."""
     plans = [plan.group.details for plan in workload.plan(strategy) if plan.group is not None]
     return any(share.snapshot for plan in plans for crossing in plan.crossings for share in crossing.shares)
 
