@@ -7,6 +7,7 @@ Spark needs to hand the same rows to Python and do nothing with them.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -222,6 +223,9 @@ class _Elsewhere:
 
 def _serve(master: str, data: str) -> None:
     """Answer a line with a line: nothing but [] for a run, and the counts if they are asked for."""
+    # Otherwise Java's own threads, and Python beside Java, would use another core, too.
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: _CORES // 2])
     spark: SparkSession = session(master)
     workload = _alone()
     run = _on_spark(workload, data)
