@@ -31,7 +31,7 @@ LINES: dict[str, tuple[str, ...]] = {
 """By bench: lines that have a floor. None of Spark, of peers, and of searches that take minutes."""
 OFF = 1.3
 """A ratio may be so many times the committed one, or that one so many times it."""
-REPEATS, ROUNDS = 9, 3
+REPEATS, ROUNDS = 7, 3
 
 
 @dataclass(frozen=True, slots=True)

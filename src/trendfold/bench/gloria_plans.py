@@ -45,7 +45,7 @@ def workloads(seed: int) -> dict[str, tuple[Query, ...]]:
 def cases(seed: int) -> Iterator[Case]:
     """Template, graph and path, by each optimizer; plans must be valid, their costs are judged apart."""
     for what, queries in workloads(seed).items():
-        members = members_of(queries)
+        members = cache(partial(members_of, queries))
         unpruned = name(what, "NoPrune")
         for way, strategy in OPTIMIZERS.items():
             promises: tuple[Promise, ...] = ()
@@ -53,7 +53,7 @@ def cases(seed: int) -> Iterator[Case]:
                 promises = (Promise(len(queries) / SECONDS), Promise(FASTER, unpruned))
             yield Case(
                 name(what, way),
-                optimizing(members, strategy, seed),
+                partial(_optimized, members, strategy, seed),
                 len(queries),
                 None if way == "NoPrune" else unpruned,
                 promises,
@@ -62,9 +62,13 @@ def cases(seed: int) -> Iterator[Case]:
             )
 
 
-def _problem(members: Sequence[QueryPlan], plan: SharingPlan) -> str:
+def _optimized(members: Callable[[], Sequence[QueryPlan]], strategy: str, seed: int) -> SharingPlan:
+    return optimizing(members(), strategy, seed)()
+
+
+def _problem(members: Callable[[], Sequence[QueryPlan]], plan: SharingPlan) -> str:
     """Why a plan cannot be carried out; empty if it can."""
-    return why_invalid(plan, [member.operands[0].machine.automaton for member in members])
+    return why_invalid(plan, [member.operands[0].machine.automaton for member in members()])
 
 
 def name(what: str, way: str) -> str:
@@ -119,8 +123,13 @@ def members_of(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
 
 def optimizing(members: Sequence[QueryPlan], strategy: str, seed: int) -> Callable[[], SharingPlan]:
     """From queries to a plan; frequencies are those of a stream."""
-    frequencies = frequencies_of(stream(seed, 12_000))
+    frequencies = _frequencies(seed)
     return lambda: share(members, strategy, frequencies)
+
+
+@cache
+def _frequencies(seed: int) -> dict[str, float]:
+    return frequencies_of(stream(seed, 12_000))
 
 
 def stream(seed: int, events: int, burst: int = 3) -> pa.Table:
