@@ -20,7 +20,7 @@ SEMANTICS = ("skip-till-any-match", "skip-till-next-match", "contiguous")
 def built(text: str, **columns: object) -> list[tuple[object, ...]]:
     """Rows that come of building all trends; one event per second."""
     (first, *_) = columns.values()
-    table = pa.table({"ts": range(len(first)), **columns})  # type: ignore[arg-type]
+    table = pa.table({"ts": range(len(first)), **columns})
     return [tuple(row.values()) for row in parse(text).run(table, strategy="construct")["q1"].to_pylist()]
 
 
@@ -38,7 +38,7 @@ def some(logs: np.ndarray) -> list[float]:
 
 def test_a_case_that_another_way_contradicts_is_an_error_and_nothing_is_timed() -> None:
     ran: list[int] = []
-    case = Case("fast", lambda: ran.append(1) or 4.0, 1, expected=lambda: 3.0)  # type: ignore[func-returns-value]
+    case = Case("fast", lambda: ran.append(1) or 4.0, 1, expected=lambda: 3.0)
     with pytest.raises(DisagreementError, match=r"'fast' and 'another way' .* 3 beside 4; no time is shown"):
         measure([case], repeats=5)
     assert ran == [1]
@@ -46,7 +46,7 @@ def test_a_case_that_another_way_contradicts_is_an_error_and_nothing_is_timed() 
 
 def test_another_way_is_asked_once_and_even_without_a_warm_up() -> None:
     asked: list[int] = []
-    case = Case("fast", lambda: (1, 2), 1, answer=lambda r: r[1], expected=lambda: asked.append(1) or 2)  # type: ignore[func-returns-value]
+    case = Case("fast", lambda: (1, 2), 1, answer=lambda r: r[1], expected=lambda: asked.append(1) or 2)
     assert len(measure([case], repeats=3, warm_up=0).measurements[0].seconds) == 3
     assert asked == [1]
 
@@ -103,7 +103,7 @@ def test_what_rides_on_counts_is_that_of_the_trends() -> None:
     )
     rows = built(text, type=types, x=x)
     found = recurrences.aggregates(codes, x, *recurrences.windows(24, 12, 12))
-    expected = [(np.log2(n), s / n, b / n, low, -high) for *_, s, b, low, high, n in rows]  # type: ignore[operator]
+    expected = [(np.log2(n), s / n, b / n, low, -high) for *_, s, b, low, high, n in rows]
     assert found[np.isfinite(found[:, 0])] == pytest.approx(np.array(expected))
     whole = recurrences.whole_numbers(codes, np.arange(24), *recurrences.windows(24, 12, 12))
     ints = built("RETURN COUNT(*), COUNT(B), SUM(B.x) PATTERN SEQ(A, B+, C) WITHIN 12 s SLIDE 12 s",

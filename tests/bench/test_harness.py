@@ -178,8 +178,8 @@ def test_json_holds_every_repeat_and_every_verdict() -> None:
 
 def test_a_bench_is_imported_when_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
     toy = ModuleType("toy_bench")
-    toy.cases = lambda seed, scale: [Case("a", nothing, events=int(10 * scale) + seed)]  # type: ignore[attr-defined]
-    toy.ratios = lambda report: {"memory [a]": report.settings["scale"]}  # type: ignore[attr-defined]
+    toy.cases = lambda seed, scale: [Case("a", nothing, events=int(10 * scale) + seed)]
+    toy.ratios = lambda report: {"memory [a]": report.settings["scale"]}
     monkeypatch.setitem(sys.modules, "toy_bench", toy)
     monkeypatch.setitem(bench.BENCHES, "toy", "toy_bench")
     report = bench.run("toy", seed=3, scale=2.0, repeats=1)

@@ -15,10 +15,15 @@ import trendfold as tf
 from contract import engine
 from contract.test_gloria import random_workload
 from contract.test_hamlet import differences, random_events
+from trendfold.kernel.program import Folded
+from trendfold.plan import Group
+from trendfold.plan.gloria import SharingPlan
 from trendfold.plan.gloria.choose import Rates, cheaper
 from trendfold.plan.gloria.cost import KernelCosts
 from trendfold.runtime import choosing, groups
 from trendfold.runtime.calibration import sharing_costs_here
+from trendfold.runtime.groups import GroupRows
+from trendfold.runtime.limits import Limits
 from trendfold.runtime.measuring import measure_sharing
 
 WORTH_NS = choosing.WORTH_NS
@@ -31,7 +36,7 @@ def always() -> Iterator[list[int]]:
     carried_out: list[int] = []
     before = groups.FOLDS["gloria"]
 
-    def counted(group, together, limits):  # type: ignore[no-untyped-def]
+    def counted(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...] | None:
         carried_out.append(len(group.members))
         return before(group, together, limits)
 
@@ -120,7 +125,7 @@ def test_costs_are_measured_and_kept() -> None:
 def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:
     text = "RETURN COUNT(*) PATTERN SEQ(A, B, C, D); RETURN COUNT(*) PATTERN SEQ(B, C, D)"
     frequent = pa.table({"type": list("ABBBBBBBBBBBBBBBBCBCBCD"), "ts": range(23)})
-    carried_out: list[object] = []
+    carried_out: list[SharingPlan] = []
     with pytest.MonkeyPatch.context() as patch:
         fold = groups.FOLDS["gloria"]
         patch.setitem(
@@ -132,6 +137,6 @@ def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:
     [plan] = carried_out
     planned = tf.parse(text).plan("gloria")[0].group
     assert planned is not None
-    assert plan.cost != planned.details.cost  # type: ignore[attr-defined]
+    assert plan.cost != planned.details.cost
     alone = tf.parse(text).run(frequent, strategy="cogra")
     assert all(result[name].equals(alone[name]) for name in alone)

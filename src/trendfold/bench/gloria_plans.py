@@ -29,6 +29,8 @@ SECONDS, FASTER, SAME = 2.0, 5.0, 0.999
 """Promises for 200 sequences: optimized in so many seconds, so many times faster than without pruning, and
 the plan without pruning costs no less than this part of ours."""
 OPTIMIZERS = {"gloria": "gloria", "NoPrune": "gloria-noprune", "Greedy": "gloria-greedy"}
+Members = Callable[[], Sequence[QueryPlan]]
+"""The queries as a group has them, planned when they are first asked for."""
 LARGEST = f"sequences, {SEQUENCES[-1]}"
 
 
@@ -53,7 +55,7 @@ def cases(seed: int) -> Iterator[Case]:
                 promises = (Promise(len(queries) / SECONDS), Promise(FASTER, unpruned))
             yield Case(
                 name(what, way),
-                partial(_optimized, members, strategy, seed),
+                partial(optimized, members, strategy, seed),
                 len(queries),
                 None if way == "NoPrune" else unpruned,
                 promises,
@@ -62,11 +64,7 @@ def cases(seed: int) -> Iterator[Case]:
             )
 
 
-def _optimized(members: Callable[[], Sequence[QueryPlan]], strategy: str, seed: int) -> SharingPlan:
-    return optimizing(members(), strategy, seed)()
-
-
-def _problem(members: Callable[[], Sequence[QueryPlan]], plan: SharingPlan) -> str:
+def _problem(members: Members, plan: SharingPlan) -> str:
     """Why a plan cannot be carried out; empty if it can."""
     return why_invalid(plan, [member.operands[0].machine.automaton for member in members()])
 
@@ -85,18 +83,19 @@ def verdicts(seed: int) -> dict[str, Verdict]:
 @cache
 def costs(seed: int, what: str) -> dict[str, float]:
     """What each optimizer's plan costs by the paper's formulas, beside sharing nothing."""
-    members = members_of(workloads(seed)[what])
-    plans = {way: optimizing(members, strategy, seed)() for way, strategy in OPTIMIZERS.items()}
+    members = cache(partial(members_of, workloads(seed)[what]))
+    plans = {way: optimized(members, strategy, seed) for way, strategy in OPTIMIZERS.items()}
     return {way: plan.cost / plan.alone for way, plan in plans.items()}
 
 
 @cache
 def memory(seed: int, what: str) -> dict[str, int]:
     """The most bytes that each optimizer holds at once."""
-    members, found = members_of(workloads(seed)[what]), {}
+    members, found = cache(partial(members_of, workloads(seed)[what])), {}
+    members()
     for way, strategy in OPTIMIZERS.items():
         tracemalloc.start()
-        optimizing(members, strategy, seed)()
+        optimized(members, strategy, seed)
         found[way] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     return found
@@ -121,10 +120,9 @@ def members_of(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     return group.members
 
 
-def optimizing(members: Sequence[QueryPlan], strategy: str, seed: int) -> Callable[[], SharingPlan]:
+def optimized(members: Members, strategy: str, seed: int) -> SharingPlan:
     """From queries to a plan; frequencies are those of a stream."""
-    frequencies = _frequencies(seed)
-    return lambda: share(members, strategy, frequencies)
+    return share(members(), strategy, _frequencies(seed))
 
 
 @cache

@@ -15,17 +15,16 @@ import pyarrow as pa
 
 from trendfold.bench import trade_queries
 from trendfold.bench.answers import trends
-from trendfold.bench.gloria_plans import MIXED, frequencies_of, stream
+from trendfold.bench.gloria_plans import MIXED, stream
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.kernel.together import state_bytes
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.gloria.planner import share
-from trendfold.plan.workload import plan_all
+from trendfold.plan.workload import plan_all, with_groups
 from trendfold.query.nodes import Query
 from trendfold.runtime import gloria, local
 from trendfold.runtime.calibration import costs_here, sharing_costs_here, with_costs
-from trendfold.runtime.choosing import chosen
+from trendfold.runtime.choosing import chosen, with_sharing_plans
 from trendfold.runtime.groups import FOLDS, GroupRows, rows_of_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.result import Result
@@ -92,25 +91,24 @@ def _rare(seed: int, scale: float) -> Iterator[Case]:
     events = max(1_000, int(20 * EVENTS * scale))
 
     @cache
-    def ready() -> tuple[Group, Group, GroupRows]:
+    def ready() -> tuple[Mapping[str, Group], GroupRows]:
         workspace = Workspace(read_batch(rare_stream(seed, events), Options()))
         plans = with_costs(plan_all(trade_queries.rare_beginnings(RARE_QUERIES)), costs_here())
         lanes = plans[0].group
         assert lanes is not None
         rows = rows_of_group(lanes, workspace, 0, DEFAULTS)
         assert rows is not None
-        return lanes, chosen(lanes, workspace, 0, DEFAULTS), rows
+        return {"side by side": lanes, "auto": chosen(lanes, workspace, 0, DEFAULTS)}, rows
 
-    def fold(which: int) -> object:
-        group, rows = ready()[which], ready()[2]
-        assert isinstance(group, Group)
-        return FOLDS[group.method](group, rows, DEFAULTS)
+    def fold(way: str) -> object:
+        groups, rows = ready()
+        return FOLDS[groups[way].method](groups[way], rows, DEFAULTS)
 
     beside, promises = f"{RARE}, side by side", (Promise(SIDE_BY_SIDE, f"{RARE}, side by side"),)
-    yield Case(beside, partial(fold, 0), events, like=RARE, answer=trends)
+    yield Case(beside, partial(fold, "side by side"), events, like=RARE, answer=trends)
     yield Case(
         f"{RARE}, auto",
-        partial(fold, 1),
+        partial(fold, "auto"),
         events,
         beside,
         promises if scale >= 1 else (),
@@ -211,17 +209,13 @@ def _run(queries: Sequence[Query], table: pa.Table, strategy: str) -> Callable[[
 
 
 def _plans(queries: Sequence[Query], table: pa.Table, strategy: str) -> tuple[QueryPlan, ...]:
-    """Plans; where sharing plans are found by frequencies, by those of the stream, and not again in a run."""
+    """Plans; sharing plans as a run finds them, by the frequencies of its rows, and not again in each run."""
     plans = plan_all(queries, strategy)
     if not strategy.startswith("gloria"):
         return plans
-    frequencies = frequencies_of(table)
-    groups = {id(plan.group): plan.group for plan in plans if plan.group is not None}
-    anew = {
-        key: replace(group, details=replace(share(group.members, strategy, frequencies), considered=()))
-        for key, group in groups.items()
-    }
-    return tuple(replace(plan, group=anew.get(id(plan.group))) for plan in plans)
+    workspace = Workspace(read_batch(table, Options()))
+    plans = with_sharing_plans(plans, workspace, 0, DEFAULTS)
+    return with_groups(plans, lambda group: replace(group, details=replace(group.details, considered=())))
 
 
 def _tables(result: object) -> object:

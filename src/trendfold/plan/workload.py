@@ -94,6 +94,13 @@ def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPla
     return tuple(plan(query, strategy) for query in queries)
 
 
+def with_groups(plans: Sequence[QueryPlan], change: Callable[[Group], Group]) -> tuple[QueryPlan, ...]:
+    """The plans with every group changed, once for all its members."""
+    groups = {id(each.group): each.group for each in plans if each.group is not None}
+    changed = {key: change(group) for key, group in groups.items()}
+    return tuple(replace(p, group=changed[id(p.group)]) if p.group is not None else p for p in plans)
+
+
 def regrouped(plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
     """Some plans of a workload: where members of a group are missing, the others are put together anew."""
     found = list(plans)

@@ -15,25 +15,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from trendfold.plan import Group, QueryPlan
+from trendfold.plan import QueryPlan
 from trendfold.plan.costs import Costs
 from trendfold.plan.gloria.cost import KernelCosts
-from trendfold.plan.workload import can_be_lanes, windows_at_once
+from trendfold.plan.workload import can_be_lanes, windows_at_once, with_groups
 from trendfold.runtime.rows import Rows
 
 
 def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...]:
     """The plans, with the cost table in the groups that choose by it."""
-    made: dict[int, Group] = {}
-    found = []
-    for plan in plans:
-        group = plan.group
-        if group is not None and group.method == "lanes":
-            if id(group) not in made:
-                made[id(group)] = replace(group, details=costs)
-            plan = replace(plan, group=made[id(group)])
-        found.append(plan)
-    return tuple(found)
+    return with_groups(
+        plans, lambda group: replace(group, details=costs) if group.method == "lanes" else group
+    )
 
 
 @cache

@@ -16,7 +16,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.costs import Costs
 from trendfold.plan.gloria.choose import Rates, cheaper
 from trendfold.plan.gloria.planner import share
-from trendfold.plan.workload import windows_at_once
+from trendfold.plan.workload import windows_at_once, with_groups
 from trendfold.runtime.calibration import sharing_costs_here
 from trendfold.runtime.groups import GroupRows, rows_of_group
 from trendfold.runtime.limits import Limits
@@ -34,17 +34,13 @@ def with_sharing_plans(
 
     A sharing plan that has the graph it was found in is found anew, by the frequencies of the rows.
     """
-    made: dict[int, Group] = {}
-    found = []
-    for plan in plans:
-        group = plan.group
-        if group is not None and group.method in ("lanes", "gloria"):
-            if id(group) not in made:
-                change = chosen if group.method == "lanes" else weighed
-                made[id(group)] = change(group, workspace, origin, limits)
-            plan = replace(plan, group=made[id(group)])
-        found.append(plan)
-    return tuple(found)
+
+    def change(group: Group) -> Group:
+        if group.method == "lanes":
+            return chosen(group, workspace, origin, limits)
+        return weighed(group, workspace, origin, limits) if group.method == "gloria" else group
+
+    return with_groups(plans, change)
 
 
 def chosen(group: Group, workspace: Workspace, origin: int, limits: Limits) -> Group:
