@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from trendfold.api import parse
-from trendfold.bench import BENCHES, exact, mcep, recurrences
+from trendfold.bench import BENCHES, exact, kernel, mcep, recurrences
 from trendfold.bench.answers import DisagreementError
 from trendfold.bench.harness import Case, measure
 
@@ -133,3 +133,8 @@ def test_falling_values_are_counted_like_trends(semantics: str) -> None:
 def test_matches_are_those_of_three_loops() -> None:
     (line,) = measure([mcep._alone(0, 1_000)], repeats=1).measurements
     assert line.events == 1_000
+
+
+def test_a_small_scale_names_no_case_twice() -> None:
+    names = [case.name for case in kernel.cases(0, 0.01)]
+    assert len(set(names)) == len(names)
