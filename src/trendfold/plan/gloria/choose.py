@@ -17,8 +17,7 @@ from trendfold.plan.gloria.planner import misfit, template_of
 from trendfold.plan.gloria.search import plan_of
 
 SURE = 0.6
-"""A plan is taken if it is expected to cost at most so much of what it is compared with: where both ways are
-near each other, the expected ratio was found to be off by up to a half."""
+"""A plan is taken if it is expected to cost at most so much of what it is compared with; both are rough."""
 MOST_DOUBLINGS = 300
 """In a Kleene sub-pattern coefficients double with events; past 2^400 every expression is evaluated again."""
 
