@@ -16,7 +16,7 @@ from trendfold.query import to_text
 from trendfold.runtime.release import Release, require_streamable
 from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_families
-from trendfold.runtime.spark.places import place
+from trendfold.runtime.places import place
 
 pytest.importorskip("pyspark")
 

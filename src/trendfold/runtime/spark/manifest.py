@@ -20,7 +20,7 @@ from trendfold.query.nodes import Query
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.families import Family
-from trendfold.runtime.spark.places import Place
+from trendfold.runtime.places import Place
 
 FILE, TALLY = "workload.json", "tally.json"
 

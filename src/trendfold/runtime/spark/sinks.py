@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from trendfold.errors import InputError
-from trendfold.runtime.spark.places import Place, place
+from trendfold.runtime.places import Place, place
 from trendfold.runtime.spark.session import with_settings
 from trendfold.runtime.writing import WRITERS, file_name
 

@@ -37,7 +37,7 @@ from trendfold.runtime.spark.manifest import (
     describe,
     require_same_families,
 )
-from trendfold.runtime.spark.places import Place, place
+from trendfold.runtime.places import Place, place
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import Recorder
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings

@@ -1,4 +1,4 @@
-"""Files of a stream beside Spark's own: on this machine, or wherever pyarrow can reach by a URL."""
+"""Folders and files that trendfold writes itself: on this machine, or wherever pyarrow can reach by a URL."""
 
 from __future__ import annotations
 
