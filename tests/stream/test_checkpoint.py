@@ -13,10 +13,10 @@ import pytest
 import trendfold as tf
 from trendfold.errors import InputError, QueryError, TrendfoldError
 from trendfold.query import to_text
+from trendfold.runtime.places import place
 from trendfold.runtime.release import Release, require_streamable
 from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_families
-from trendfold.runtime.places import place
 
 pytest.importorskip("pyspark")
 

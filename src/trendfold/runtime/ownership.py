@@ -42,8 +42,7 @@ def owner_of(folder: Place) -> Owner | None:
         return None
     try:
         value = json.loads(content)
-        named = {name: tuple(value.pop(name, ())) for name in ("queries", "files")}
-        return Owner(**value, **named)
+        return Owner(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
     except (ValueError, TypeError, AttributeError):
         raise InputError(
             f"{(folder / OWNER_FILE).url!r} is damaged, so nobody can tell whose results these are; "
@@ -63,8 +62,8 @@ def require_apart(output: tuple[str, str], others: Mapping[str, str | os.PathLik
         how = _relation(_standing(written), _standing(os.fspath(path)))
         if how:
             raise InputError(
-                f"{name} {written!r} {how} {other} {os.fspath(path)!r}: writing would overwrite it or be read "
-                f"back; choose a folder apart from it"
+                f"{name} {written!r} {how} {other} {os.fspath(path)!r}: one would overwrite or read the other; "
+                f"choose a folder apart from it"
             )
 
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 from trendfold.errors import InputError, TrendfoldError, nearest
 from trendfold.query import expression_text, needed_columns, parse, to_text
 from trendfold.query.nodes import Query
+from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.families import Family
-from trendfold.runtime.places import Place
 
 FILE, TALLY = "workload.json", "tally.json"
 

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from trendfold import errors
 from trendfold.errors import TrendfoldError
+from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
 from trendfold.runtime.spark.manifest import Tally
-from trendfold.runtime.places import Place
 from trendfold.runtime.spark.shards import StreamJob
 from trendfold.runtime.spark.sinks import Sink
 

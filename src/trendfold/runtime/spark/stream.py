@@ -22,6 +22,7 @@ from trendfold.plan import QueryPlan
 from trendfold.query import needed_columns, parse, read_duration, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.places import Place, place
 from trendfold.runtime.release import require_streamable
 from trendfold.runtime.spark import blobs, processor, shards
 from trendfold.runtime.spark.blobs import Blob
@@ -37,7 +38,6 @@ from trendfold.runtime.spark.manifest import (
     describe,
     require_same_families,
 )
-from trendfold.runtime.places import Place, place
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import Recorder
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
