@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from glob import has_magic
 from pathlib import Path
+from typing import Any
 
 from trendfold.errors import InputError
 from trendfold.runtime.places import Place
@@ -42,7 +43,8 @@ def owner_of(folder: Place) -> Owner | None:
         return None
     try:
         value = json.loads(content)
-        return Owner(**{k: tuple(v) if isinstance(v, list) else v for k, v in value.items()})
+        kept: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        return Owner(**kept)
     except (ValueError, TypeError, AttributeError):
         raise InputError(
             f"{(folder / OWNER_FILE).url!r} is damaged, so nobody can tell whose results these are; "
@@ -62,8 +64,8 @@ def require_apart(output: tuple[str, str], others: Mapping[str, str | os.PathLik
         how = _relation(_standing(written), _standing(os.fspath(path)))
         if how:
             raise InputError(
-                f"{name} {written!r} {how} {other} {os.fspath(path)!r}: one would overwrite or read the other; "
-                f"choose a folder apart from it"
+                f"{name} {written!r} {how} {other} {os.fspath(path)!r}: one would overwrite or read the "
+                f"other; choose a folder apart from it"
             )
 
 
