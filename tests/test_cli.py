@@ -722,6 +722,35 @@ def test_without_pyspark_events_are_folded_locally_with_a_notice(
         assert "engine 'spark' needs pyspark: pip install" in fails(capsys, [*ON_SPARK, *asked])
 
 
+SMALL = "an input of 0.0 MB is answered in this process, without Spark (--engine spark for Spark)\n"
+
+
+def test_a_small_input_is_answered_without_spark_and_says_so(folder: Path) -> None:
+    done = in_shell(*ON_SPARK, cwd=folder, environment={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert done.returncode == 0, done.stderr
+    assert SMALL in done.stderr
+    assert "(local)" in done.stderr
+    assert " trendfold.cli\n" in done.stderr  # imports are listed
+    assert "pyspark" not in done.stderr
+
+
+def test_a_large_input_goes_to_spark(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "runs_spark", lambda: False)
+    assert runtime.engine_for("events.csv")[0] == "local"
+    monkeypatch.setattr(runtime, "SMALL_INPUT", Path("events.csv").stat().st_size)
+    assert runtime.engine_for("events.csv") == ("spark", ())
+    assert runtime.engine_for("s3://bucket/events.csv") == ("spark", ())
+
+
+def test_under_spark_submit_and_with_a_connect_server_spark_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "1")
+            assert runtime.engine_for("events.csv") == ("spark", ())
+
+
 def test_input_is_looked_for_before_spark_starts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     err = fails(capsys, ["run", "queries.tql", "--input", "event.csv"])
     assert err == "error: there is no file 'event.csv'; did you mean 'events.csv'?\n"

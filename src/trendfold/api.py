@@ -114,7 +114,7 @@ class Workload:
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
-        return result.with_warnings(notices)
+        return result.with_notices(notices)
 
     def start(
         self,

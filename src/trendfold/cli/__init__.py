@@ -49,10 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:  # --help, --version, or an option that is wrong
         return int(done.code or 0)
     try:
-        if hasattr(args, "engine"):
-            args.engine = choose_engine(args.engine, args.master)
-            if argv is None and args.engine == "local":
-                sys.meta_path.insert(0, _NoPandas())
+        args.is_own_process = argv is None
         code = args.command(args)
         sys.stdout.flush()
         return int(code or 0)
@@ -98,6 +95,13 @@ class _NoPandas(MetaPathFinder):
             raise ModuleNotFoundError(f"{name} is not needed here", name=name)
 
 
+def _settle_engine(args: argparse.Namespace, events: Files | None = None) -> None:
+    """Decide which engine runs, once what it runs over is known."""
+    args.engine = choose_engine(args.engine, args.master, events)
+    if args.is_own_process and args.engine == "local":
+        sys.meta_path.insert(0, _NoPandas())
+
+
 def _located(error: QueryError, path: str | None) -> str:
     """Every problem of a workload, with the file in front of line and column."""
     if path is None:
@@ -127,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     run = command("run", _run, "answer the queries of a file over events")
     run.add_argument("queries", metavar="QUERIES.tql")
     _add_input(run, required=True)
-    _add_engine(run)
+    _add_engine(run, "spark; local for under 256 MB, or where pyspark is not installed")
     run.add_argument("--strategy", default="auto", help="how queries are computed; default: auto")
     run.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
     run.add_argument(
@@ -212,7 +216,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--into", metavar="FILE", help="put the figures among those of a file")
 
     demo = command("demo", _demo, "queries over generated rides, and a report with pictures")
-    _add_engine(demo)
+    _add_engine(demo, "spark, or local where pyspark is not installed")
     demo.add_argument("--events", type=int, default=1_000_000, metavar="N")
     demo.add_argument("--seed", type=int, default=7, metavar="S")
     demo.add_argument("--output", default="trendfold-demo", metavar="DIR")
@@ -223,10 +227,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_engine(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--engine", choices=("spark", "local"), help="default: spark, or local where pyspark is not installed"
-    )
+def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument("--engine", choices=("spark", "local"), help=f"default: {default}")
     parser.add_argument(
         "--master", metavar="URL", help="of Spark, as local[2], spark://HOST:PORT or sc://HOST:PORT"
     )
@@ -285,6 +287,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.output is None and args.format not in (None, "json"):
         raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")
     workload = api.read(args.queries)
+    _settle_engine(args, _files(args))
     for folder in (args.output, args.rejects):
         if folder is not None:
             make_folder(folder)
@@ -317,10 +320,6 @@ def _stream(args: argparse.Namespace) -> int:
 
 
 def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
-    if args.engine == "local" and sys.stderr.isatty():
-        from trendfold.kernel.jit import tell_of_compiling
-
-        tell_of_compiling(lambda: say("compiling loops for this machine: it takes a minute the first time"))
     with progress_on(args.engine, "queries") as tell:
         return workload.run(
             _files(args),
@@ -487,6 +486,7 @@ def _check_bench_files(args: argparse.Namespace, drawn: Collection[str]) -> None
 def _demo(args: argparse.Namespace) -> int:
     from trendfold.cli.demo import demo
 
+    _settle_engine(args)
     with session_for(args.engine, args.master, args.debug):
         demo(args.events, args.seed, args.output, args.engine)
     return 0

@@ -8,17 +8,21 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trendfold import errors
 from trendfold.cli.show import progress, say
 from trendfold.errors import InputError, TrendfoldError
 
+if TYPE_CHECKING:
+    from trendfold.events.sources import Files
+
 _MASTER = re.compile(r"local(-cluster)?(\[.*\])?|yarn|(spark|k8s|sc)://.+")
 
 
-def choose_engine(asked: str | None, master: str | None) -> str:
-    """The engine that was asked for; otherwise Spark, where pyspark is installed."""
-    from trendfold.runtime import NO_SPARK, has_spark
+def choose_engine(asked: str | None, master: str | None, events: Files | None = None) -> str:
+    """The engine that was asked for; otherwise the one for these events, or Spark where there are none."""
+    from trendfold.runtime import NO_SPARK, engine_for, has_spark
 
     if master is not None and asked == "local":
         raise InputError("--master is for --engine spark; leave it out")
@@ -26,10 +30,17 @@ def choose_engine(asked: str | None, master: str | None) -> str:
         raise InputError(
             f"unknown master {master!r}; it is local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST:PORT"
         )
-    if asked is not None or master is not None or has_spark():
+    if asked is not None or master is not None:
         return asked or "spark"
-    say(NO_SPARK)
-    return "local"
+    if not has_spark():
+        say(NO_SPARK)
+        return "local"
+    if events is None:
+        return "spark"
+    chosen, notices = engine_for(events)
+    for notice in notices:
+        say(f"{notice} (--engine spark for Spark)")
+    return chosen
 
 
 def is_elsewhere(path: str, master: str | None) -> bool:

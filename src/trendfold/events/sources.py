@@ -206,6 +206,14 @@ def _under(folder: Path) -> list[Path]:
     return found
 
 
+def size_on_disk(data: str | os.PathLike[str] | Files) -> int | None:
+    """How many bytes the files of an input have; None where they are not on this machine."""
+    path = data.path if isinstance(data, Files) else data
+    if "://" in os.fspath(path):
+        return None
+    return sum(each.stat().st_size for each in list_files(path))
+
+
 def missing_file(path: Path) -> str:
     """What to say of a file that is not there: the nearest name beside it, or that its folder is missing."""
     folder = path.parent

@@ -25,7 +25,7 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
         exponent[:] = 0
         extreme[:] = np.inf
         mantissa[frame.start, 0] = 1.0
-        factor[:] = grid.times
+        copy_factors(grid.times, factor)
         fold_stretch(
             events, lows[k], highs[k], rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1
         )
@@ -36,6 +36,14 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
                 )
             for x in range(frame.extremes):
                 out.extreme[k, x] = min(out.extreme[k, x], extreme[s, x])
+
+
+@inlined
+def copy_factors(times, factor):
+    """`factor[:] = times`; as one assignment numba takes seconds to compile its message about shapes."""
+    given, taken = times.reshape(-1), factor.reshape(-1)
+    for i in range(given.shape[0]):
+        taken[i] = given[i]
 
 
 @inlined

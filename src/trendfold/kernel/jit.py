@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -71,19 +72,27 @@ def _lent(_context, arrays):
 lent: Any = intrinsic(_lent)
 
 
-def tell_of_compiling(tell: Callable[[], None]) -> None:
-    """Call `tell` once, when a loop is not on disk yet: compiling takes a while, the first time."""
-    event.register("numba:compile", _Once(tell))
+def watch_compiling(tell: Callable[[int], None]) -> None:
+    """Call `tell` when a kernel that is not on disk begins to compile, with how many did before it."""
+    event.register("numba:compile", _Watcher(tell))
 
 
-class _Once(event.Listener):
-    def __init__(self, tell: Callable[[], None]) -> None:
-        self.tell: Callable[[], None] | None = tell
+class _Watcher(event.Listener):
+    """Counts kernels of ours; what numba compiles for them, such as its own functions, is not told."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self.tell, self.seen = tell, 0
 
     def on_start(self, event: Any) -> None:
-        if self.tell is not None:
-            tell, self.tell = self.tell, None
-            tell()
+        if event.data["dispatcher"].py_func.__module__.startswith(f"{__package__.partition('.')[0]}."):
+            self.tell(self.seen)
+            self.seen += 1
 
     def on_end(self, event: Any) -> None:
         pass
+
+
+def has_compiled(compiled: Any) -> bool:
+    """Whether an earlier process has left the code of a kernel on disk."""
+    folder = Path(compiled._cache.cache_path)
+    return any(folder.glob(f"*.{compiled.py_func.__name__}-*.nbi"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.fold import fold_moment, fold_stretch, no_mass
+from trendfold.kernel.fold import copy_factors, fold_moment, fold_stretch, no_mass
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.wide import RADIX, lift, normalise
 
@@ -78,7 +78,7 @@ def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, fades
         for r in range(starts.shape[0]):
             mantissa, exponent, extreme = matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r]
             mantissa[starts[r], 0] = 1.0
-            factor[:] = grid.times
+            copy_factors(grid.times, factor)
             inherited = starts[r] if fades[r] else -1
             fold_stretch(
                 events,

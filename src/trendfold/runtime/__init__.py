@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from trendfold.errors import UnsupportedError
-from trendfold.events.sources import Files
+from trendfold.events.sources import Files, size_on_disk
 
 RUNTIMES = {"local": "trendfold.runtime.local", "spark": "trendfold.runtime.spark.engine"}
 
@@ -27,15 +28,37 @@ def runtime(engine: str) -> ModuleType:
 
 
 NO_SPARK = "pyspark is not installed (pip install 'trendfold[spark]'): running locally"
+SMALL_INPUT = 256 << 20
+"""Files of fewer bytes in all are folded before Spark would have started."""
 
 
 def engine_for(data: Any) -> tuple[str, tuple[str, ...]]:
-    """Spark for its own DataFrames and for paths, otherwise local; and a notice where pyspark is missing."""
+    """The engine for some data where none is asked for, and a notice where the choice may surprise.
+
+    Spark takes its own DataFrames, and files where a session runs already or where they are large. Tables in
+    memory and small files are answered in this process.
+    """
     if type(data).__module__.startswith("pyspark."):
         return "spark", ()
     if not isinstance(data, (str, os.PathLike, Files)):
         return "local", ()
-    return ("spark", ()) if has_spark() else ("local", (NO_SPARK,))
+    if not has_spark():
+        return "local", (NO_SPARK,)
+    if runs_spark():
+        return "spark", ()
+    size = size_on_disk(data)
+    if size is None or size >= SMALL_INPUT:
+        return "spark", ()
+    return "local", (f"an input of {size / 1e6:,.1f} MB is answered in this process, without Spark",)
+
+
+def runs_spark() -> bool:
+    """Whether this process has a Spark session, or was started to talk to one."""
+    if {"SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"} & set(os.environ):  # a Connect server; spark-submit
+        return True
+    if "pyspark" not in sys.modules:
+        return False
+    return bool(import_module("trendfold.runtime.spark.session").has_session())
 
 
 def has_spark() -> bool:

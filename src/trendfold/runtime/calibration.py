@@ -35,6 +35,15 @@ def known_costs() -> Costs:
     return _kept(Costs) or Costs()
 
 
+WORTH_MEASURING = 200_000
+"""Rows from which on a choice by costs matters more than the time that measuring them takes."""
+
+
+def costs_for(rows: int) -> Costs:
+    """The costs to choose by: measured ones where the rows are many enough to pay for measuring."""
+    return costs_here() if rows >= WORTH_MEASURING else known_costs()
+
+
 def costs_here() -> Costs:
     """What this machine needs, measured unless an earlier run has done so."""
     if _place(Costs).is_file():

@@ -19,8 +19,9 @@ from trendfold.events.sources import read as read_source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
-from trendfold.runtime.calibration import costs_here, pays_as_lanes, with_costs
+from trendfold.runtime.calibration import costs_for, pays_as_lanes, with_costs
 from trendfold.runtime.choosing import with_sharing_plans
+from trendfold.runtime.compiling import tell_of_compiling
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
 from trendfold.runtime.groups import alone_as_lanes, counted, fold_group, folds_together
@@ -57,9 +58,11 @@ def run(
     started = time.perf_counter()
     if options.on_reject == "fail":
         source.require_whole()
+    tell_of_compiling()
+    batch = read_batch(source.table, options)
     if any(plan.group is not None and plan.group.method == "lanes" for plan in plans):
-        plans = with_costs(plans, costs_here())
-    workspace = Workspace(read_batch(source.table, options), shared=shared_partitionings(plans))
+        plans = with_costs(plans, costs_for(len(batch)))
+    workspace = Workspace(batch, shared=shared_partitionings(plans))
     if arithmetic == "auto":
         plans = with_sharing_plans(plans, workspace, origin, limits)
     tables: dict[str, pa.Table] = {}
@@ -74,7 +77,6 @@ def run(
             windows += len(answer.windows)
         if progress is not None:
             progress(plan.query.name, done, len(plans))
-    batch = workspace.batch
     rejects = source.with_rejects(batch.rejects)
     summary = Summary(
         engine="local",

@@ -21,6 +21,8 @@ class Summary:
     strategy: Mapping[str, str]
     seconds: float
     warnings: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What was decided on the way and may be of interest; nothing is wrong."""
     ways: Mapping[str, str] = field(default_factory=dict)
     """On Spark, per query how its rows got to where they were folded."""
     sharing: Mapping[str, int] = field(default_factory=dict)
@@ -36,6 +38,7 @@ class Summary:
         ]
         if any(self.sharing.values()):
             lines.append("together: " + ", ".join(f"{n:,} {what}" for what, n in self.sharing.items()))
+        lines += (f"notice: {notice}" for notice in self.notices)
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
@@ -52,9 +55,9 @@ class Result(Mapping[str, Any]):
     kept: Any = field(default=None, repr=False)
     """On Spark the one table that all others are views of."""
 
-    def with_warnings(self, more: tuple[str, ...]) -> Result:
-        """The same result with more to be warned of."""
-        return replace(self, summary=replace(self.summary, warnings=(*more, *self.summary.warnings)))
+    def with_notices(self, more: tuple[str, ...]) -> Result:
+        """The same result with more notices in its summary."""
+        return replace(self, summary=replace(self.summary, notices=(*more, *self.summary.notices)))
 
     def unpersist(self) -> None:
         """Let Spark forget the results; using them again computes them again."""

@@ -30,6 +30,7 @@ from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.query.names import key_column, walk
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.calibration import known_costs, with_costs
+from trendfold.runtime.compiling import tell_of_compiling_on_workers
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import Progress, unseen_types
 from trendfold.runtime.result import Result, Summary
@@ -75,6 +76,7 @@ def run(
 ) -> Result:
     """All queries in one job over the source. Where parts turn out not to be in order, in one more."""
     started = time.perf_counter()
+    tell_of_compiling_on_workers()
     job = _job(plans, source, options, origin, limits, arithmetic)
     done = _Run(job, source)
     if done.overlap:
