@@ -168,7 +168,7 @@ def test_rejects_are_told_and_written(folder: Path, capsys: pytest.CaptureFixtur
     assert main([*RUN, "--rejects", "bad", "--format", "json"]) == 0
     told = capsys.readouterr().err
     assert "8 events, 4 rejects" in told
-    assert "rejects: 2 × null time; 1 × null type; 1 × row 6 has 2 fields, not 4 (events.csv)" in told
+    assert "rejects: 2 × null time; 1 × null type; 1 × row has another number of fields" in told
     rows = [json.loads(line) for line in Path("bad/rejects.jsonl").read_text().splitlines()]
     assert [row["reason"] for row in rows] == [
         "null type",
@@ -189,7 +189,7 @@ def test_one_bad_time_among_numbers_is_one_reject(folder: Path, capsys: pytest.C
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"query": "q1", "window_start": 0, "window_end": 10, "count": 3.0}
     assert "4 events, 1 rejects" in printed.err
-    assert "rejects: 1 × column 'ts' holds 'x', which is no bigint (events.csv)" in printed.err
+    assert "rejects: 1 × column 'ts' holds a value that is no bigint" in printed.err
     assert main(["check", "queries.tql", "--input", "events.csv"]) == 0
     assert "over 4 events, 1 of them rejects" in capsys.readouterr().out
 
@@ -803,7 +803,7 @@ def test_spark_and_local_print_the_same(folder: Path) -> None:
     assert len(done.stdout.splitlines()) == 3
     assert "6 events, 2 rejects, 2 queries," in done.stderr
     assert (
-        "(spark: stretches)\nrejects: 1 × null time; 1 × row 6 has 2 fields, not 4 (events.csv)\n"
+        "(spark: stretches)\nrejects: 1 × null time; 1 × row has another number of fields\n"
         in done.stderr
     )
     assert len(Path("bad/rejects.jsonl").read_text().splitlines()) == 2

@@ -42,6 +42,7 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
         strategy=args.strategy,
         arithmetic=args.arithmetic,
         on_reject=args.on_reject,
+        time_format=args.time_format,
         trigger=args.trigger,
         flush=args.flush,
         format=args.format or "parquet",

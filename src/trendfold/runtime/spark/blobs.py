@@ -62,6 +62,8 @@ class Content(IntEnum):
     """What a shard of a stream keeps."""
     SHARING = 14
     """What folds of queries that go together have counted."""
+    FINDINGS = 15
+    """What reading a part of the source has found."""
 
 
 SCHEMA = pa.schema(
