@@ -60,8 +60,7 @@ def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
 def to_table(rows: Any, most: int | None = None) -> pa.Table:
     """Rows of a result as a table: on Spark they are fetched, and no more of them than are wanted."""
     if not hasattr(rows, "toArrow"):
-        table = rows.slice(0, most)
-        return table
+        return rows.slice(0, most)
     return (rows if most is None else rows.limit(most)).toArrow()
 
 

@@ -478,6 +478,7 @@ class _Views(Mapping[str, DataFrame]):
 
 def _view(tall: DataFrame, content: Content, owner: int, schema: pa.Schema) -> DataFrame:
     """The rows inside the blobs of one kind, as a DataFrame of their own."""
+    schema = blobs.for_spark(schema)
 
     def unpack(batches: Batches) -> Batches:
         for batch in batches:
