@@ -109,6 +109,15 @@ def test_text_that_is_no_time_is_a_reject(text: str) -> None:
     assert reasons(found) == ["unparsable time", "null time"]
 
 
+def test_text_that_is_a_number_is_a_time_in_its_unit() -> None:
+    found = batch(
+        ["1709208000.25", "2024-02-29T12:00:00.25", " 7 ", "+7", "-1e3", "1e400", "99999999999999999999", "x"]
+    )
+    assert found.time.tolist() == [NOON_US, NOON_US, 7_000_000, 7_000_000, -1_000_000_000]
+    assert reasons(found) == ["time out of range"] * 2 + ["unparsable time"]
+    assert batch(["9007199254740993"], time_unit="us").time.tolist() == [9007199254740993]
+
+
 def test_strings_with_and_without_offsets_may_be_mixed() -> None:
     found = batch(["2024-02-29T12:00:00.25", "2024-02-29T13:00:00.25+01:00", "2024-02-29T12:00:00.25Z"])
     assert found.time.tolist() == [NOON_US] * 3
@@ -280,10 +289,36 @@ def test_all_missing_columns_are_named_together() -> None:
     assert str(caught.value).count("there is no column") == 2
 
 
+NESTED = [pa.array([["A"]]), pa.array([{"a": "A"}]), pa.array([["A"]], pa.large_list(pa.string()))]
+
+
+@pytest.mark.parametrize("data", NESTED, ids=lambda data: str(data.type))
+@pytest.mark.parametrize("option", ["type_column", "order_column", "id_column"])
+def test_a_nested_column_is_neither_type_nor_order_nor_id(data: pa.Array, option: str) -> None:
+    table = pa.table({"type": ["A"], "ts": [1], "x": data})
+    with pytest.raises(InputError, match=rf"column 'x' \({option}\) is of type .*(list|struct)<"):
+        trendfold.parse("RETURN COUNT(*) PATTERN A").run(table, **{option: "x"})
+
+
 def test_a_column_that_is_there_twice_is_an_error() -> None:
     table = pa.table([pa.array(["A"]), pa.array([1]), pa.array([2])], ["type", "ts", "ts"])
     with pytest.raises(InputError, match="'ts' is there more than once"):
         read_batch(table, Options())
+
+
+@pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        (["type;ts"], "the file seems to be separated by ';': pass csv={'delimiter': ';'}"),
+        (["type\tts"], "separated by '\\\\t'"),
+        (["A", "1"], "the first line looks like data: pass csv={'header': False"),
+        (["A", "2024-01-01 10:00"], "the first line looks like data"),
+    ],
+)
+def test_columns_of_a_misread_text_file_come_with_what_to_do(names: list[str], hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_batch(pa.table({name: ["x"] for name in names}), Options())
+    assert hint.replace("\\\\", "\\") in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "value"), [("time_unit", "min"), ("on_reject", "drop")])

@@ -318,8 +318,11 @@ def _stream(args: argparse.Namespace) -> int:
             make_folder(folder)
     with session_for("spark", args.master, args.debug):
         csv = replace(_csv(args), as_text=args.time_column if args.time_format is not None else None)
-        run_stream(workload, args, csv, _number_or_text(args.origin))
-    return 0
+        progress = run_stream(workload, args, csv, _number_or_text(args.origin))
+    if not 0 < progress.events == progress.rejects:
+        return 0
+    say(f"warning: all {progress.events:,} rows are rejected; --rejects DIR writes them, with their reasons")
+    return 1
 
 
 def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -80,12 +79,12 @@ def unscaled(data: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.bool
     except pa.ArrowInvalid:
         return None
     words = [np.zeros((0, 2), np.uint64)]
-    for chunk in pc.fill_null(wide, pa.scalar(Decimal(0), wide.type)).chunks:
+    for chunk in wide.chunks:
         if len(chunk):
             words.append(
                 np.frombuffer(chunk.buffers()[1], np.uint64).reshape(-1, 2)[chunk.offset :][: len(chunk)]
             )
-    low, high = np.concatenate(words).T
+    low, high = np.where(_valid(wide)[:, None], np.concatenate(words), np.uint64(0)).T
     negative = high >> np.uint64(63) == 1
     size = np.where(negative, ~low + np.uint64(1), low)
     fits = np.where(negative, (high == _ALL_ONES) & (size > 0), high == 0)

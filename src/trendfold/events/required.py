@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,30 +17,34 @@ if TYPE_CHECKING:
     from trendfold.events.batch import Options
 
 
-def require_columns(schema: pa.Schema, options: Options, names: Iterable[str] | None = None) -> None:
-    """Raise one InputError with every column that is missing, doubled or of a wrong type.
+def require_columns(schema: pa.Schema, options: Options) -> None:
+    """Raise one InputError with every column that is missing, doubled or of a wrong type."""
+    require_names(schema.names, options, schema.names)
+    problems = [told for option, name in options.named.items() if (told := _misfit(schema, option, name))]
+    _raise([*problems, *_not_text(schema, options)])
 
-    `names` are all columns there are, where `schema` has only those that are needed.
-    """
-    problems = _missing(list(schema.names if names is None else names), options)
-    counts = Counter(schema.names)
-    problems += [
-        f"column {name!r} is there more than once; rename one" for name in sorted(counts) if counts[name] > 1
-    ]
-    if not problems:
-        problems = [told for option, name in options.named.items() if (told := _misfit(schema, option, name))]
-        problems += _not_text(schema, options)
+
+def require_names(names: Sequence[str], options: Options, needed: Collection[str]) -> None:
+    """Raise one InputError with every column that is missing, and every needed one that is doubled."""
+    counts = Counter(names)
+    doubled = sorted(name for name in counts if counts[name] > 1 and name in needed)
+    told = [f"column {name!r} is there more than once; rename one" for name in doubled]
+    _raise([*_missing(names, options), *told])
+
+
+def _raise(problems: Sequence[str]) -> None:
     if problems:
         raise InputError("\n".join(problems))
 
 
 def _missing(names: Sequence[str], options: Options) -> list[str]:
+    missing = {option: name for option, name in options.named.items() if name not in names}
+    there, misread = f"columns are {', '.join(names)}", _misread(names)
     found = []
-    for option, name in options.named.items():
-        if name not in names:
-            hint = nearest(name, names) or f"columns are {', '.join(names)}"
-            found.append(f"there is no column {name!r} ({option}); {hint}")
-    return [*found, *_text_hints(names)] if found else []
+    for option, name in missing.items():
+        hint = there if misread else nearest(name, names) or there
+        found.append(f"there is no column {name!r} ({option}); {hint}")
+    return [*found, misread] if found and misread else found
 
 
 # ---------------------------------------------------------------- types
@@ -87,22 +91,22 @@ def _not_text(schema: pa.Schema, options: Options) -> list[str]:
 # ---------------------------------------------------------------- text files that were read another way
 
 
-def _text_hints(names: Sequence[str]) -> list[str]:
-    """What a CSV file that was read with a wrong delimiter or header looks like."""
+def _misread(names: Sequence[str]) -> str:
+    """What to do about the columns of a CSV file that was read with a wrong delimiter or header."""
     if len(names) == 1:
         for delimiter in ";\t|,":
             if delimiter in names[0]:
                 shown = repr(delimiter)
-                return [
+                return (
                     f"the file seems to be separated by {shown}: pass csv={{'delimiter': {shown}}}, on the "
                     f"command line --csv-delimiter {shown}"
-                ]
+                )
     if any(_VALUE.fullmatch(name) for name in names):
-        return [
+        return (
             "the first line looks like data: pass csv={'header': False, 'schema': 'NAME TYPE, ...'}, on the "
             "command line --csv-header no with --schema"
-        ]
-    return []
+        )
+    return ""
 
 
 _VALUE = re.compile(r"\s*([+-]?\d+(\.\d*)?([eE][+-]?\d+)?|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?)\s*")

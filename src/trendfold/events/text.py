@@ -85,11 +85,9 @@ class CsvOptions:
         if format_ == "csv":
             return
         if not self.header or self.delimiter is not None:
-            raise InputError(
-                f"a {_CALLED[format_]} file has neither header nor delimiter; leave out the csv options"
-            )
+            raise InputError(f"a {_CALLED[format_]} file has neither header nor delimiter; leave them out")
         if format_ == "parquet" and self.schema is not None:
-            raise InputError("a Parquet file has its own types; leave out the schema")
+            raise InputError("a Parquet file has its own types; leave out schema (--schema)")
 
 
 _CALLED = {"parquet": "Parquet", "json": "JSON lines"}

@@ -161,7 +161,13 @@ def _true_values(
 
 def _pointed(whole: int, digits: int | None) -> int | Fraction:
     """A whole number; of a decimal without its point, the double that is next to it, as literals are."""
-    return whole if digits is None else _number(float(Fraction(whole) / 10**digits))
+    if digits is None:
+        return whole
+    exact = Fraction(whole) / Fraction(10) ** digits
+    try:
+        return _number(float(exact))
+    except OverflowError:
+        return _number(exact)
 
 
 def _number(value: float | Fraction) -> int | Fraction:

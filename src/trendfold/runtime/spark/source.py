@@ -20,7 +20,7 @@ from trendfold.errors import InputError
 from trendfold.events.batch import Options, read_batch
 from trendfold.events.columns import from_arrow, kind_of
 from trendfold.events.findings import Findings
-from trendfold.events.required import require_columns
+from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Kind
 from trendfold.events.sources import (
     Files,
@@ -112,9 +112,8 @@ def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -
     """A DataFrame with only the columns that are asked for, if it has them all."""
     if frame.isStreaming:
         raise InputError("run() needs data that ends; a streaming DataFrame is for start()")
+    require_names(frame.columns, options, columns)  # Spark cannot tell columns of one name apart
     needed = [name for name in frame.columns if name in columns]
-    # By name first: Spark cannot tell columns of one name apart, so their types cannot be asked for.
-    require_columns(pa.schema([(name, pa.null()) for name in needed]), options, frame.columns)
     if set(columns) <= set(needed):
         frame = frame.select(*map(quoted, needed))
     frame = with_text_times(frame, options)

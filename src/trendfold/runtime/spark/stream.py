@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from trendfold import errors
 from trendfold.errors import InputError, TrendfoldError
 from trendfold.events.batch import Options, schema_of
-from trendfold.events.required import require_columns
+from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Schema
 from trendfold.plan import QueryPlan
 from trendfold.query import needed_columns, parse, read_duration, to_text
@@ -100,9 +100,8 @@ class Handle:
         self, queries: Sequence[Query], frame: DataFrame, planner: Planner, settings: Settings
     ) -> None:
         require_streamable(tuple(queries))
-        options = settings.options
-        require_columns(pa.schema([]), options, frame.columns)
-        self._frame = with_text_times(frame, options)
+        require_names(frame.columns, settings.options, settings.options.columns)
+        self._frame = with_text_times(frame, settings.options)
         self._planner, self._settings = planner, settings
         self._spark: SparkSession = frame.sparkSession
         self._delay_ms = -(-read_duration(settings.watermark, "watermark") // 1_000)
@@ -189,7 +188,7 @@ class Handle:
 
     def _plan(self, queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
         schema = self._schema(queries)
-        require_columns(schema, self._settings.options, self._frame.columns)
+        require_columns(schema, self._settings.options)
         return self._planner(queries, schema_of(schema))
 
     # ------------------------------------------------------------ running
