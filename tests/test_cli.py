@@ -200,12 +200,12 @@ def test_no_event_left_is_a_failure_that_says_what_would_help(
     Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, B)")
     Path("events.csv").write_text("type,ts\nA,31/12/2023 10:00\nB,31/12/2023 10:01\n")
     told = (
-        "warning: 2 of 2 rows are rejected, because 'ts' holds '31/12/2023 10:00', which is no ISO 8601 time; "
-        "pass time_format='%d/%m/%Y %H:%M'"
+        "warning: 2 of 2 rows are rejected, because 'ts' holds '31/12/2023 10:00', which is no ISO 8601 "
+        "time; pass time_format='%d/%m/%Y %H:%M'"
     )
     assert main([*RUN, "--format", "json"]) == 1
     printed = capsys.readouterr()
-    assert [line for line in printed.err.splitlines() if "queries done" not in line][0] == told
+    assert next(line for line in printed.err.splitlines() if "queries done" not in line) == told
     assert "rejects: 2 × unparsable time" in printed.err
     checked = ("check", "queries.tql", "--input", "events.csv")
     assert main(checked) == 1
