@@ -168,7 +168,7 @@ def test_rejects_are_told_and_written(folder: Path, capsys: pytest.CaptureFixtur
     assert main([*RUN, "--rejects", "bad", "--format", "json"]) == 0
     told = capsys.readouterr().err
     assert "8 events, 4 rejects" in told
-    assert "rejects: 2 × null time; 1 × null type; 1 × row 6 has 2 fields, not 4 (events.csv)" in told
+    assert "rejects: 2 × null time; 1 × null type; 1 × row has another number of fields" in told
     rows = [json.loads(line) for line in Path("bad/rejects.jsonl").read_text().splitlines()]
     assert [row["reason"] for row in rows] == [
         "null type",
@@ -189,9 +189,68 @@ def test_one_bad_time_among_numbers_is_one_reject(folder: Path, capsys: pytest.C
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"query": "q1", "window_start": 0, "window_end": 10, "count": 3.0}
     assert "4 events, 1 rejects" in printed.err
-    assert "rejects: 1 × column 'ts' holds 'x', which is no bigint (events.csv)" in printed.err
+    assert "rejects: 1 × column 'ts' holds a value that is no bigint" in printed.err
     assert main(["check", "queries.tql", "--input", "events.csv"]) == 0
     assert "over 4 events, 1 of them rejects" in capsys.readouterr().out
+
+
+def test_no_event_left_is_a_failure_that_says_what_would_help(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, B)")
+    Path("events.csv").write_text("type,ts\nA,31/12/2023 10:00\nB,31/12/2023 10:01\n")
+    told = (
+        "warning: 2 of 2 rows are rejected, because 'ts' holds '31/12/2023 10:00', which is no ISO 8601 "
+        "time; pass time_format='%d/%m/%Y %H:%M'"
+    )
+    assert main([*RUN, "--format", "json"]) == 1
+    printed = capsys.readouterr()
+    assert next(line for line in printed.err.splitlines() if "queries done" not in line) == told
+    assert "rejects: 2 × unparsable time" in printed.err
+    checked = ("check", "queries.tql", "--input", "events.csv")
+    assert main(checked) == 1
+    assert told in capsys.readouterr().err
+    helped = ("--time-format", "%d/%m/%Y %H:%M")
+    assert main([*RUN, "--format", "json", *helped]) == 0
+    assert json.loads(capsys.readouterr().out)["count"] == 1
+    assert main([*checked, *helped]) == 0
+    assert "over 2 events, 0 of them rejects" in capsys.readouterr().out
+    assert main(["explain", "queries.tql", "--input", "events.csv", *helped]) == 0
+
+
+def test_a_line_that_nests_too_deep_does_not_end_the_process(folder: Path) -> None:
+    deep = '{"type":"B","ts":2,"x":' + "[" * 30_000 + "]" * 30_000 + "}\n"
+    Path("events.jsonl").write_text('{"type":"A","ts":1}\n' + deep + '{"type":"B","ts":3}\n')
+    Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, B)")
+    done = in_shell("run", "queries.tql", "--input", "events.jsonl", "--engine", "local", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "rejects: 1 × line nests deeper than 200 levels" in done.stderr
+
+
+def test_a_csv_file_of_another_shape_comes_with_the_option_that_reads_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("queries.tql").write_text("RETURN COUNT(*) PATTERN SEQ(A, B)")
+    Path("events.csv").write_text("type;ts\nA;1\nB;2\n")
+    assert "the file seems to be separated by ';'" in (told := fails(capsys, RUN))
+    assert "--csv-delimiter ';'" in told
+    assert main([*RUN, "--csv-delimiter", ";"]) == 0
+    Path("events.csv").write_text("A,1\nB,2\n")
+    assert "the first line looks like data" in (told := fails(capsys, RUN))
+    assert "--csv-header no with --schema" in told
+    assert main([*RUN, "--csv-header", "no", "--schema", "type string, ts bigint"]) == 0
+    pq.write_table(pa.table({"type": ["A"], "ts": [1]}), "events.parquet")
+    parquet = [
+        "run",
+        "queries.tql",
+        "--engine",
+        "local",
+        "--input",
+        "events.parquet",
+        "--schema",
+        "ts string",
+    ]
+    assert "a Parquet file has its own types; leave out schema (--schema)" in fails(capsys, parquet)
 
 
 def test_warnings_reach_standard_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -605,6 +664,7 @@ def test_input_without_a_row(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (["--output", "events.csv"], "cannot make the folder 'events.csv': File exists"),
         (["--rejects", "events.csv/x"], "cannot make the folder 'events.csv/x': Not a directory"),
         (["--time-unit", "ns"], "invalid choice: 'ns'"),
+        (["--time-format", "%d/%m"], "time_format '%d/%m' names no year"),
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),
     ],
 )
@@ -831,10 +891,7 @@ def test_spark_and_local_print_the_same(folder: Path) -> None:
     assert done.stdout == local.stdout
     assert len(done.stdout.splitlines()) == 3
     assert "6 events, 2 rejects, 2 queries," in done.stderr
-    assert (
-        "(spark: stretches)\nrejects: 1 × null time; 1 × row 6 has 2 fields, not 4 (events.csv)\n"
-        in done.stderr
-    )
+    assert "(spark: stretches)\nrejects: 1 × null time; 1 × row has another number of fields\n" in done.stderr
     assert len(Path("bad/rejects.jsonl").read_text().splitlines()) == 2
     assert len(done.stderr.splitlines()) <= 5  # Spark's own lines do not drown ours
 

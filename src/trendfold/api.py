@@ -67,6 +67,7 @@ class Workload:
         from trendfold.runtime.limits import Limits
         from trendfold.runtime.match_tables import trace
 
+        data = _with_csv(data, options.pop("csv", None))
         read = Options(**options)
         source = runtime("local").read(data, needed_columns(finding.queries, read.columns), read)
         finding.check_columns(schema_of(source.schema), read.time_column, read.ticks)
@@ -89,9 +90,15 @@ class Workload:
         arithmetic: str = "auto",
         on_reject: str = "keep",
         limits: Mapping[str, int] | Limits | None = None,
+        time_format: str | None = None,
+        csv: Mapping[str, Any] | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Result:
         """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
+
+        time_unit    of times that are numbers: s, ms or us
+        time_format  how times are written, as for Python's strptime; without it they are ISO 8601 or numbers
+        csv          how a text file is written: `header`, `delimiter` and `schema`
 
         >>> import trendfold as tf
         >>> events = tf.datasets.ridesharing(events=1_000, seed=7)
@@ -106,7 +113,10 @@ class Workload:
         from trendfold.runtime.windows import read_origin
 
         _require_arithmetic(arithmetic)
-        options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
+        options = Options(
+            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format
+        )
+        data = _with_csv(data, csv)
         chosen, notices = (engine, ()) if engine is not None else engine_for(data)
         module = runtime(chosen)
         plans = self.plan(strategy)
@@ -133,6 +143,7 @@ class Workload:
         arithmetic: str = "auto",
         on_reject: str = "keep",
         limits: Mapping[str, int] | Limits | None = None,
+        time_format: str | None = None,
         trigger: str | Mapping[str, Any] | None = None,
         flush: bool = False,
         format: str = "parquet",
@@ -158,7 +169,9 @@ class Workload:
         from trendfold.runtime.spark import stream as streaming
 
         _require_arithmetic(arithmetic)
-        options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
+        options = Options(
+            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format
+        )
 
         def planned(queries: Sequence[Query], schema: Schema) -> tuple[QueryPlan, ...]:
             workload = Workload(tuple(queries))
@@ -198,6 +211,23 @@ def _require_arithmetic(arithmetic: str) -> None:
     if arithmetic not in ARITHMETICS:
         hint = nearest(str(arithmetic), ARITHMETICS) or f"choose {' or '.join(ARITHMETICS)}"
         raise InputError(f"unknown arithmetic {arithmetic!r}; {hint}")
+
+
+def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
+    """A path with how its text is to be read."""
+    if csv is None:
+        return data
+    from trendfold.events.sources import Files
+    from trendfold.events.text import CsvOptions
+
+    known = ("header", "delimiter", "schema")
+    for name in csv:
+        if name not in known:
+            hint = nearest(str(name), known) or f"it takes {', '.join(known)}"
+            raise InputError(f"unknown csv option {name!r}; {hint}")
+    if not isinstance(data, (str, os.PathLike)):
+        raise InputError("csv is for a path; leave it out")
+    return Files(data, CsvOptions(**csv))
 
 
 def _misfit_durations(query: Query, ticks: int) -> list[Problem]:

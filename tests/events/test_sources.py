@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -443,6 +444,81 @@ def test_the_names_of_reject_columns_give_way_to_the_data(tmp_path: Path, column
     assert f"_{column}" in read(path).rejects.column_names
     result = tf.parse(f"RETURN COUNT(*) PATTERN A WHERE A.{column} = 'why'").run(path, engine="local")
     assert f"_{column}" in result.rejects.column_names
+
+
+def test_rejects_are_counted_by_kind_and_not_by_line(tmp_path: Path) -> None:
+    put(tmp_path / "a.csv", b"type,ts,x\nA,1,1\nB,2\nB,3,4,5\n\xff,4,1\nB,5,much\nB,6,more\nB,7,2\n,8,1\n")
+    files = Files(tmp_path / "a.csv", CsvOptions(schema="x double"))
+    result = tf.parse("RETURN SUM(B.x) PATTERN SEQ(A, B+)").run(files, engine="local")
+    assert dict(result.summary.reject_reasons) == {
+        "line is not UTF-8": 1,
+        "row has another number of fields": 2,
+        "column 'x' holds a value that is no double": 2,
+        "null type": 1,
+    }
+    assert sum(result.summary.reject_reasons.values()) == result.summary.rejects == 6
+    path = put(tmp_path / "e.jsonl", '{"type":"A","ts":1}\nno\n[1]\n{"type":"B","ts":4}\n')
+    result = tf.parse(SEQ).run(path, engine="local")
+    assert dict(result.summary.reject_reasons) == {"line is no JSON object": 2}
+
+
+def test_text_files_are_read_in_the_format_of_their_times(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"engine": "local", "time_format": "%d%m%Y%H"}
+    for name, text in (
+        ("a.csv", "type,ts\nA,0102200810\nB,0102200811\n"),  # numbers would lose the zero
+        ("a.jsonl", '{"type":"A","ts":"0102200810"}\n{"type":"B","ts":"0102200811"}\n'),
+        ("b.jsonl", '{"type":"A","ts":1102200810}\n{"type":"B","ts":1102200811}\n'),
+    ):
+        result = tf.parse(WINDOWS.replace("10 s", "1 d")).run(put(tmp_path / name, text), **options)
+        assert (result.summary.rejects, result["q1"].num_rows) == (0, 1)
+        assert result["q1"].column("window_start").to_pylist()[0].year == 2008
+    iso = put(tmp_path / "c.csv", "type,ts\nA,2008-02-01 10:00:00\nB,2008-02-01 11:00:00\n")
+    found = tf.parse(WINDOWS.replace("10 s", "1 d")).run(iso, engine="local", time_format="%Y-%d-%m %H:%M:%S")
+    assert found["q1"].column("window_start").to_pylist()[0].month == 1
+
+
+def test_declared_times_are_cut_to_microseconds(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "type,ts\nA,2024-01-01T00:00:00.123456789Z\nB,2024-01-01T00:00:01Z\n")
+    files = Files(path, CsvOptions(schema="ts timestamp"))
+    summary = tf.parse(SEQ).run(files, engine="local").summary
+    assert (summary.rejects, summary.warnings) == (
+        0,
+        ("1 time is finer than a microsecond and was cut to microseconds",),
+    )
+
+
+def test_options_of_text_files_are_for_text_files(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    pq.write_table(pa.table({"type": ["A"], "ts": [1]}), path)
+    workload = tf.parse(SEQ)
+    with pytest.raises(InputError, match="a Parquet file has its own types; leave out schema"):
+        workload.run(path, csv={"schema": "ts string"}, engine="local")
+    with pytest.raises(InputError, match="a Parquet file has neither header nor delimiter"):
+        workload.run(path, csv={"header": False}, engine="local")
+    lines = put(tmp_path / "e.jsonl", '{"type":"A","ts":1}\n')
+    with pytest.raises(InputError, match="a JSON lines file has neither header nor delimiter"):
+        workload.run(lines, csv={"delimiter": ";"}, engine="local")
+    with pytest.raises(InputError, match="unknown csv option 'seperator'"):
+        workload.run(lines, csv={"seperator": ";"}, engine="local")
+    with pytest.raises(InputError, match="csv is for a path"):
+        workload.run(pa.table({"type": ["A"], "ts": [1]}), csv={"delimiter": ";"})
+    with pytest.raises(InputError, match="header cannot be 'no'; pass True or False"):
+        workload.run(lines, csv={"header": "no"}, engine="local")
+
+
+def test_csv_options_reach_the_reader(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "A;1\nB;2\n")
+    csv = {"header": False, "delimiter": ";", "schema": "type string, ts bigint"}
+    assert tf.parse(SEQ).run(path, csv=csv, engine="local").summary.events == 2
+
+
+def test_two_columns_of_one_name_in_parquet_are_an_error_where_they_are_needed(tmp_path: Path) -> None:
+    path, columns = tmp_path / "e.parquet", [pa.array(["A"]), pa.array([1]), pa.array([2])]
+    pq.write_table(pa.table(columns, ["type", "ts", "ts"]), path)
+    with pytest.raises(InputError, match="has 2 columns named 'ts'; rename one"):
+        tf.parse(SEQ).run(path, engine="local")
+    pq.write_table(pa.table([*columns, columns[2]], ["type", "ts", "x", "x"]), path)
+    assert tf.parse(SEQ).run(path, engine="local").summary.events == 1
 
 
 def test_lines_that_are_not_utf8_are_rejects(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import argparse
 import math
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from io import TextIOWrapper
 from pathlib import Path
@@ -252,6 +252,11 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--time-unit", choices=("s", "ms", "us"), default="s", help="of a numeric time column"
     )
+    parser.add_argument(
+        "--time-format",
+        metavar="F",
+        help="how times are written, as for Python's strptime: '%%d/%%m/%%Y %%H:%%M'",
+    )
     parser.add_argument("--csv-header", choices=("yes", "no"), default="yes")
     parser.add_argument("--csv-delimiter", metavar="C", help="default: a comma, for .tsv a tab")
     parser.add_argument("--schema", help='types of CSV or JSON columns, as in "type string, speed double"')
@@ -300,7 +305,7 @@ def _run(args: argparse.Namespace) -> int:
         _hand_over(result, args)
         say(str(result.summary))
         _say_rejects(result, args.rejects)
-    return 0
+    return 1 if result.summary.has_no_events else 0
 
 
 def _stream(args: argparse.Namespace) -> int:
@@ -315,8 +320,12 @@ def _stream(args: argparse.Namespace) -> int:
         if folder is not None and "://" not in folder:
             make_folder(folder)
     with session_for("spark", args.master, args.debug):
-        run_stream(workload, args, _csv(args), _number_or_text(args.origin))
-    return 0
+        csv = replace(_csv(args), as_text=args.time_column if args.time_format is not None else None)
+        progress = run_stream(workload, args, csv, _number_or_text(args.origin))
+    if not 0 < progress.events == progress.rejects:
+        return 0
+    say(f"warning: all {progress.events:,} rows are rejected; --rejects DIR writes them, with their reasons")
+    return 1
 
 
 def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
@@ -333,6 +342,7 @@ def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
             strategy=args.strategy,
             arithmetic=args.arithmetic,
             on_reject=args.on_reject,
+            time_format=args.time_format,
             progress=tell,
         )
 
@@ -355,8 +365,7 @@ def _hand_over(result: Result, args: argparse.Namespace) -> None:
 def _say_rejects(result: Result, folder: str | None) -> None:
     if not result.summary.rejects:
         return
-    reasons = to_table(result.rejects, last_column=True).column(0).to_pylist()
-    counts = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
+    counts = sorted(result.summary.reject_reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = [f"{count:,} × {printable(reason)}" for reason, count in counts[:3]]
     shown += [f"{len(counts) - 3:,} other reasons"] * (len(counts) > 3)
     say(f"rejects: {'; '.join(shown)}" + ("" if folder else " (--rejects DIR writes them)"))
@@ -364,32 +373,42 @@ def _say_rejects(result: Result, folder: str | None) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     workload = api.read(args.queries)
-    about = ""
-    if args.input is not None:
-        about = _check_input(workload, args)
+    about = _check_input(workload, args) if args.input is not None else None
     fine = "1 query is fine" if len(workload) == 1 else f"all {len(workload):,} queries are fine"
-    print(f"{args.queries}: {fine}{about}")
-    return 0
+    print(f"{args.queries}: {fine}{about or ''}")
+    return 1 if about is not None and 0 < about.events == about.rejects else 0
 
 
-def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """How many rows there are, and how many of them are rejected."""
+
+    events: int
+    rejects: int
+
+    def __str__(self) -> str:
+        return f" over {self.events:,} events, {self.rejects:,} of them rejects"
+
+
+def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
     """Read the events as `run` would, and check the queries against their columns."""
     from trendfold.events.batch import Options, read_batch, schema_of
-    from trendfold.events.sources import read
+    from trendfold.events.sources import in_format, read
     from trendfold.query import needed_columns
 
     named = args.type_column, args.time_column, args.order_column, args.id_column
-    options = Options(*named, time_unit=args.time_unit)
+    options = Options(*named, time_unit=args.time_unit, time_format=args.time_format)
     needed = needed_columns(workload.queries, options.columns)
-    source = read(_files(args), needed, args.time_column).with_text(args.time_column)
+    times = args.time_column, args.time_format
+    source = read(in_format(_files(args), *times), needed, args.time_column).with_text(*times)
     problems: list[TrendfoldError] = []
-    rejects = source.rejects.num_rows
+    found = source.findings
     try:
         workload.check_columns(schema_of(source.schema), options.time_column, options.ticks)
     except QueryError as error:
         problems.append(error)
     try:
-        rejects += read_batch(source.table, options).rejects.num_rows
+        found += read_batch(source.table, options).findings
     except InputError as error:
         problems.append(error)
     if len(problems) == 1:
@@ -398,7 +417,9 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
         say(_located(cast(QueryError, problems[0]), args.queries) + "\n")
         raise problems[1]
     events = source.table.num_rows + source.rejects.num_rows
-    return f" over {events:,} events, {rejects:,} of them rejects"
+    for warning in found.warnings(events, options):
+        say(f"warning: {warning}")
+    return _Checked(events, sum(found.rejects.values()))
 
 
 def _explain(args: argparse.Namespace) -> int:
@@ -408,7 +429,8 @@ def _explain(args: argparse.Namespace) -> int:
         return 0
     _check_input(workload, args)
     columns = {
-        name: getattr(args, name) for name in ("type_column", "time_column", "order_column", "time_unit")
+        name: getattr(args, name)
+        for name in ("type_column", "time_column", "order_column", "time_unit", "time_format")
     }
     print(workload.explain(args.strategy, args.format, _files(args), **columns))
     return 0

@@ -57,12 +57,10 @@ def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
 # ---------------------------------------------------------------- printing
 
 
-def to_table(rows: Any, most: int | None = None, last_column: bool = False) -> pa.Table:
+def to_table(rows: Any, most: int | None = None) -> pa.Table:
     """Rows of a result as a table: on Spark they are fetched, and no more of them than are wanted."""
     if not hasattr(rows, "toArrow"):
-        table = rows.slice(0, most)
-        return table.select(table.column_names[-1:]) if last_column else table
-    rows = rows.select(rows.columns[-1]) if last_column else rows
+        return rows.slice(0, most)
     return (rows if most is None else rows.limit(most)).toArrow()
 
 

@@ -21,8 +21,8 @@ _PATIENCE_S = 1.0
 """How long Ctrl-C may take to be noticed."""
 
 
-def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any) -> None:
-    """Start, look on, and stop when told to."""
+def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any) -> Progress:
+    """Start, look on, and stop when told to; how far it came."""
     from trendfold.runtime.spark.session import session
     from trendfold.runtime.spark.stream_sources import open_stream
 
@@ -42,6 +42,7 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
         strategy=args.strategy,
         arithmetic=args.arithmetic,
         on_reject=args.on_reject,
+        time_format=args.time_format,
         trigger=args.trigger,
         flush=args.flush,
         format=args.format or "parquet",
@@ -55,6 +56,7 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
             with suppress(Exception):
                 listener.remove()
         say(str(handle.progress))
+        return handle.progress
     finally:
         with suppress(Exception):  # Spark may have gone with the interrupt
             handle.stop()

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from trendfold.errors import InputError, RejectError, nearest
 from trendfold.events.columns import decoded
+from trendfold.events.findings import Findings, sum_of
 from trendfold.events.text import (
     REASON,
     TEXT,
@@ -61,16 +62,19 @@ class Source:
     table: pa.Table
     rejects: pa.Table = field(default_factory=lambda: pa.table({}))
     warnings: tuple[str, ...] = ()
+    findings: Findings = field(default_factory=Findings)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
         return self.table.schema
 
-    def with_text(self, column: str) -> Source:
-        """The same with `column` as text if it has not a single value, so that its absence has a type."""
+    def with_text(self, column: str, time_format: str | None = None) -> Source:
+        """The same with `column` as text if it has not a single value, so that its absence has a type; and if
+        it has whole numbers that a format is to read.
+        """
         at = self.table.schema.get_field_index(column)
-        if at < 0 or not pa.types.is_null(self.table.schema.field(at).type):
+        if at < 0 or not is_for_text(self.table.schema.field(at).type, time_format):
             return self
         text = self.table.column(at).cast(pa.string())
         return replace(self, table=self.table.set_column(at, column, text))
@@ -88,6 +92,20 @@ class Source:
         together = pa.concat_tables([rejects, self.rejects], promote_options="permissive")
         reason = rejects.column_names[-1]
         return together.select([*(name for name in together.column_names if name != reason), reason])
+
+
+def is_for_text(type_: pa.DataType, time_format: str | None) -> bool:
+    """Whether a column of times is taken as text: one without a value, or of numbers that have a format."""
+    return bool(pa.types.is_null(type_) or (time_format is not None and pa.types.is_integer(type_)))
+
+
+def in_format(data: Any, time_column: str, time_format: str | None) -> Any:
+    """Files whose times are read as text, for a format of their own; anything else as it is."""
+    if isinstance(data, (str, os.PathLike)):
+        data = Files(data)
+    if time_format is None or not isinstance(data, Files):
+        return data
+    return replace(data, csv=replace(data.csv, as_text=time_column))
 
 
 def read(data: Any, columns: Collection[str] | None = None, time_column: str | None = None) -> Source:
@@ -170,7 +188,8 @@ def _read_files(files: Files, columns: Collection[str] | None, time_column: str 
         schema = pa.schema([(name, pa.null()) for name in columns or options.types])
     schema = readers[0].fits(schema)
     table = pa.concat_tables([_fit(part.table, schema) for part in parts])
-    return Source(table, _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names))
+    rejects = _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names)
+    return Source(table, rejects, findings=sum_of(part.findings for part in parts))
 
 
 def list_files(path: str | os.PathLike[str]) -> list[Path]:
@@ -277,6 +296,7 @@ class _Reader:
     def __init__(self, path: Path, options: CsvOptions, time_column: str | None) -> None:
         self.path, self.options, self.time_column = path, options, time_column
         self.format, self.compression = file_format(path)
+        options.require_for(self.format)
         self._json: Part | None = None
         self._text: Text | None = None
 
@@ -292,7 +312,7 @@ class _Reader:
                     return csv_columns(self._text, self.path, self.options)
                 case _:
                     text = text_of(self.path, self.compression)
-                    self._json = read_json(text, self.path, self.options.types, self.time_column)
+                    self._json = read_json(text, self.path, self.options, self.time_column)
                     schema = self._json.table.schema
                     return dict(zip(schema.names, schema.types, strict=True))
 
@@ -307,6 +327,7 @@ class _Reader:
                 case "parquet":
                     schema = self._parquet().schema_arrow
                     names = present(schema.names, columns)
+                    self.require_single(names)
                     words = [name for name in names if _is_coded(schema.field(name), self.time_column)]
                     file = self._parquet(words)
                     if row_groups is None:
@@ -318,7 +339,13 @@ class _Reader:
                 case _:
                     assert self._json is not None
                     names = present(self._json.table.column_names, columns)
-                    return Part(self._json.table.select(names), self._json.rejects)
+                    return replace(self._json, table=self._json.table.select(names))
+
+    def require_single(self, names: Sequence[str]) -> None:
+        """Raise an InputError if a Parquet file has two columns of one of these names."""
+        for name, count in Counter(self._parquet().schema_arrow.names).items():
+            if name in names and count > 1:
+                raise InputError(f"{str(self.path)!r} has {count} columns named {name!r}; rename one")
 
     def _parquet(self, coded: Sequence[str] = ()) -> Any:
         import pyarrow.parquet as pq
@@ -386,6 +413,7 @@ def look(
     known = reader.columns()
     wanted = _wanted(known, columns)
     if reader.format == "parquet":
+        reader.require_single(wanted)
         schema = pa.schema([(name, known[name]) for name in wanted])
         return Looked(str(path), reader.format, schema, reader.rows())
     part = reader.read(wanted)
@@ -410,7 +438,8 @@ def read_file(
     reader.columns()
     part = reader.read(schema.names, row_groups)
     table = _fit(part.table, reader.fits(schema))
-    return Source(table, _named_rejects(concat_rejects([part.rejects]), table.column_names))
+    rejects = _named_rejects(concat_rejects([part.rejects]), table.column_names)
+    return Source(table, rejects, findings=part.findings)
 
 
 # ---------------------------------------------------------------- many files

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from trendfold.errors import nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.buffers import empty
-from trendfold.events.sources import Source
+from trendfold.events.required import require_columns
+from trendfold.events.sources import Source, in_format
 from trendfold.events.sources import read as read_source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
@@ -42,7 +43,10 @@ Progress = Callable[[str, int, int], None]
 
 def read(data: Any, columns: Collection[str], options: Options) -> Source:
     """The rows of an input, with the columns that are asked for."""
-    return read_source(data, columns, options.time_column).with_text(options.time_column)
+    named = options.time_column, options.time_format
+    source = read_source(in_format(data, *named), columns, options.time_column).with_text(*named)
+    require_columns(source.schema, options)
+    return source
 
 
 def run(
@@ -78,16 +82,24 @@ def run(
         if progress is not None:
             progress(plan.query.name, done, len(plans))
     rejects = source.with_rejects(batch.rejects)
+    events, found = source.table.num_rows + source.rejects.num_rows, source.findings + batch.findings
+    told = found.warnings(events, options)
     summary = Summary(
         engine="local",
-        events=source.table.num_rows + source.rejects.num_rows,
+        events=events,
         rejects=rejects.num_rows,
         windows=windows,
         rows={name: result.num_rows for name, result in tables.items()},
         strategy={plan.query.name: plan.strategy for plan in plans},
         seconds=time.perf_counter() - started,
         sharing=counted(workspace),
-        warnings=(*source.warnings, *unseen_types(plans, batch.type_names), *infinite_columns(tables)),
+        warnings=(
+            *told,
+            *source.warnings,
+            *unseen_types(plans, batch.type_names),
+            *infinite_columns(tables),
+        ),
+        reject_reasons=found.rejects,
     )
     return Result(tables, rejects, summary)
 

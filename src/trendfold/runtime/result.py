@@ -27,6 +27,13 @@ class Summary:
     """On Spark, per query how its rows got to where they were folded."""
     sharing: Mapping[str, int] = field(default_factory=dict)
     """Where queries were folded together: bursts of equal events, those that acted once for all, ..."""
+    reject_reasons: Mapping[str, int] = field(default_factory=dict)
+    """How many rows are rejected, by kind of reason."""
+
+    @property
+    def has_no_events(self) -> bool:
+        """Whether there were rows, and every one of them is rejected."""
+        return 0 < self.events == self.rejects
 
     def __str__(self) -> str:
         rows = sum(self.rows.values())
@@ -39,7 +46,10 @@ class Summary:
         if any(self.sharing.values()):
             lines.append("together: " + ", ".join(f"{n:,} {what}" for what, n in self.sharing.items()))
         lines += (f"notice: {notice}" for notice in self.notices)
-        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+        warnings = [f"warning: {warning}" for warning in self.warnings]
+        # That most rows are rejected is the first warning, and the first thing to know.
+        first = warnings[:1] if 2 * self.rejects > self.events else []
+        return "\n".join([*first, *lines, *warnings[len(first) :]])
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from trendfold import errors
 from trendfold.errors import RejectError, TrendfoldError
 from trendfold.events.batch import Options, read_batch, schema_of
 from trendfold.events.columns import decoded, kind_of
+from trendfold.events.findings import Findings, sum_of
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
@@ -50,6 +51,7 @@ _TOLD = (
     Content.WINDOWS,
     Content.GROUPS,
     Content.SEEN,
+    Content.FINDINGS,
     Content.WARNING,
     Content.SHARING,
     Content.ERROR,
@@ -281,6 +283,12 @@ class _Run:
         """Whether parts that were taken to be in order are not."""
         return any(self.of(Content.OVERLAP))
 
+    @property
+    def found(self) -> Findings:
+        """What reading all parts of the source has found."""
+        told = [Findings.from_json(bytes(blob.payload)) for blob in self.of(Content.FINDINGS)]
+        return sum_of([*told, self.source.findings] if isinstance(self.source, FrameSource) else told)
+
     def result(self, started: float) -> Result:
         """Views of the persisted table, and the summary."""
         job, counts = self.job, self.counted.get
@@ -298,12 +306,14 @@ class _Run:
         for blob in self.of(Content.WINDOWS):
             windows.setdefault(blob.owner, []).append(np.frombuffer(blob.payload, np.int64))
         seen = sorted({name for blob in self.of(Content.SEEN) for name in json.loads(blob.payload)})
-        warnings = [*self.source.warnings, *_slow_session(self.source), *unseen_types(job.plans, seen)]
+        scanned = self.scanned.get["events"] if self.scanned is not None else counts["events"]
+        events, found = int(scanned or 0), self.found
+        warnings = [*found.warnings(events, job.options), *self.source.warnings]
+        warnings += [*_slow_session(self.source), *unseen_types(job.plans, seen)]
         warnings += sorted({bytes(blob.payload).decode() for blob in self.of(Content.WARNING)})
-        events = self.scanned.get["events"] if self.scanned is not None else counts["events"]
         summary = Summary(
             engine="spark",
-            events=int(events or 0),
+            events=events,
             rejects=int(counts["rejects"] or 0),
             windows=sum(len(np.unique(np.concatenate(found))) for found in windows.values()),
             rows={name: rows[q] for q, name in enumerate(names)},
@@ -316,6 +326,7 @@ class _Run:
                 for query in family.queries
             },
             sharing=sum((Counter(json.loads(blob.payload)) for blob in self.of(Content.SHARING)), Counter()),
+            reject_reasons=found.rejects,
         )
         return Result(tables, rejects, summary, self.tall)
 
@@ -325,7 +336,9 @@ class _Run:
             kind, message = min(failed)
             raise getattr(errors, kind, TrendfoldError)(message)
         if rejects and self.job.options.on_reject == "fail":
-            raise RejectError(f"{rejects:,} rows are rejected; pass on_reject='keep' to keep rejects apart")
+            kinds = ", ".join(f"{count:,} × {kind}" for kind, count in self.found.rejects.items())
+            told = f"{rejects:,} rows are rejected: {kinds}"
+            raise RejectError(f"{told}; pass on_reject='keep' to keep rejects apart")
         groups: dict[int, int] = {}
         for blob in self.of(Content.GROUPS):
             groups[blob.owner] = groups.get(blob.owner, 0) + blob.rows
@@ -371,7 +384,8 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
                 table = pa.concat_tables([one.table for one in read])
                 refused = [one.rejects for one in read if one.rejects.num_rows]
                 lines = pa.concat_tables(refused, promote_options="permissive") if refused else None
-                yield from blobs.to_batches(tasks.scan(job, table, lines))
+                found = sum_of(one.findings for one in read)
+                yield from blobs.to_batches(tasks.scan(job, table, lines, found))
 
     numbers = source.spark.range(0, len(parts), 1, max(1, len(parts)))
     return numbers.mapInArrow(scan, blobs.DDL)
@@ -466,6 +480,7 @@ class _Views(Mapping[str, DataFrame]):
 
 def _view(tall: DataFrame, content: Content, owner: int, schema: pa.Schema) -> DataFrame:
     """The rows inside the blobs of one kind, as a DataFrame of their own."""
+    schema = blobs.for_spark(schema)
 
     def unpack(batches: Batches) -> Batches:
         for batch in batches:

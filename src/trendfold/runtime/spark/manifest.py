@@ -125,7 +125,7 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
         )
     problems = [
         f"{name} is {new.settings[name]!r}, and the checkpoint was made with {kept!r}"
-        for name, kept in old.settings.items()
+        for name, kept in ({"time_format": None} | dict(old.settings)).items()
         if new.settings[name] != kept
     ]
     known: dict[str, set[str]] = {}

@@ -15,8 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold import errors
-from trendfold.errors import InputError, TrendfoldError, nearest
+from trendfold.errors import InputError, TrendfoldError
 from trendfold.events.batch import Options, schema_of
+from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Schema
 from trendfold.plan import QueryPlan
 from trendfold.query import needed_columns, parse, read_duration, to_text
@@ -43,7 +44,7 @@ from trendfold.runtime.spark.recorder import Recorder
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
 from trendfold.runtime.spark.shards import Epoch, Parcel, StreamJob, pack_events, stream_job
 from trendfold.runtime.spark.sinks import Output, Sink, no_place, open_sink
-from trendfold.runtime.spark.source import FrameSource, is_frame
+from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
 
 Batches = Iterator[pa.RecordBatch]
@@ -99,7 +100,9 @@ class Handle:
         self, queries: Sequence[Query], frame: DataFrame, planner: Planner, settings: Settings
     ) -> None:
         require_streamable(tuple(queries))
-        self._frame, self._planner, self._settings = frame, planner, settings
+        require_names(frame.columns, settings.options, settings.options.columns)
+        self._frame = with_text_times(frame, settings.options)
+        self._planner, self._settings = planner, settings
         self._spark: SparkSession = frame.sparkSession
         self._delay_ms = -(-read_duration(settings.watermark, "watermark") // 1_000)
         self._trigger = _trigger(settings.trigger)
@@ -151,6 +154,7 @@ class Handle:
             "time_column": options.time_column,
             "order_column": options.order_column,
             "time_unit": options.time_unit,
+            "time_format": options.time_format,
             "origin": self._settings.origin,
             "arithmetic": self._settings.arithmetic,
             "shards": self._settings.shards or parallelism(self._spark),
@@ -183,13 +187,9 @@ class Handle:
         return pa.schema([self._fields[name] for name in names])
 
     def _plan(self, queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-        options, names = self._settings.options, self._frame.columns
-        missing = [name for name in options.columns if name not in names]
-        if missing:
-            there = f"columns are {', '.join(names)}"
-            told = (f"there is no column {name!r}; {nearest(name, names) or there}" for name in missing)
-            raise InputError("\n".join(told))
-        return self._planner(queries, schema_of(self._schema(queries)))
+        schema = self._schema(queries)
+        require_columns(schema, self._settings.options)
+        return self._planner(queries, schema_of(schema))
 
     # ------------------------------------------------------------ running
 

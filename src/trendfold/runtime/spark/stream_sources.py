@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from trendfold.errors import InputError
 from trendfold.events.text import CsvOptions
+from trendfold.runtime.spark.source import with_text
 
 FILES = ("parquet", "csv", "json")
 RATE = "rate"
@@ -43,6 +44,11 @@ def open_stream(
 
 def _schema(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> StructType:
     """Columns as they are declared; otherwise as the files that are there already have them."""
+    schema = _columns(spark, kind, path, csv)
+    return schema if csv.as_text is None else with_text(schema, csv.as_text)
+
+
+def _columns(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> StructType:
     if csv.types:
         return StructType([StructField(n, from_arrow_type(kind_of)) for n, kind_of in csv.types.items()])
     reader = spark.read.format(kind)

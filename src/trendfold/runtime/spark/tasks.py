@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from trendfold.errors import TrendfoldError
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.columns import Column, from_arrow, kind_of
+from trendfold.events.findings import Findings
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import Mode, ends_with_segment
@@ -109,11 +110,17 @@ class Job:
 # ---------------------------------------------------------------- scan
 
 
-def scan(job: Job, table: pa.Table, rejects: pa.Table | None = None) -> Iterator[Blob]:
-    """Read a part of the source, and send what each family needs of it."""
+def scan(
+    job: Job, table: pa.Table, rejects: pa.Table | None = None, found: Findings | None = None
+) -> Iterator[Blob]:
+    """Read a part of the source, and send what each family needs of it.
+
+    `rejects` are lines that are no rows, and `found` is what reading the lines has found.
+    """
     batch = read_batch(table, replace(job.options, on_reject="keep"))
     seen = json.dumps(batch.type_names).encode()
     yield Blob(0, Content.SEEN, 0, table.num_rows + (rejects.num_rows if rejects is not None else 0), seen)
+    yield Blob(0, Content.FINDINGS, 0, 0, (batch.findings + (found or Findings())).to_json())
     for refused in (batch.rejects, rejects):
         if refused is not None and refused.num_rows:
             kept = refused.drop_columns([name for name in refused.column_names if is_bits(name)])
