@@ -148,9 +148,11 @@ class Handle:
         self._lease = Lease(self._folder, self._is_busy)
         self._lease.take()
         try:
-            self._manifest = self._first_manifest(queries)
-            self._claims = claims(self._manifest.id, self._sink, self._rejects)
-            self._require_claims()
+            kept = self._kept_manifest()
+            name = (kept.id if kept is not None else "") or str(uuid.uuid4())
+            self._claims = claims(name, self._sink, self._rejects)
+            self._require_places(kept, queries)
+            self._manifest = self._first_manifest(queries, kept, name)
             self._launch(self._manifest)
         except BaseException:
             self._lease.release()
@@ -181,7 +183,31 @@ class Handle:
             self._halt()
             self._launch(changed)
 
-    def _first_manifest(self, queries: Sequence[Query]) -> Manifest:
+    def _kept_manifest(self) -> Manifest | None:
+        """What the checkpoint was made for; None for a new one."""
+        kept = Manifest.read(self._folder)
+        if kept is not None:
+            require_whole(self._folder, Tally.read(self._folder))
+        elif (self._folder / SPARK).exists():
+            raise InputError(
+                f"{self._folder.url!r} holds a checkpoint but no {FILE}; begin with a new checkpoint"
+            )
+        return kept
+
+    def _require_places(self, kept: Manifest | None, queries: Sequence[Query]) -> None:
+        """Raise where this stream would replace the rows of others, or where its own are gone."""
+        known = kept.names if kept is not None else ()
+        names = tuple(dict.fromkeys((*known, *(query.name for query in queries))))
+        require_names(self._sink, names)
+        if self._settings.overwrite:
+            return
+        claimed = () if kept is None else kept.claimed
+        if claimed and Tally.read(self._folder).batch < 0:
+            claimed = ()  # nothing was delivered yet
+        for claim in self._claims:
+            claim.require(self._spark, _held(claim, names), claimed)
+
+    def _first_manifest(self, queries: Sequence[Query], kept: Manifest | None, name: str) -> Manifest:
         options = self._settings.options
         self._plan(queries)
         entries = tuple(Entry(to_text(query)) for query in queries)
@@ -194,41 +220,21 @@ class Handle:
             "arithmetic": self._settings.arithmetic,
             "shards": self._settings.shards or parallelism(self._spark),
         }
-        name = str(uuid.uuid4())
         fresh = Manifest(settings, column_types(self._schema(queries)), entries, id=name, claimed=())
-        require_names(self._sink, fresh.names)
-        kept, tally = Manifest.read(self._folder), Tally.read(self._folder)
         if kept is None:
-            if (self._folder / SPARK).exists():
-                raise InputError(
-                    f"{self._folder.url!r} holds a checkpoint but no {FILE}; begin with a new checkpoint"
-                )
             return fresh
-        require_whole(self._folder, tally)
-        kept = replace(kept, id=kept.id or name)
         if self._settings.shards is None:  # Spark keeps the number of partitions of a checkpoint
             fresh = replace(fresh, settings={**settings, "shards": kept.settings["shards"]})
         asked = [entry.query for entry in kept.entries]
         both = self._schema([*queries, *asked], kept.columns)
         fresh = replace(fresh, columns=column_types(both))
-        found = carried_on(kept, fresh, tally.latest)
-        require_names(self._sink, found.names)
-        return found
-
-    def _require_claims(self) -> None:
-        """Raise where this stream would replace the rows of others, or where its own are gone."""
-        if self._settings.overwrite:
-            return
-        manifest, has_begun = self._manifest, Tally.read(self._folder).batch >= 0
-        claimed = manifest.claimed if has_begun or manifest.claimed is None else ()
-        for claim in self._claims:
-            claim.require(self._spark, _held(claim, manifest), claimed)
+        return carried_on(replace(kept, id=name), fresh, Tally.read(self._folder).latest)
 
     def _claim(self, manifest: Manifest) -> Manifest:
         """Make the places of the stream its own; the id is kept first, and that they are its own last."""
         manifest.write(self._folder)
         for claim in self._claims:
-            claim.take(self._spark, _held(claim, manifest), manifest.claimed)
+            claim.take(self._spark, _held(claim, manifest.names), manifest.claimed)
         claimed = dict.fromkeys((*(manifest.claimed or ()), *(claim.what for claim in self._claims)))
         manifest = replace(manifest, claimed=tuple(claimed))
         manifest.write(self._folder)
@@ -408,9 +414,9 @@ class Handle:
         return listener
 
 
-def _held(claim: Claim, manifest: Manifest) -> tuple[str, ...]:
+def _held(claim: Claim, queries: tuple[str, ...]) -> tuple[str, ...]:
     """The names under which a stream keeps rows in one of its places."""
-    return manifest.names if claim.what == "output" else (REJECTS,)
+    return queries if claim.what == "output" else (REJECTS,)
 
 
 def _has_read_all(query: StreamingQuery) -> bool:
