@@ -202,6 +202,34 @@ SETTINGS = (
 )
 
 
+@pytest.mark.slow
+def test_a_micro_batch_that_is_run_again_later_rejects_what_was_ahead_of_its_clock(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    inbox = Inbox(spark, tmp_path / "in", regular(0, 1).schema)
+    rejects = tmp_path / "rejects"
+    given: dict[str, Any] = {
+        "checkpoint": tmp_path / "checkpoint",
+        "output": tmp_path / "out",
+        "rejects": rejects,
+        "watermark": "5 s",
+        "max_ahead": "1 min",
+        "trigger": "availableNow",
+    }
+    assert tf.parse(ONE).start(inbox.stream(), **given).await_termination()
+    (rejects / "rejects").write_text("in the way")  # so the batch fails when its rejects are written
+    soon = int(time.time()) + 90
+    inbox.put(regular(soon, soon + 1))
+    with pytest.raises(TrendfoldError, match="cannot make the folder"):
+        tf.parse(ONE).start(inbox.stream(), **given).await_termination()
+    (rejects / "rejects").unlink()
+    while time.time() < soon - 55:  # by now it would be no longer ahead
+        time.sleep(1)
+    again = tf.parse(ONE).start(inbox.stream(), **given)
+    assert again.await_termination()
+    assert (again.progress.rejects, again.progress.state_rows) == (1, 0)
+
+
 def test_names_and_sources_that_cannot_be_are_told_before_anything_starts(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

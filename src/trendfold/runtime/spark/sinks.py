@@ -116,7 +116,7 @@ class FolderSink:
 
     def require_names(self, names: Iterable[str]) -> None:
         """Raise for queries that cannot each have a folder of their own on every file system."""
-        known = {OWNER_FILE.casefold(): OWNER_FILE}
+        known = {OWNER_FILE.casefold(): ""}
         for name in names:
             own = file_name(name)
             if len(own) > _LONGEST_NAME:
@@ -190,7 +190,7 @@ class TableSink:
 
     def require_names(self, names: Iterable[str]) -> None:
         """Raise for queries that cannot each have a table of their own."""
-        known = {OWNER_TABLE: OWNER_TABLE}
+        known = {OWNER_TABLE: ""}
         for name in names:
             if not _IDENTIFIER.fullmatch(name) or len(self._named(name)) > _LONGEST_NAME:
                 raise InputError(
@@ -229,11 +229,11 @@ class TableSink:
 
 
 def _require_untaken(query: str, name: str, known: dict[str, str], what: str) -> None:
-    """Raise if a name is taken, as file systems and catalogs see it that take A for a."""
+    """Raise if a name is taken where A and a are one; what trendfold has itself is known under no query."""
     other = known.setdefault(name.casefold(), query)
     if other == query:
         return
-    whose = f"query {other!r} has" if other not in (OWNER_FILE, OWNER_TABLE) else "trendfold has"
+    whose = f"query {other!r} has" if other else "trendfold has"
     raise InputError(f"query {query!r} would have the {what} that {whose}; give it another name")
 
 
