@@ -252,15 +252,16 @@ def test_names_and_sources_that_cannot_be_are_told_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     Path("q.tql").write_text(ONE, encoding="utf-8")
     Path("empty").mkdir()
-    command = ["stream", "q.tql", "--checkpoint", "state", "--watermark", "5 s"]
-    assert main([*command, "--source", "parquet:empty"]) == 2
-    assert "no file in 'empty' tells the columns yet; pass --schema" in capsys.readouterr().err
-    assert main([*command, "--source", "json:nowhere"]) == 2
-    assert "there is no folder 'nowhere'" in capsys.readouterr().err
-    assert main([*command, "--source", "parquet:in", "--output", "in/results"]) == 2
-    assert "'in/results' lies in --source 'in'" in capsys.readouterr().err
-    assert main([*command, "--source", "parquet:empty", "--output", "table:kept"]) == 2
-    assert not Path("table:kept").exists()
+    command = ["stream", "q.tql", "--checkpoint", "state", "--watermark", "5 s", "--source"]
+    for source, output, told in (
+        (f"parquet:{tmp_path}/empty", "out", "tells the columns yet; pass --schema, or put one there"),
+        (f"json:{tmp_path}/empty", "table:kept", "tells the columns yet"),
+        (f"csv:{tmp_path}/nowhere", "out", f"there is no folder '{tmp_path}/nowhere'; make it"),
+        ("parquet:in", "in/results", "--output 'in/results' lies in --source 'in'"),
+    ):
+        assert main([*command, source, "--output", output]) == 2
+        assert told in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "empty", "in", "out", "q.tql"]
 
 
 def test_a_table_that_the_catalog_has_forgotten_goes_on_from_its_files(spark: SparkSession) -> None:
