@@ -150,6 +150,8 @@ class Workload:
         rejects: str | os.PathLike[str] | None = None,
         shards: int | None = None,
         name: str | None = None,
+        overwrite: bool = False,
+        max_ahead: str | None = "1 d",
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
 
@@ -158,7 +160,9 @@ class Workload:
         output      a folder, `table:NAME`, `terminal`, or a function of (rows, batch, query)
         trigger     a duration, `availableNow`, or Spark's own keywords
         flush       with `availableNow`: report the windows that are open at the end
-        rejects     a folder for rows that are no events, and for late ones
+        rejects     a folder for rows that are no events, for late ones and for those of the far future
+        overwrite   take over an output or rejects that another stream or run wrote: its rows are removed
+        max_ahead   how far ahead of the clock an event may be; one further is rejected. None for any time
         """
         from trendfold.events.batch import Options
         from trendfold.runtime import runtime
@@ -192,6 +196,8 @@ class Workload:
             flush,
             shards,
             name,
+            overwrite,
+            max_ahead,
         )
         return streaming.start(self.queries, stream, planned, settings)
 

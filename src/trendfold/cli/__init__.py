@@ -163,6 +163,15 @@ def _parser() -> argparse.ArgumentParser:
     stream.add_argument("--rejects", metavar="DIR", help="write rejected and late rows, with their reasons")
     stream.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
     stream.add_argument("--trigger", metavar="T", help="a duration, or available-now for what is there")
+    stream.add_argument(
+        "--overwrite", action="store_true", help="remove what another stream or run wrote to the output"
+    )
+    stream.add_argument(
+        "--max-ahead",
+        default="1 d",
+        metavar="D",
+        help="how far ahead of the clock an event may be, or none for any time; default: 1 d",
+    )
     stream.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
     stream.add_argument("--files-per-batch", type=int, metavar="N", help="files of one micro-batch at most")
     stream.add_argument("--types", default="", help="with rate: names of the event types, taken in turn")
@@ -309,16 +318,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _stream(args: argparse.Namespace) -> int:
-    from trendfold.cli.stream import run_stream
-    from trendfold.query import read_duration
+    from trendfold.cli.stream import require_options, run_stream
     from trendfold.runtime.release import require_streamable
 
     workload = api.read(args.queries)
     require_streamable(workload.queries)  # what can be told now is told before Spark starts
-    read_duration(args.watermark, "--watermark")
-    for folder in (args.output, args.rejects):
-        if folder is not None and "://" not in folder:
-            make_folder(folder)
+    require_options(args)
     with session_for("spark", args.master, args.debug):
         csv = replace(_csv(args), as_text=args.time_column if args.time_format is not None else None)
         progress = run_stream(workload, args, csv, _number_or_text(args.origin))

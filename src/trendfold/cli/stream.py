@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from trendfold import api
-from trendfold.cli.show import print_json, print_table, printable, rows_shown, say, to_table
+from trendfold.cli.show import make_folder, print_json, print_table, printable, rows_shown, say, to_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,8 +17,32 @@ if TYPE_CHECKING:
     from trendfold.events.text import CsvOptions
     from trendfold.runtime.spark.watch import Progress
 
+_NONE = "none"
 _PATIENCE_S = 1.0
 """How long Ctrl-C may take to be noticed."""
+
+
+def require_options(args: Namespace) -> None:
+    """Raise for what can be told before Spark starts."""
+    from trendfold.query import read_duration
+    from trendfold.runtime import runtime
+
+    read_duration(args.watermark, "--watermark")
+    if args.max_ahead.lower() == _NONE:
+        args.max_ahead = None
+    else:
+        read_duration(args.max_ahead, "--max-ahead")
+    runtime("spark")  # says what to install where pyspark is not
+    from trendfold.runtime.spark.sinks import folder_of
+    from trendfold.runtime.spark.stream import require_all_apart
+    from trendfold.runtime.spark.stream_sources import folder_read
+
+    places = {"--output": folder_of(args.output), "--rejects": folder_of(args.rejects)}
+    read = {"--checkpoint": args.checkpoint, "--source": folder_read(args.source)}
+    require_all_apart(places | read)
+    for folder in places.values():
+        if folder is not None and "://" not in folder:
+            make_folder(folder)
 
 
 def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any) -> Progress:
@@ -47,6 +71,8 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
         flush=args.flush,
         format=args.format or "parquet",
         rejects=args.rejects,
+        overwrite=args.overwrite,
+        max_ahead=args.max_ahead,
     )
     try:
         with _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher:
@@ -56,6 +82,8 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
             with suppress(Exception):
                 listener.remove()
         say(str(handle.progress))
+        if args.flush and not handle.is_flushed:
+            say("stopped before all was read, so open windows are not reported; the same command goes on")
         return handle.progress
     finally:
         with suppress(Exception):  # Spark may have gone with the interrupt

@@ -39,16 +39,19 @@ class Owner:
 def owner_of(folder: Place) -> Owner | None:
     """The owner of a folder, or None where nobody has claimed it."""
     content = (folder / OWNER_FILE).read()
-    if content is None:
-        return None
+    return None if content is None else read_owner(content, repr((folder / OWNER_FILE).url))
+
+
+def read_owner(content: bytes, where: str) -> Owner:
+    """The owner as it was written; `where` is what to call the place."""
     try:
         value = json.loads(content)
         kept: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
         return Owner(**kept)
     except (ValueError, TypeError, AttributeError):
         raise InputError(
-            f"{(folder / OWNER_FILE).url!r} is damaged, so nobody can tell whose results these are; "
-            f"move the folder away, or choose another"
+            f"{where} is damaged, so nobody can tell whose results these are; move them away, or choose "
+            f"another place"
         ) from None
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -102,17 +103,22 @@ def _asked_parallelism(spark: SparkSession) -> int:
     return max(1, int(parts))
 
 
+_SETTINGS = threading.RLock()
+"""A session's settings are for all of its threads: who changes them for a while keeps others waiting."""
+
+
 @contextmanager
 def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings for as long as this lasts; the session has its own back afterwards."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, kept in before.items():
-            if kept is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, kept)
+    """Settings for as long as this lasts, one thread at a time; the session has its own back afterwards."""
+    with _SETTINGS:
+        before = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, kept in before.items():
+                if kept is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
@@ -42,6 +43,12 @@ def open_stream(
     return reader.load(rest)
 
 
+def folder_read(source: str) -> str | None:
+    """The folder that a source reads; None where it reads none."""
+    kind, _, rest = source.partition(":")
+    return rest if kind in FILES and rest else None
+
+
 def _schema(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> StructType:
     """Columns as they are declared; otherwise as the files that are there already have them."""
     schema = _columns(spark, kind, path, csv)
@@ -54,7 +61,14 @@ def _columns(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> Stru
     reader = spark.read.format(kind)
     if kind == "csv":
         reader = reader.options(header=csv.header, sep=csv.delimiter or ",", inferSchema=True)
-    found = reader.load(path).schema
+    try:
+        found = reader.load(path).schema
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            raise InputError(f"there is no folder {path!r}; make it, or correct the path") from None
+        if "UNABLE_TO_INFER_SCHEMA" not in str(error):
+            raise
+        found = StructType()
     if not found.fields:
         raise InputError(f"no file in {path!r} tells the columns yet; pass --schema, or put one there")
     return found
