@@ -458,6 +458,34 @@ def _json_text(values: list[Any]) -> Array:
     return pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in values], pa.string())
 
 
+def read_objects(texts: Sequence[str], types: Mapping[str, Type]) -> tuple[pa.Table, list[str]]:
+    """Texts of one JSON object each: the declared columns, and per text why it is no row, or "".
+
+    A text that is no row is a row of nulls.
+    """
+    rows: list[dict[str, Any]] = []
+    reasons = []
+    for text in texts:
+        try:
+            rows.append(_json_object(text))
+            reasons.append("")
+        except (ValueError, RecursionError) as error:
+            rows.append({})
+            reasons.append(f"no JSON object: {first_line(error)}")
+    columns = {}
+    for name, kind in types.items():
+        columns[name], fits = convert(_json_text([row.get(name) for row in rows]), kind)
+        for row in np.flatnonzero(~fits):
+            reasons[row] = reasons[row] or misfit(name, rows[row][name], kind)
+    good = pa.array([not reason for reason in reasons])
+    return pa.table({name: pc.if_else(good, values, None) for name, values in columns.items()}), reasons
+
+
+def misfit(name: str, value: Any, kind: Type) -> str:
+    """Why a row is rejected whose value has another type than is declared."""
+    return f"column {name!r} holds {value!r}, which is no {_spelled(kind)}"
+
+
 # ---------------------------------------------------------------- types of columns
 
 
@@ -492,9 +520,9 @@ def _with_types(part: Part, types: Mapping[str, Type], path: Path) -> Part:
             continue
         text = pc.cast(table.column(name), pa.string()).combine_chunks()
         text = pa.concat_arrays(text.chunks) if isinstance(text, pa.ChunkedArray) else text
-        values, fits = _convert(text, kind)
+        values, fits = convert(text, kind)
         for row in np.flatnonzero(~fits):
-            told = f"column {name!r} holds {text[int(row)].as_py()!r}, which is no {_spelled(kind)}"
+            told = misfit(name, text[int(row)].as_py(), kind)
             reasons[row] = reasons[row] or f"{told} ({path.name})"
         table = table.set_column(table.column_names.index(name), name, values)
     bad = reasons != ""
@@ -508,7 +536,7 @@ def _spelled(kind: Type) -> str:
     return next(name for name, known in TYPES.items() if known == kind)
 
 
-def _convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_]]:
+def convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_]]:
     """Text as values of a type, null where it cannot be one; and where it can (or is null)."""
     trimmed = pc.utf8_trim_whitespace(text) if not pa.types.is_string(kind) else text
     if not pa.types.is_timestamp(kind):
