@@ -71,7 +71,9 @@ class Broker:
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise BrokerError(f"the broker did not start:\n{(self.folder / 'broker.log').read_text()[-2000:]}")
+                raise BrokerError(
+                    f"the broker did not start:\n{(self.folder / 'broker.log').read_text()[-2000:]}"
+                )
             time.sleep(0.2)
 
     def kill(self) -> None:
@@ -102,7 +104,14 @@ class Broker:
         told = self._tool(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
             *("--bootstrap-server", self.servers, "--topic", topic, "--from-beginning"),
-            *("--timeout-ms", str(quiet_ms), "--property", "print.key=true", "--property", "key.separator=\t"),
+            *(
+                "--timeout-ms",
+                str(quiet_ms),
+                "--property",
+                "print.key=true",
+                "--property",
+                "key.separator=\t",
+            ),
         )
         lines = told.decode().splitlines()
         return [(key, value) for key, _, value in (line.partition("\t") for line in lines)]
@@ -128,12 +137,15 @@ class Broker:
         """Write its settings, and an empty log."""
         self.folder.mkdir(parents=True)
         (self.folder / "log4j.properties").write_text(_LOGGING)
-        settings = _SETTINGS.format(
-            host=HOST, port=self.port, controller=self.controller, folder=self.folder
-        )
+        settings = _SETTINGS.format(host=HOST, port=self.port, controller=self.controller, folder=self.folder)
         (self.folder / "server.properties").write_text(settings)
         self._tool(
-            "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self.folder / "server.properties")
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            _CLUSTER_ID,
+            "-c",
+            str(self.folder / "server.properties"),
         )
 
 

@@ -1,4 +1,4 @@
-"""Messages of one JSON object each, such as Kafka's values: columns, and what is told of those that are none."""
+"""Messages of one JSON object each, such as Kafka's: columns, and what is told of those that are none."""
 
 from __future__ import annotations
 

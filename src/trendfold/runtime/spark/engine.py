@@ -375,12 +375,13 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
     return numbers.mapInArrow(scan, blobs.DDL)
 
 
-def narrowed(job: Job, source: FrameSource) -> DataFrame:
-    """Only the rows and columns that matter leave Spark; conditions leave as bits."""
+def narrowed(job: Job, source: FrameSource, also: Sequence[str] = ()) -> DataFrame:
+    """Only the rows and columns that matter leave Spark, and those named in `also`; conditions leave as bits."""
     frame, read_there = source.frame, _columns_read(job)
     frame = frame.filter(keep) if (keep := _kept_rows(job, source)) is not None else frame
     bits = catalyst.bits(job.bits, schema_of(source.schema))
-    chosen = [catalyst.quoted(name) for name in source.schema.names if name in read_there]
+    names = [name for name in source.schema.names if name in read_there]
+    chosen = [catalyst.quoted(name) for name in (*names, *also)]
     return frame.select(*chosen, *(column.alias(BITS.format(k)) for k, column in enumerate(bits)))
 
 

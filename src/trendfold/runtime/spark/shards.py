@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import RejectError, TrendfoldError
@@ -31,6 +32,8 @@ from trendfold.runtime.spark.blobs import Blob, Content, hashes, is_bits, pack, 
 from trendfold.runtime.spark.families import Family, families, within_families
 from trendfold.runtime.spark.tasks import Job, Way
 
+REFUSED, WHY = "text of a refused message", "why it was refused"
+"""Columns of rows that a source could not read as events: such a row has a reason, and nulls otherwise."""
 HOME = "is home"
 """A column of events that are also sent elsewhere: whether this is where they are told of if late."""
 MOST_STRETCHES = 32
@@ -133,13 +136,15 @@ class Parcel:
 
 def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Parcel]]:
     """The latest time in a part of a micro-batch, and what shards need of it."""
-    job = stream.job
+    job, rows = stream.job, table.num_rows
+    table, unread = _readable(table)
     batch = read_batch(table, replace(job.options, on_reject="keep"))
     latest = int(batch.time.max()) if len(batch) else None
     told = json.dumps({"types": batch.type_names, "latest": latest}).encode()
-    parcels = [Parcel(Blob(0, Content.SEEN, 0, table.num_rows, told))]
-    if batch.rejects.num_rows:
-        parcels.append(Parcel(_refused(stream, Content.REJECTS, batch.rejects)))
+    parcels = [Parcel(Blob(0, Content.SEEN, 0, rows, told))]
+    for rejects in (unread, batch.rejects):
+        if rejects.num_rows:
+            parcels.append(Parcel(_refused(stream, Content.REJECTS, rejects)))
     if not len(batch):
         return latest, parcels
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
@@ -149,6 +154,16 @@ def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Pa
         parcels += _send(stream, number, workspace, needed, ~elsewhere)
         elsewhere |= needed
     return latest, parcels
+
+
+def _readable(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of a table, and apart from them those that its source could not read, with text and reason."""
+    if WHY not in table.column_names:
+        return table, table.slice(0, 0)
+    bad, columns = table.column(WHY).is_valid(), [n for n in table.column_names if n not in (REFUSED, WHY)]
+    unread = table.select([*columns, REFUSED, WHY]).filter(bad)
+    names = [*columns, untaken("text", columns), untaken("reason", columns)]
+    return table.select(columns).filter(pc.invert(bad)), unread.rename_columns(names)
 
 
 def _refused(stream: StreamJob, content: Content, rejects: pa.Table) -> Blob:

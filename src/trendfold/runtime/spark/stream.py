@@ -41,7 +41,15 @@ from trendfold.runtime.spark.manifest import (
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import Recorder
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
-from trendfold.runtime.spark.shards import Epoch, Parcel, StreamJob, pack_events, stream_job
+from trendfold.runtime.spark.shards import (
+    REFUSED,
+    WHY,
+    Epoch,
+    Parcel,
+    StreamJob,
+    pack_events,
+    stream_job,
+)
 from trendfold.runtime.spark.sinks import Output, Sink, no_place, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
@@ -367,7 +375,8 @@ def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
             for parcel in parcels:
                 yield _row(parcel, labels, latest)
 
-    parcels = narrowed(stream.job, source).mapInArrow(pack, PARCEL_DDL)
+    refused = [name for name in (REFUSED, WHY) if name in source.frame.columns]
+    parcels = narrowed(stream.job, source, also=refused).mapInArrow(pack, PARCEL_DDL)
     timed = parcels.withWatermark("clock", f"{delay_ms} milliseconds").drop("clock")
     return timed.groupBy("bucket").transformWithStateInPandas(
         Shards(stream), blobs.DDL, "append", "EventTime"
