@@ -376,7 +376,7 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
 
 
 def narrowed(job: Job, source: FrameSource, also: Sequence[str] = ()) -> DataFrame:
-    """Only the rows and columns that matter leave Spark, and those named in `also`; conditions leave as bits."""
+    """Only the rows and columns that matter, and those in `also`, leave Spark; conditions leave as bits."""
     frame, read_there = source.frame, _columns_read(job)
     frame = frame.filter(keep) if (keep := _kept_rows(job, source)) is not None else frame
     bits = catalyst.bits(job.bits, schema_of(source.schema))
