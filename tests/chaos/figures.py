@@ -52,7 +52,7 @@ def _values(figures: Figures) -> tuple[Any, ...]:
 def compare(
     workload: Workload, expected: Mapping[str, pa.Table], found: Mapping[str, list[dict[str, Any]]]
 ) -> Figures:
-    """Rows that were written beside rows of batch: a window and a group are there once, with the same values."""
+    """Rows that were written beside those of batch: each window and group once, with the same values."""
     total = Figures()
     for query in workload.queries:
         wanted = expected[query.name]

@@ -1,6 +1,6 @@
 """Damaged queries and damaged files: an answer or one error in words, in bounded time, and never a traceback.
 
-Files are read in a process of its own, because a library below may crash on damaged bytes: that is counted too.
+A campaign reads in processes of its own: a library below may crash on damaged bytes, and that is counted too.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as csv
-import pyarrow.parquet as pq
 
 import trendfold as tf
 import workloads
@@ -123,7 +121,7 @@ def _nest(text: str, rng: random.Random) -> str:
 
 
 def _lengthen(text: str, rng: random.Random) -> str:
-    return text * rng.choice([2, 30])
+    return (text * rng.choice([2, 30]))[:20_000]
 
 
 _TEXT_FAULTS = [*map(_by_words, (_drop, _double, _swap, _strange, _borrow)), _flip, _nest, _lengthen]
@@ -155,7 +153,8 @@ def _told(error: Exception) -> str:
 
 
 QUERY = """
-QUERY one RETURN g, COUNT(*), SUM(B.v), AVG(B.x) PATTERN SEQ(A, B+, C) WHERE B.v > 10 GROUP BY g WITHIN 20 s SLIDE 10 s;
+QUERY one RETURN g, COUNT(*), SUM(B.v), AVG(B.x) PATTERN SEQ(A, B+, C) WHERE B.v > 10 GROUP BY g
+WITHIN 20 s SLIDE 10 s;
 QUERY two RETURN COUNT(*) PATTERN SEQ(A, NOT D, B) WHERE [h] AND A.v <= 50
 """
 
@@ -177,12 +176,10 @@ def damaged_file(folder: Path, rng: random.Random) -> Path:
 
 def _bytes(table: pa.Table, ending: str) -> bytes:
     sink = io.BytesIO()
-    if ending == "parquet":
-        pq.write_table(table, sink)
-    elif ending == "csv":
-        csv.write_csv(table, sink)
-    else:
-        WRITERS["json"](table, sink)
+    try:
+        WRITERS["json" if ending == "jsonl" else ending](table, sink)
+    except (pa.ArrowException, UnicodeDecodeError):  # CSV has no such column
+        return _bytes(table, "jsonl")
     return sink.getvalue()
 
 
@@ -314,12 +311,15 @@ _OPTIONS = [
 # ---------------------------------------------------------------- campaigns
 
 
-def inputs(what: str, seed: int, count: int) -> Iterator[tuple[int, str | None]]:
-    """The faults of one kind of input, one after the other."""
+def faults(what: str, seed: int, numbers: Iterable[int]) -> Iterator[tuple[int, str | None]]:
+    """Every number with None as its turn comes, and again with what is not as it must be, if anything is."""
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(count):
+        for number in numbers:
+            yield number, None
             rng = random.Random(f"{seed}/{what}/{number}")
-            yield number, query_fault(rng) if what == "queries" else file_fault(rng, Path(folder))
+            fault = query_fault(rng) if what == "queries" else file_fault(rng, Path(folder))
+            if fault is not None:
+                yield number, fault
 
 
 def campaign(seed: int, count: int) -> list[dict[str, Any]]:
@@ -344,13 +344,8 @@ def _in_processes(what: str, seed: int, count: int) -> dict[str, Any]:
 
 
 def _process(what: str, seed: str, first: str, last: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(int(first), int(last)):
-            print(number, flush=True)
-            rng = random.Random(f"{seed}/{what}/{number}")
-            fault = query_fault(rng) if what == "queries" else file_fault(rng, Path(folder))
-            if fault is not None:
-                print(f"{seed}/{what}/{number}: {fault}".replace("\n", " "), flush=True)
+    for number, fault in faults(what, int(seed), range(int(first), int(last))):
+        print(number if fault is None else f"{seed}/{what}/{number}: {fault}".replace("\n", " "), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`trendfold stream` in a process that ends itself by SIGKILL at a chosen point: `python -m chaos.job POINT:N ...`.
+"""`trendfold stream` that ends itself by SIGKILL at a chosen point: `python -m chaos.job POINT:N ...`.
 
 The points are put around functions of the library from outside; the library knows nothing of them.
 """

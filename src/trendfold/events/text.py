@@ -421,7 +421,7 @@ def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject], set[str]]:
     """Line by line; a column that mixes kinds becomes text, as it would in CSV, and is named at the end."""
     rows, bad = [], []
     for number, line in enumerate(data.to_pybytes().decode("utf-8").split("\n"), 1):
-        if not line.strip():
+        if not line.strip(" \t\r"):  # what JSON takes for blank; Python takes more
             continue
         try:
             rows.append(_json_object(line))
