@@ -18,7 +18,7 @@ from stream.simulation import arrival
 from stream.test_shards import random_stream
 from trendfold.query import to_text
 
-FILES = 6
+FILES = 5
 _LONG_BEFORE_S = 600
 """So much earlier than the first event is an event that must be late."""
 
@@ -70,7 +70,7 @@ def _many_queries(rng: random.Random) -> Feed:
 
 
 def _many_events(rng: random.Random) -> Feed:
-    table = stream(events=rng.choice([2_000, 6_000, 12_000]), groups=20, seed=rng.randrange(1 << 30))
+    table = stream(events=rng.choice([1_000, 4_000, 12_000]), groups=20, seed=rng.randrange(1 << 30))
     table = _with_rejects(table, rng)
     workload = common_queries(rng)
     delay = rng.choice([2, 5, 20])

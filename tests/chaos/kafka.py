@@ -20,14 +20,14 @@ from chaos.streams import Job, kill
 from spark.test_agreement import stream
 
 SCHEMA = "type string, ts timestamp, g bigint, h string, v bigint, x double"
-DELAY_S = 60
+DELAY_S = 20
 """Partitions are not read at one pace."""
 NO_EVENTS = (b"no JSON", b"[]", b'{"type": "A", "ts": "yesterday"}', b'{"type": "A", "v": "many"}')
 
 
 def driver_and_broker_killed(rng: random.Random, folder: Path, jars: Path) -> Figures:
     """Results are compared after copies with the same key are dropped."""
-    table = stream(events=12_000, groups=20, seed=rng.randrange(1 << 30))
+    table = stream(events=6_000, groups=20, seed=rng.randrange(1 << 30))
     workload, bad = common_queries(rng), rng.choices(NO_EVENTS, k=rng.randint(1, 9))
     write_queries(workload, folder)
     with broker(jars / "kafka", folder / "broker") as running:
