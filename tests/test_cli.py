@@ -687,6 +687,13 @@ def test_a_stream_tells_what_is_wrong_before_spark_starts(
     assert told.startswith("q.tql:1:28: query 'q1': windows that count events are for batch")
     Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 s SLIDE 5 s", encoding="utf-8")
     assert "--watermark is 'soon'" in fails(capsys, [*STREAM, "--watermark", "soon"])
+    fine = [*STREAM, "--watermark", "5 s"]
+    told = fails(capsys, [*fine, "--source", "kafka:localhost/rides", "--schema", "type string"])
+    assert "'kafka:localhost/rides' is no Kafka topic; write kafka:HOST:PORT/TOPIC" in told
+    assert "needs --schema" in fails(capsys, [*fine, "--source", "kafka:localhost:9092/rides"])
+    assert "'kafka:x' is no Kafka topic" in fails(capsys, [*fine, "--output", "kafka:x"])
+    assert "--conf is 'spark.jars'; write NAME=VALUE" in fails(capsys, [*fine, "--conf", "spark.jars"])
+    assert not Path("kafka:x").exists()
 
 
 def test_a_live_table_shows_how_a_stream_gets_on() -> None:

@@ -339,3 +339,15 @@ def test_columns_are_read_once() -> None:
     found = batch([1, 2], pa.int64())
     assert found.column("ts") is found.column("ts")
     assert np.array_equal(found.column("ts").values, [1, 2])
+
+
+def test_types_that_are_no_text_are_told_of() -> None:
+    table = pa.table({"type": pa.array([[1], [2]], pa.list_(pa.int64())), "ts": [1, 2]})
+    with pytest.raises(InputError, match=r"column 'type' \(type_column\) is of type list<"):
+        read_batch(table, Options())
+
+
+def test_a_signalling_nan_is_null_like_any_other() -> None:
+    signalling = np.array([0x7FF0000000000001], np.uint64).view(np.float64)
+    table = pa.table({"type": ["A"], "ts": [1], "x": pa.array(signalling)})
+    assert not read_batch(table, Options()).column("x").valid.any()

@@ -642,3 +642,14 @@ def test_a_schema_of_columns_that_are_not_there_is_an_error(tmp_path: Path) -> N
 def test_a_delimiter_is_one_character(delimiter: str) -> None:
     with pytest.raises(InputError, match="the csv delimiter cannot be"):
         CsvOptions(delimiter=delimiter)
+
+
+def test_a_line_that_only_python_takes_for_blank_is_a_reject(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"type": "A", "ts": 1}\n\x1d\n\n{"type": "B", "ts": 2}\n')
+    found = read(path)
+    assert found.table.num_rows == 2
+    assert found.rejects.column("text").to_pylist() == ["\x1d"]
+    path.write_bytes(b"\x1d")
+    with pytest.raises(InputError, match=r"no line of .* is a JSON object: line 1 is no JSON object"):
+        read(path)

@@ -149,7 +149,8 @@ def _parser() -> argparse.ArgumentParser:
     stream.add_argument(
         "--source",
         required=True,
-        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for files as they arrive; rate:N for N rows a second",
+        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for files as they arrive; kafka:SERVERS/TOPIC for a "
+        "topic of JSON objects, with --schema; rate:N for N rows a second",
     )
     stream.add_argument(
         "--watermark",
@@ -158,7 +159,11 @@ def _parser() -> argparse.ArgumentParser:
         help="how much later an event may come, as '10 min'",
     )
     stream.add_argument("--checkpoint", required=True, metavar="DIR", help="where to go on from after a stop")
-    stream.add_argument("--output", metavar="DIR", help="a folder per query instead of printing")
+    stream.add_argument(
+        "--output",
+        metavar="DIR",
+        help="a folder per query instead of printing, or table:NAME, or kafka:SERVERS/TOPIC",
+    )
     stream.add_argument("--format", choices=("parquet", "json"), help="of the files, or json to print")
     stream.add_argument("--rejects", metavar="DIR", help="write rejected and late rows, with their reasons")
     stream.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
@@ -174,6 +179,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     stream.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
     stream.add_argument("--files-per-batch", type=int, metavar="N", help="files of one micro-batch at most")
+    stream.add_argument(
+        "--rows-per-batch", type=int, metavar="N", help="with kafka: messages of a micro-batch"
+    )
+    stream.add_argument(
+        "--starting-offsets",
+        default="earliest",
+        metavar="O",
+        help="with kafka, where a new checkpoint begins: earliest (the default), latest, or Spark's JSON",
+    )
+    stream.add_argument(
+        "--source-option", action="append", default=[], metavar="K=V", help="an option of Spark's source"
+    )
+    stream.add_argument(
+        "--conf", action="append", default=[], metavar="K=V", help="a setting of the Spark session"
+    )
     stream.add_argument("--types", default="", help="with rate: names of the event types, taken in turn")
     stream.add_argument("--strategy", default="auto")
     stream.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
@@ -318,13 +338,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _stream(args: argparse.Namespace) -> int:
-    from trendfold.cli.stream import require_options, run_stream
+    from trendfold.cli.stream import pairs, require_options, run_stream
     from trendfold.runtime.release import require_streamable
 
     workload = api.read(args.queries)
     require_streamable(workload.queries)  # what can be told now is told before Spark starts
     require_options(args)
-    with session_for("spark", args.master, args.debug):
+    with session_for("spark", args.master, args.debug, pairs(args.conf, "--conf")):
         csv = replace(_csv(args), as_text=args.time_column if args.time_format is not None else None)
         progress = run_stream(workload, args, csv, _number_or_text(args.origin))
     if not 0 < progress.events == progress.rejects:

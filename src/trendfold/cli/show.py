@@ -149,11 +149,10 @@ def printable(text: str) -> str:
 
 
 def print_json(name: str, table: pa.Table) -> None:
-    """One object per row; `query` goes first, and a column of that name gets an underscore."""
-    columns = [f"_{column}" if column == "query" else column for column in table.column_names]
-    from trendfold.runtime.writing import json_lines
+    """One object per row, with the query's name."""
+    from trendfold.runtime.writing import query_lines
 
-    for line in json_lines(table.rename_columns(columns), {"query": name}):
+    for line in query_lines(name, table):
         print(line)
 
 

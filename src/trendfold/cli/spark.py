@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +59,9 @@ def progress_on(engine: str, what: str) -> Iterator[Callable[[str, int, int], No
 
 
 @contextmanager
-def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
+def session_for(
+    engine: str, master: str | None, debug: bool, settings: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """On Spark, a session: one that is there already, or one that is made here and ends here."""
     if engine != "spark":
         yield
@@ -75,7 +77,7 @@ def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
     if is_ours:
         say("starting Spark")
     try:
-        spark = session(master)
+        spark = session(master, settings)
     except Exception as error:
         told = readable(error)
         if told is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from trendfold import api
 from trendfold.cli.show import make_folder, print_json, print_table, printable, rows_shown, say, to_table
+from trendfold.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,6 +34,13 @@ def require_options(args: Namespace) -> None:
     else:
         read_duration(args.max_ahead, "--max-ahead")
     runtime("spark")  # says what to install where pyspark is not
+    from trendfold.runtime.topics import is_topic, read_topic
+
+    for named in (args.source, args.output, args.rejects):
+        if named is not None and is_topic(named):
+            read_topic(named)
+    if is_topic(args.source) and args.schema is None:
+        raise InputError("--source kafka: needs --schema, as in 'type string, ts timestamp, speed double'")
     from trendfold.runtime.spark.sinks import folder_of
     from trendfold.runtime.spark.stream import require_all_apart
     from trendfold.runtime.spark.stream_sources import folder_read
@@ -48,10 +56,12 @@ def require_options(args: Namespace) -> None:
 def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any) -> Progress:
     """Start, look on, and stop when told to; how far it came."""
     from trendfold.runtime.spark.session import session
-    from trendfold.runtime.spark.stream_sources import open_stream
+    from trendfold.runtime.spark.stream_sources import Reading, open_stream
 
     types = [name.strip() for name in args.types.split(",") if name.strip()]
-    stream = open_stream(session(), args.source, csv, types, args.files_per_batch)
+    options = pairs(args.source_option, "--source-option")
+    reading = Reading(args.files_per_batch, args.rows_per_batch, args.starting_offsets, options)
+    stream = open_stream(session(), args.source, csv, types, reading)
     handle = workload.start(
         stream,
         watermark=args.watermark,
@@ -88,6 +98,14 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
     finally:
         with suppress(Exception):  # Spark may have gone with the interrupt
             handle.stop()
+
+
+def pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    """What `--option NAME=VALUE`, given any number of times, comes to."""
+    wrong = [text for text in given if not text.partition("=")[0] or "=" not in text]
+    if wrong:
+        raise InputError(f"{option} is {wrong[0]!r}; write NAME=VALUE")
+    return {name: value for name, _, value in (text.partition("=") for text in given)}
 
 
 def _print(rows: Any, batch: int, query: str) -> None:

@@ -123,7 +123,7 @@ def schema_of(schema: pa.Schema) -> Schema:
 def read_batch(table: pa.Table, options: Options) -> EventBatch:
     """Split a table into events and rejects, and read the columns every query needs."""
     require_columns(table.schema, options)
-    types = _types(table.column(options.type_column))
+    types = _types(table.column(options.type_column), options.type_column)
     time, reasons, found = _times(table.column(options.time_column), options)
     order = None
     if types.null_count:
@@ -174,13 +174,18 @@ def _encode(types: pa.ChunkedArray) -> tuple[NDArray[np.int32], tuple[str, ...]]
     return together.astype(np.int32, copy=False), tuple(encoded.chunk(0).dictionary.to_pylist())
 
 
-def _types(data: pa.ChunkedArray) -> pa.ChunkedArray:
+def _types(data: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     """Names of types, or codes of names where no name has two."""
     if kind_of(data.type) is Kind.STRING and (
         not pa.types.is_dictionary(data.type) or all(_is_distinct(chunk.dictionary) for chunk in data.chunks)
     ):
         return data
-    return decoded(data).cast(pa.string())
+    try:
+        return decoded(data).cast(pa.string())
+    except pa.ArrowException:
+        raise InputError(
+            f"column {name!r} (type_column) is of type {data.type}; the names of types are text"
+        ) from None
 
 
 def _is_distinct(words: pa.Array) -> bool:

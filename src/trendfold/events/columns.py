@@ -121,7 +121,8 @@ def from_arrow(data: pa.ChunkedArray) -> Column:
 def floats(values: NDArray[np.float64], valid: NDArray[np.bool_]) -> Column:
     """A FLOAT column: what is not finite is null, and there is one zero."""
     finite = np.isfinite(values)
-    return Column(Kind.FLOAT, values + 0.0, valid if finite.all() else valid & finite)
+    with np.errstate(invalid="ignore"):  # a signalling NaN, from a damaged file
+        return Column(Kind.FLOAT, values + 0.0, valid if finite.all() else valid & finite)
 
 
 def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -473,7 +473,7 @@ def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject], set[str]]:
     """Line by line; a column that mixes kinds becomes text, as it would in CSV, and is named at the end."""
     rows, bad = [], []
     for number, line in enumerate(data.to_pybytes().decode("utf-8").split("\n"), 1):
-        if not line.strip():
+        if not line.strip(" \t\r"):  # what JSON takes for blank; Python takes more
             continue
         try:
             rows.append(_json_object(line))
@@ -511,6 +511,34 @@ def _json_text(values: list[Any]) -> Array:
     return pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in values], pa.string())
 
 
+def read_objects(texts: Sequence[str], types: Mapping[str, Type]) -> tuple[pa.Table, list[str]]:
+    """Texts of one JSON object each: the declared columns, and per text why it is no row, or "".
+
+    A text that is no row is a row of nulls.
+    """
+    rows: list[dict[str, Any]] = []
+    reasons = []
+    for text in texts:
+        try:
+            rows.append(_json_object(text))
+            reasons.append("")
+        except (ValueError, RecursionError) as error:
+            rows.append({})
+            reasons.append(f"no JSON object: {first_line(error)}")
+    columns = {}
+    for name, kind in types.items():
+        columns[name], fits, _ = convert(_json_text([row.get(name) for row in rows]), kind)
+        for row in np.flatnonzero(~fits):
+            reasons[row] = reasons[row] or misfit(name, rows[row][name], kind)
+    good = pa.array([not reason for reason in reasons])
+    return pa.table({name: pc.if_else(good, values, None) for name, values in columns.items()}), reasons
+
+
+def misfit(name: str, value: Any, kind: Type) -> str:
+    """Why a row is rejected whose value has another type than is declared."""
+    return f"column {name!r} holds {value!r}, which is no {_spelled(kind)}"
+
+
 # ---------------------------------------------------------------- types of columns
 
 
@@ -540,11 +568,10 @@ def _with_types(part: Part, types: Mapping[str, Type], path: Path, time_column: 
             continue
         text = pc.cast(table.column(name), pa.string()).combine_chunks()
         text = pa.concat_arrays(text.chunks) if isinstance(text, pa.ChunkedArray) else text
-        values, fits, cut = _convert(text, kind)
+        values, fits, cut = convert(text, kind)
         bad = np.flatnonzero(~fits & (reasons == ""))
         for row in bad:
-            told = f"column {name!r} holds {text[int(row)].as_py()!r}, which is no {_spelled(kind)}"
-            reasons[row] = f"{told} ({path.name})"
+            reasons[row] = f"{misfit(name, text[int(row)].as_py(), kind)} ({path.name})"
         if len(bad):
             what = f"column {name!r} holds a value that is no {_spelled(kind)}"
             found += Findings({what: len(bad)}, {what: text[int(bad[0])].as_py()})
@@ -562,7 +589,7 @@ def _spelled(kind: Type) -> str:
     return next(name for name, known in TYPES.items() if known == kind)
 
 
-def _convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_], int]:
+def convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_], int]:
     """Text as values of a type, null where it cannot be one; where it can (or is null), and how many times
     were finer than a microsecond.
     """

@@ -392,11 +392,13 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
 
 
 def narrowed(job: Job, source: FrameSource, also: Collection[str] = ()) -> DataFrame:
-    """Only the rows and columns that matter leave Spark; conditions leave as bits."""
+    """Only the rows and columns that matter, and those in `also`, leave Spark; conditions leave as bits."""
     frame, read_there = source.frame, _columns_read(job).union(also)
     frame = frame.filter(keep) if (keep := _kept_rows(job, source)) is not None else frame
     bits = catalyst.bits(job.bits, schema_of(source.schema))
-    chosen = [catalyst.quoted(name) for name in source.schema.names if name in read_there]
+    names = [name for name in source.schema.names if name in read_there]
+    names += [name for name in also if name not in names]
+    chosen = map(catalyst.quoted, names)
     return frame.select(*chosen, *(column.alias(BITS.format(k)) for k, column in enumerate(bits)))
 
 

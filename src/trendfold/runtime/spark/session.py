@@ -42,8 +42,8 @@ HOW_TO_GET_JAVA = (
 )
 
 
-def session(master: str | None = None) -> SparkSession:
-    """The active session, or a new one."""
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The active session, or a new one, with more settings if any are given."""
     active = SparkSession.getActiveSession()
     if active is not None and master is None:
         return active
@@ -57,7 +57,7 @@ def session(master: str | None = None) -> SparkSession:
         builder = builder.remote(master) if remote else builder.master(master)
     shows_progress = sys.stderr.isatty()
     if not remote:
-        for name, value in SETTINGS.items():
+        for name, value in {**SETTINGS, **(settings or {})}.items():
             builder = builder.config(name, value)
         builder = builder.config("spark.ui.showConsoleProgress", str(shows_progress).lower())
     made: SparkSession = builder.getOrCreate()
@@ -82,6 +82,21 @@ def _require_java() -> None:
         raise UnsupportedError(
             f"Spark needs Java {_OLDEST_JAVA} or later, and {java} is {version.group(1)}: {HOW_TO_GET_JAVA}"
         )
+
+
+@contextmanager
+def needs_connector(spark: SparkSession) -> Iterator[None]:
+    """Says what to pass where the session cannot speak to Kafka."""
+    try:
+        yield
+    except Exception as error:
+        if not re.search(r"find (the )?data source: `?kafka", str(error)):
+            raise
+        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+        raise UnsupportedError(
+            f"this Spark session has no Kafka connector; make it with spark.jars.packages={package} "
+            f"(trendfold stream --conf spark.jars.packages={package}); docs/streaming.md says more"
+        ) from None
 
 
 def is_remote(spark: SparkSession) -> bool:

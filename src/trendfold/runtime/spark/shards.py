@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import RejectError, TrendfoldError
@@ -31,6 +32,8 @@ from trendfold.runtime.spark.blobs import Blob, Content, hashes, pack, read_bits
 from trendfold.runtime.spark.families import Family, families, within_families
 from trendfold.runtime.spark.tasks import Job, Way
 
+REFUSED, WHY = "text of a refused message", "why it was refused"
+"""Columns of rows that a source could not read as events: such a row has a reason, and nulls otherwise."""
 HOME = "is home"
 """A column of events that are also sent elsewhere: whether this is where they are told of if late."""
 CLOCK = "clock of the micro-batch"
@@ -144,12 +147,15 @@ class Parcel:
 
 def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Parcel]]:
     """The latest time in a part of a micro-batch, and what shards need of it."""
-    job = stream.job
+    job, rows = stream.job, table.num_rows
+    table, unread = _readable(table)
     batch, rejects = _read(stream, table)
     latest = int(batch.time.max()) if len(batch) else None
     told = json.dumps({"types": batch.type_names, "latest": latest}).encode()
-    parcels = [Parcel(Blob(0, Content.SEEN, 0, table.num_rows, told))]
-    parcels += [Parcel(_refused(stream, Content.REJECTS, part)) for part in rejects if part.num_rows]
+    parcels = [Parcel(Blob(0, Content.SEEN, 0, rows, told))]
+    for part in (unread, *rejects):
+        if part.num_rows:
+            parcels.append(Parcel(_refused(stream, Content.REJECTS, part)))
     if not len(batch):
         return latest, parcels
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
@@ -183,6 +189,16 @@ def _read(stream: StreamJob, table: pa.Table) -> tuple[EventBatch, list[pa.Table
 def _with_reason(rows: pa.Table, reason: str) -> pa.Table:
     reasons = pa.array([reason] * rows.num_rows, pa.string())
     return rows.append_column(untaken("reason", rows.column_names), reasons)
+
+
+def _readable(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of a table, and apart from them those that its source could not read, with text and reason."""
+    if WHY not in table.column_names:
+        return table, table.slice(0, 0)
+    bad, columns = table.column(WHY).is_valid(), [n for n in table.column_names if n not in (REFUSED, WHY)]
+    unread = table.select([*columns, REFUSED, WHY]).filter(bad)
+    names = [*columns, untaken("text", columns), untaken("reason", columns)]
+    return table.select(columns).filter(pc.invert(bad)), unread.rename_columns(names)
 
 
 def _refused(stream: StreamJob, content: Content, rejects: pa.Table) -> Blob:

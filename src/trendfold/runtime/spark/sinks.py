@@ -1,4 +1,4 @@
-"""Where the rows of a stream go: a folder, a table, the terminal, or a function of the user's.
+"""Where the rows of a stream go: a folder, a table, a Kafka topic, the terminal, or a function of the user's.
 
 A micro-batch that is run again after a crash hands over the same rows under the same number, so whatever
 keeps them by that number keeps them once. Folders and tables also keep whose rows they are (claims.py).
@@ -21,8 +21,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from trendfold.errors import InputError, TrendfoldError
 from trendfold.runtime.ownership import OWNER_FILE, Owner, owner_of, read_owner
 from trendfold.runtime.places import Place, place
-from trendfold.runtime.spark.session import with_settings
-from trendfold.runtime.writing import WRITERS, file_name
+from trendfold.runtime.spark.session import needs_connector, with_settings
+from trendfold.runtime.topics import Topic, is_topic, read_topic
+from trendfold.runtime.writing import WRITERS, file_name, query_lines
 
 Foreach = Callable[[DataFrame, int, str], None]
 """Called with the rows of one query in one micro-batch, the batch's number, and the query's name."""
@@ -58,17 +59,19 @@ def open_sink(output: Output, file_format: str = "parquet") -> Sink:
         return ForeachSink(_show)
     if text.startswith(TABLE):
         return _table(text.removeprefix(TABLE))
+    if is_topic(text):
+        return TopicSink(read_topic(text))
     if file_format not in FORMATS:
         raise InputError(f"unknown format {file_format!r} of a stream's output; choose one of {FORMATS}")
     return FolderSink(place(text), file_format)
 
 
 def folder_of(output: Output | None) -> str | None:
-    """The folder that an output is; None for a table, the terminal or a function."""
+    """The folder that an output is; None for a table, a topic, the terminal or a function."""
     if output is None or callable(output):
         return None
     text = os.fspath(output)
-    return None if text == TERMINAL or text.startswith(TABLE) else text
+    return None if text == TERMINAL or text.startswith(TABLE) or is_topic(text) else text
 
 
 def _table(name: str) -> TableSink:
@@ -269,12 +272,37 @@ class ForeachSink:
                 self.function(spark.createDataFrame(table), batch, name)
 
 
+@dataclass(frozen=True)
+class TopicSink:
+    """A Kafka topic: a JSON object per row.
+
+    A batch that is run again sends its rows again under the same keys, so that a receiver can tell copies.
+    """
+
+    topic: Topic
+
+    def write(
+        self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
+    ) -> None:
+        """Keyed `QUERY/BATCH/NUMBER`; rows are numbered in an order that does not depend on how they came."""
+        lines = {name: sorted(query_lines(name, table)) for name, table in tables.items()}
+        keys = [f"{name}/{batch}/{number}" for name, own in lines.items() for number in range(len(own))]
+        values = [line for own in lines.values() for line in own]
+        if not values:
+            return
+        rows = spark.createDataFrame(pa.table({"key": keys, "value": values}))
+        with needs_connector(spark):
+            rows.write.format("kafka").options(
+                **{"kafka.bootstrap.servers": self.topic.servers, "topic": self.topic.name}
+            ).save()
+
+
 # ---------------------------------------------------------------- a micro-batch
 
 
 def no_place(output: Any) -> InputError:
     """What to say where an output is none."""
     return InputError(
-        f"output is {output!r}; it is a folder, 'table:NAME', 'terminal', or a function of "
-        f"(rows, batch, query)"
+        f"output is {output!r}; it is a folder, 'table:NAME', 'kafka:SERVERS/TOPIC', 'terminal', or a "
+        f"function of (rows, batch, query)"
     )

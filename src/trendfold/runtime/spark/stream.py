@@ -49,7 +49,15 @@ from trendfold.runtime.spark.manifest import (
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import REJECTS, Recorder
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
-from trendfold.runtime.spark.shards import Epoch, Parcel, StreamJob, pack_events, stream_job
+from trendfold.runtime.spark.shards import (
+    REFUSED,
+    WHY,
+    Epoch,
+    Parcel,
+    StreamJob,
+    pack_events,
+    stream_job,
+)
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
@@ -484,7 +492,9 @@ def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
             for parcel in parcels:
                 yield _row(parcel, labels, latest)
 
-    rows = narrowed(stream.job, source, stream.job.schema.names if stream.keeps_rejects else ())
+    also = [name for name in (REFUSED, WHY) if name in source.frame.columns]
+    also += stream.job.schema.names if stream.keeps_rejects else []
+    rows = narrowed(stream.job, source, also)
     if stream.max_ahead is not None:
         rows = rows.withColumn(shards.CLOCK, F.current_timestamp())  # kept with the batch's offsets
     parcels = rows.mapInArrow(pack, PARCEL_DDL)
