@@ -149,9 +149,9 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
             "this stream has ended: flush reported its open windows; begin with a new checkpoint"
         )
     problems = [
-        f"{name} is {new.settings[name]!r}, and the checkpoint was made with {kept!r}"
+        f"{name} is {new.settings.get(name)!r}, and the checkpoint was made with {kept!r}"
         for name, kept in ({"time_format": None} | dict(old.settings)).items()
-        if new.settings[name] != kept
+        if new.settings.get(name) != kept
     ]
     known: dict[str, set[str]] = {}
     for entry in old.entries:
