@@ -23,7 +23,8 @@ import pytest
 
 from trendfold import api, cli, runtime
 from trendfold.cli import main, plot, show, spark
-from trendfold.errors import InputError, TrendfoldError
+from trendfold.errors import InputError
+from trendfold.runtime.ownership import OWNER_FILE
 from trendfold.runtime.writing import WRITERS
 
 QUERIES = """\
@@ -54,6 +55,13 @@ RUN = (*ON_SPARK, "--engine", "local")
 
 def source_of(*parts: str) -> Path:
     return Path(cli.__file__).parents[1].joinpath(*parts)
+
+
+def data_files(folder: str) -> list[str]:
+    """What is in an output folder besides the file that says whose it is."""
+    found = sorted(path.name for path in Path(folder).iterdir())
+    assert found.pop(found.index(OWNER_FILE))
+    return found
 
 
 def in_shell(
@@ -103,8 +111,7 @@ def test_run_writes_a_file_per_query(folder: Path, capsys: pytest.CaptureFixture
         ("json", "jsonl", pa.json.read_json),
     ):
         assert main([*RUN, "--output", f"out/{file_format}", "--format", file_format]) == 0
-        written = sorted(path.name for path in Path("out", file_format).iterdir())
-        assert written == [f"per_driver.{ending}", f"trips.{ending}"]
+        assert data_files(f"out/{file_format}") == [f"per_driver.{ending}", f"trips.{ending}"]
         table = read(f"out/{file_format}/per_driver.{ending}")
         assert table.select(["driver", "count"]).to_pydict() == {"driver": ["d1", "d2"], "count": [3.0, 1.0]}
     assert capsys.readouterr().out == ""
@@ -120,21 +127,23 @@ def test_query_names_become_safe_file_names(folder: Path) -> None:
         'QUERY "../a/b" RETURN COUNT(*) PATTERN A; QUERY ".." RETURN COUNT(*) PATTERN A'
     )
     assert main([*RUN, "--output", "out"]) == 0
-    assert sorted(path.name for path in Path("out").iterdir()) == ["%2E%2E.parquet", "..%2Fa%2Fb.parquet"]
+    assert data_files("out") == ["%2E%2E.parquet", "..%2Fa%2Fb.parquet"]
 
 
-def test_a_write_that_fails_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def full(table: pa.Table, file: object) -> None:
-        raise OSError(28, "No space left on device")
+        if table.column_names[-1] == "count":
+            raise OSError(28, "No space left on device")
+        WRITERS["csv"](table, file)  # type: ignore[arg-type]
 
-    Path("out").mkdir()
-    Path("out/trips.parquet").write_text("old")
+    assert main([*RUN, "--output", "out", "--rejects", "bad"]) == 0
+    before = {path: path.read_bytes() for path in Path().rglob("*/*")}
     monkeypatch.setitem(WRITERS, "parquet", full)
-    with pytest.raises(TrendfoldError, match=r"cannot write .*: No space left on device"):
-        show.write_tables("out", {"trips": pa.table({}), "other": pa.table({})}, "parquet")
-    assert [path.name for path in Path("out").iterdir()] == ["trips.parquet"]
-    assert Path("out/trips.parquet").read_text() == "old"
-    assert main([*RUN, "--output", "out"]) == 1
+    assert main([*RUN, "--output", "out", "--rejects", "bad"]) == 1
+    assert "error: cannot write 'out/per_driver.parquet': No space left on device" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in Path().rglob("*/*")} == before
 
 
 def test_run_passes_its_options_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,10 +197,10 @@ def test_one_bad_time_among_numbers_is_one_reject(folder: Path, capsys: pytest.C
     assert main([*RUN, "--format", "json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"query": "q1", "window_start": 0, "window_end": 10, "count": 3.0}
-    assert "4 events, 1 rejects" in printed.err
+    assert "4 events, 1 reject, 1 query, 1 window, 1 row in" in printed.err
     assert "rejects: 1 × column 'ts' holds 'x', which is no bigint (events.csv)" in printed.err
     assert main(["check", "queries.tql", "--input", "events.csv"]) == 0
-    assert "over 4 events, 1 of them rejects" in capsys.readouterr().out
+    assert "over 4 events, 1 of them a reject" in capsys.readouterr().out
 
 
 def test_warnings_reach_standard_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,7 +308,8 @@ def test_check_with_input_knows_columns_and_types(folder: Path, capsys: pytest.C
 def test_matches_in_each_format(folder: Path, form: str) -> None:
     Path("queries.tql").write_text("QUERY m RETURN MATCHES(x) PATTERN SEQ(A, B b) LIMIT 2", encoding="utf-8")
     assert main([*RUN, "--output", "out", "--format", form, "--id-column", "driver"]) == 0
-    (file,) = Path("out").iterdir()
+    [name] = data_files("out")
+    file = Path("out", name)
     match form:
         case "parquet":
             rows = pq.read_table(file).to_pylist()
@@ -433,6 +443,7 @@ def test_demo_prints_writes_and_reports(folder: Path, capsys: pytest.CaptureFixt
         assert f"\n{name}\nwindow_start" in out
         assert re.search(rf"^{name} +[▁▂▃▄▅▆▇█]+$", out, re.MULTILINE)
         assert pq.read_table(f"trendfold-demo/results/{name}.parquet").num_rows > 0
+    assert data_files("trendfold-demo") == ["demo.tql", "events", "report.html", "results"]
     parts = sorted(Path("trendfold-demo/events").iterdir())
     times = [pq.read_table(part).column("ts").to_pylist() for part in parts]
     assert sum(map(len, times)) == 20_000
@@ -464,10 +475,11 @@ def test_demo_of_no_events_is_no_failure(folder: Path, capsys: pytest.CaptureFix
 def test_demo_on_spark_writes_what_the_local_engine_does(folder: Path) -> None:
     given = ["demo", "--events", "20000", "--output", "out"]
     assert in_shell(*given, "--engine", "local", cwd=folder).returncode == 0
+    expected_of = {name: pq.read_table(f"out/results/{name}.parquet") for name in DEMO}
     done = in_shell(*given, "--master", "local[2]", cwd=folder)
     assert done.returncode == 0, done.stderr
-    for name in DEMO:
-        local, found = (pq.read_table(f"out/results/{name}{end}") for end in (".parquet", ""))
+    for name, local in expected_of.items():
+        found = pq.read_table(f"out/results/{name}.parquet")
         assert found.column_names == local.column_names
         found = found.cast(local.schema)  # Spark writes times without their zone, which is UTC
         for column in local.column_names:
@@ -582,7 +594,7 @@ def test_columns_that_are_not_there(folder: Path, capsys: pytest.CaptureFixture[
 def test_times_that_are_no_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("events.csv").write_text("type,ts,driver,x\nA,2024-01-01,a,1\nB,tomorrow,b,2\n")
     assert main(RUN) == 0
-    assert "2 events, 1 rejects" in capsys.readouterr().err
+    assert "2 events, 1 reject," in capsys.readouterr().err
 
 
 def test_input_without_a_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -602,8 +614,14 @@ def test_input_without_a_row(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (["--origin", "Mars/Olympus"], "origin 'Mars/Olympus' is neither"),
         (["--csv-delimiter", ";;"], "the csv delimiter cannot be ';;'"),
         (["--schema", "x dbl"], "unknown type 'dbl'"),
-        (["--output", "events.csv"], "cannot make the folder 'events.csv': File exists"),
-        (["--rejects", "events.csv/x"], "cannot make the folder 'events.csv/x': Not a directory"),
+        (["--output", "queries.tql"], "cannot make the folder 'queries.tql': File exists"),
+        (["--rejects", "queries.tql/x"], "cannot make the folder 'queries.tql/x': Not a directory"),
+        (["--output", "a", "--output", "b"], "argument --output: it is given twice; leave one out"),
+        (["--limit", "groups"], "--limit is 'groups'; write a name and a number, as in 'groups=1000'"),
+        (["--limit", "group=1"], "unknown limit 'group'; did you mean 'groups'?"),
+        (["--limit", "groups=few"], "limit 'groups' is 'few'; it must be a positive whole number"),
+        (["--limit", "groups=0"], "limit 'groups' is 0; it must be a positive whole number"),
+        (["--limit", "groups=1", "--limit", "groups=2"], "--limit 'groups' is given twice; leave one out"),
         (["--time-unit", "ns"], "invalid choice: 'ns'"),
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),
     ],
@@ -661,7 +679,10 @@ def test_without_a_command_usage_is_shown(capsys: pytest.CaptureFixture[str]) ->
     assert "usage: trendfold" in fails(capsys, [])
     assert main(["--help"]) == 0
     assert main(["--version"]) == 0
-    assert "trendfold 0." in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "trendfold 0." in shown
+    assert "console" not in shown
+    assert "console" not in fails(capsys, ["consle"])
 
 
 def test_what_nobody_foresaw_is_one_line(

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from trendfold import errors
+from trendfold import errors, interrupt
 from trendfold.cli.show import progress, say
 from trendfold.errors import InputError, TrendfoldError
+
+_GRACE_S = 10.0
+"""How long Spark may take to stop after Ctrl-C."""
 
 _MASTER = re.compile(r"local(-cluster)?(\[.*\])?|yarn|(spark|k8s|sc)://.+")
 
@@ -56,6 +59,12 @@ def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
     from trendfold.runtime import runtime
 
     runtime(engine)  # says what to install where pyspark is not
+    with interrupt.gracefully(_GRACE_S), _session(master, debug):
+        yield
+
+
+@contextmanager
+def _session(master: str | None, debug: bool) -> Iterator[None]:
     from trendfold.runtime.spark.session import has_session, session
 
     if not debug:

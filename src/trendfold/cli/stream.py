@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from trendfold import api
+from trendfold import api, interrupt
 from trendfold.cli.show import print_json, print_table, printable, rows_shown, say, to_table
+from trendfold.errors import plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +22,9 @@ _PATIENCE_S = 1.0
 """How long Ctrl-C may take to be noticed."""
 
 
-def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any) -> None:
+def run_stream(
+    workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any, limits: dict[str, Any]
+) -> None:
     """Start, look on, and stop when told to."""
     from trendfold.runtime.spark.session import session
     from trendfold.runtime.spark.stream_sources import open_stream
@@ -42,16 +45,21 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
         strategy=args.strategy,
         arithmetic=args.arithmetic,
         on_reject=args.on_reject,
+        limits=limits,
         trigger=args.trigger,
         flush=args.flush,
         format=args.format or "parquet",
         rejects=args.rejects,
     )
     try:
-        with _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher:
+        with (
+            interrupt.gracefully(None),
+            _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher,
+        ):
             listener = handle.listen(watcher)
             while not handle.await_termination(_PATIENCE_S):
-                pass
+                if interrupt.is_asked():
+                    raise KeyboardInterrupt
             with suppress(Exception):
                 listener.remove()
         say(str(handle.progress))
@@ -96,7 +104,7 @@ def live_table(progress: Progress) -> Table:
         ("events/s", f"{progress.events_per_second:,.0f}"),
         ("watermark", str(progress.watermark or "none yet")),
         ("open windows", f"{progress.open_windows:,}"),
-        ("state", f"{progress.state_rows:,} events in {progress.state_bytes:,} bytes"),
+        ("state", f"{plural(progress.state_rows, 'event')} in {plural(progress.state_bytes, 'byte')}"),
         ("late", f"{progress.late:,}"),
         ("rejects", f"{progress.rejects:,}"),
         *((f"rows of {name}", f"{count:,}") for name, count in progress.rows.items()),

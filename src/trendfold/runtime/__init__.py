@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from trendfold.errors import UnsupportedError
-from trendfold.events.sources import Files
+from trendfold.events.sources import as_files
 
 RUNTIMES = {"local": "trendfold.runtime.local", "spark": "trendfold.runtime.spark.engine"}
 
@@ -33,7 +32,7 @@ def engine_for(data: Any) -> tuple[str, tuple[str, ...]]:
     """Spark for its own DataFrames and for paths, otherwise local; and a notice where pyspark is missing."""
     if type(data).__module__.startswith("pyspark."):
         return "spark", ()
-    if not isinstance(data, (str, os.PathLike, Files)):
+    if as_files(data) is None:
         return "local", ()
     return ("spark", ()) if has_spark() else ("local", (NO_SPARK,))
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from trendfold import errors
-from trendfold.errors import RejectError, TrendfoldError
+from trendfold.errors import RejectError, TrendfoldError, plural
 from trendfold.events.batch import Options, read_batch, schema_of
 from trendfold.events.columns import decoded, kind_of
 from trendfold.events.schema import Kind
@@ -323,7 +323,10 @@ class _Run:
             kind, message = min(failed)
             raise getattr(errors, kind, TrendfoldError)(message)
         if rejects and self.job.options.on_reject == "fail":
-            raise RejectError(f"{rejects:,} rows are rejected; pass on_reject='keep' to keep rejects apart")
+            are = "is" if rejects == 1 else "are"
+            raise RejectError(
+                f"{plural(rejects, 'row')} {are} rejected; pass on_reject='keep' to keep rejects apart"
+            )
         groups: dict[int, int] = {}
         for blob in self.of(Content.GROUPS):
             groups[blob.owner] = groups.get(blob.owner, 0) + blob.rows
