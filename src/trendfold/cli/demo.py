@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trendfold import api
@@ -33,14 +32,14 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
     with claimed(folder, owner_of_run(QUERIES, workload, _files_of(workload)), overwrite) as claim:
         table = ridesharing(Options(events=events, seed=seed))
         write_together([(claim, table_files(_parts(table), "parquet", EVENTS))])
-        source, results = claim.folder / EVENTS, claim.folder / RESULTS
+        source = [str(claim.folder / name) for name in claim.written]
         print(
-            f"{plural(events, 'event')} of rides, generated with seed {seed}: {source}\n"
+            f"{plural(events, 'event')} of rides, generated with seed {seed}: {claim.folder / EVENTS}\n"
             f"the queries:\n\n{text}"
         )
         _warm_up(workload, table, source, engine)
         with progress_on(engine, "queries") as tell:
-            result = workload.run(str(source), engine=engine, progress=tell)
+            result = workload.run(source, engine=engine, progress=tell)
         tables = {name: to_table(result[name]) for name in result}
         _print(tables)
         written = table_files(tables, "parquet", RESULTS)
@@ -52,7 +51,7 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
         f"{total:.3g} trends in {result.summary.windows:,} windows were counted, and none built, "
         f"in {result.summary.seconds:.2f} s"
     )
-    page, queries = claim.folder / REPORT, claim.folder / QUERIES
+    page, results, queries = (claim.folder / name for name in (REPORT, RESULTS, QUERIES))
     print(f"open {page} in a browser; the results are in {results}, the queries in {queries}")
     say(str(result.summary))
 
@@ -68,12 +67,12 @@ def _parts(table: pa.Table) -> dict[str, pa.Table]:
     return {f"part-{i}": table.slice(i * size, size) for i in range(PARTS)}
 
 
-def _warm_up(workload: api.Workload, table: pa.Table, source: Path, engine: str) -> None:
+def _warm_up(workload: api.Workload, table: pa.Table, source: list[str], engine: str) -> None:
     """So that what is measured is the work. Here first: two workers would compile the same loops twice."""
     say("compiling the loops, which takes a minute or two on the first run and little later")
     workload.run(table.slice(0, 1_000), engine="local")
     if engine == "spark":
-        workload.run(str(source / "part-0.parquet"), engine=engine).unpersist()
+        workload.run(source[0], engine=engine).unpersist()
 
 
 def _print(tables: dict[str, pa.Table]) -> None:

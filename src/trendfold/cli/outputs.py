@@ -15,7 +15,7 @@ from trendfold.cli.show import table_file, table_files
 from trendfold.cli.spark import is_elsewhere
 from trendfold.errors import InputError
 from trendfold.events.sources import list_files
-from trendfold.runtime.outputs import Claim, claimed, write_together
+from trendfold.runtime.outputs import Claim, claimed, local_folder, write_together
 from trendfold.runtime.ownership import Owner, relation, require_apart
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def require_input(args: Namespace) -> None:
     """Raise if there is no input, or a folder to write into is, holds or lies in it, or in the other one."""
     folders = {name: path for name in ("output", "rejects") if (path := getattr(args, name)) is not None}
     for name, folder in folders.items():
+        local_folder(folder)
         for path in args.input:
             require_apart((f"--{name}", folder), {"--input": path})
     if len(folders) == 2:

@@ -49,7 +49,7 @@ class Claim:
 @contextmanager
 def claimed(folder: str, owner: Owner, overwrite: bool = False) -> Iterator[Claim]:
     """A folder that belongs to `owner`, whose `files` are to be written; raise if it is somebody else's."""
-    path = _local(folder)
+    path = local_folder(folder)
     is_new = not path.exists()
     make_folder(path)
     try:
@@ -131,7 +131,8 @@ def _recover(folder: Path, is_ours_alone: bool) -> None:
 # ---------------------------------------------------------------- whose it is
 
 
-def _local(folder: str) -> Path:
+def local_folder(folder: str) -> Path:
+    """The folder by its path or `file:` URL; raise if it is none of this machine."""
     if not folder:
         raise InputError("the name of the output folder is empty; pass a folder")
     if is_url(folder):
