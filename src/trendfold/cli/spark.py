@@ -59,12 +59,6 @@ def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
     from trendfold.runtime import runtime
 
     runtime(engine)  # says what to install where pyspark is not
-    with interrupt.gracefully(_GRACE_S), _session(master, debug):
-        yield
-
-
-@contextmanager
-def _session(master: str | None, debug: bool) -> Iterator[None]:
     from trendfold.runtime.spark.session import has_session, session
 
     if not debug:
@@ -80,7 +74,9 @@ def _session(master: str | None, debug: bool) -> Iterator[None]:
             raise
         raise TrendfoldError(f"Spark did not start: {told} (--debug shows more)") from error
     try:
-        yield
+        # Not earlier: an exception while Java starts would leave it running; an exit does not.
+        with interrupt.gracefully(_GRACE_S):
+            yield
     except Exception as error:
         told = readable(error)
         if told is None:
