@@ -247,7 +247,7 @@ def test_a_terminal_sees_the_first_rows_and_how_many_more(
 
 def test_a_terminal_sees_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with show.progress("queries") as tell:
+    with show.progress() as tell:
         tell("a", 1, 2)
         tell("b", 2, 2)
     assert capsys.readouterr().out == ""
@@ -258,7 +258,7 @@ def test_elsewhere_progress_is_a_line_a_second(
 ) -> None:
     clock = iter([0.0, 0.5, 1.2, 1.2, 1.9, 2.5, 2.5])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    with show.progress("queries") as tell:
+    with show.progress() as tell:
         for done in range(1, 5):
             tell(f"q{done}", done, 4)
     assert capsys.readouterr().err == "2 of 4 queries done (q2)\n4 of 4 queries done (q4)\n"
@@ -711,6 +711,34 @@ def test_want_of_memory_is_told(
     assert "error: out of memory" in fails(capsys, RUN, code=1)
 
 
+SHORT_OF_MEMORY = """
+import resource, sys
+import trendfold.cli.outputs, trendfold.runtime.local
+from trendfold.cli import main
+
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (80 << 20),) * 2)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_want_of_memory_is_not_taken_for_a_damaged_file(folder: Path, ending: str) -> None:
+    events = 10_000_000 if ending == "parquet" else 3_000_000
+    table = pa.table({"type": pa.array(["A"] * events).dictionary_encode(), "ts": range(events)})
+    with open(f"events.{ending}", "wb") as file:
+        WRITERS[ending](table, file)
+    Path("queries.tql").write_text("RETURN COUNT(*) PATTERN A+")
+    given = ["run", "queries.tql", "--input", f"events.{ending}", "--engine", "local"]
+    environment = {**os.environ, "PYTHONPATH": str(source_of().parent)}
+    command = [sys.executable, "-c", SHORT_OF_MEMORY, *given]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    told = ["error: out of memory; take fewer events", "the system has no room for another thread"]
+    assert any(words in done.stderr for words in told)
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_terminal_without_unicode_is_no_reason_to_fail(folder: Path) -> None:
     Path("queries.tql").write_text("RETURN driver, COUNT(*) PATTERN B GROUP BY driver", encoding="utf-8")
     Path("events.csv").write_text("type,ts,driver\nB,1,é\n", encoding="utf-8")
@@ -765,6 +793,12 @@ second line
 """
 
 
+TASK_OUT_OF_MEMORY = (
+    "a task of Spark is out of memory; run fewer tasks at once, or on a cluster raise "
+    "spark.executor.memoryOverhead"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message", "code"),
     [
@@ -788,7 +822,25 @@ second line
             JOB_FAILED.format(
                 "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)."
             ),
-            "a Python worker of Spark died, most often for want of memory; give it more",
+            "a Python worker of Spark died, most often for want of memory; run fewer tasks at once, or on a "
+            "cluster raise spark.executor.memoryOverhead",
+            1,
+        ),
+        *(
+            ("PythonException", TASK_FAILED.format(name), TASK_OUT_OF_MEMORY, 1)
+            for name in (
+                "MemoryError",
+                "pyarrow.lib.ArrowMemoryError",
+                "numpy._core._exceptions._ArrayMemoryError",
+            )
+        ),
+        (
+            "Py4JJavaError",
+            JOB_FAILED.format(
+                "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Command "
+                "exited with code 137, exit code 137"
+            ),
+            "an executor of Spark was killed for want of memory; raise spark.executor.memoryOverhead",
             1,
         ),
         (

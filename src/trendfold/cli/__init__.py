@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import math
 import os
 import sys
@@ -85,7 +86,7 @@ def _say_failure(error: BaseException, args: argparse.Namespace) -> int:
         case TrendfoldError():
             say(f"error: {error}")
             return error.exit_code
-        case MemoryError():
+        case _ if _is_out_of_memory(error):
             say("error: out of memory; take fewer events or queries at a time")
             return 1
         case Exception():
@@ -93,6 +94,12 @@ def _say_failure(error: BaseException, args: argparse.Namespace) -> int:
             say(f"error: {told} (not foreseen: run again with --debug and report what it shows)")
             return 1
     raise error
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Also where a library could not be loaded for it."""
+    is_unloadable = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    return isinstance(error, MemoryError) or is_unloadable or getattr(error, "errno", None) == errno.ENOMEM
 
 
 def _is_later(words: Sequence[str]) -> bool:
@@ -396,7 +403,7 @@ def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
         from trendfold.kernel.jit import tell_of_compiling
 
         tell_of_compiling(lambda: say("compiling loops for this machine: it takes a minute the first time"))
-    with progress_on(args.engine, "queries") as tell:
+    with progress_on(args.engine) as tell:
         return workload.run(
             _files(args),
             type_column=args.type_column,

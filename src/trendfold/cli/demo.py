@@ -38,7 +38,7 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
             f"the queries:\n\n{text}"
         )
         _warm_up(workload, table, source, engine)
-        with progress_on(engine, "queries") as tell:
+        with progress_on(engine) as tell:
             result = workload.run(source, engine=engine, progress=tell)
         tables = {name: to_table(result[name]) for name in result}
         _print(tables)

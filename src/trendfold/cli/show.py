@@ -35,7 +35,7 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal, elsewhere a line a second."""
     if not sys.stderr.isatty():
         last = time.monotonic()
@@ -44,7 +44,7 @@ def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
             nonlocal last
             if time.monotonic() - last >= 1:
                 last = time.monotonic()
-                say(f"{done:,} of {total:,} {what} done ({printable(name)})")
+                say(f"{done:,} of {plural(total, 'query', 'queries')} done ({printable(name)})")
 
         yield line
         return
@@ -52,7 +52,7 @@ def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None)
+        task = bars.add_task("queries", total=None)
         yield lambda name, done, total: bars.update(task, completed=done, total=total)
 
 

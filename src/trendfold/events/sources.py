@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from trendfold.errors import InputError, RejectError, nearest
+from trendfold.errors import InputError, RejectError, TrendfoldError, nearest
 from trendfold.events.columns import decoded
 from trendfold.events.text import (
     REASON,
@@ -391,6 +391,11 @@ class _blame:  # noqa: N801 - reads as a statement
             return
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             raise MemoryError(str(error)) from None
+        if isinstance(error, pa.ArrowException) and "Failed to launch worker thread" in str(error):
+            raise TrendfoldError(
+                f"cannot read {str(self.path)!r}: the system has no room for another thread; free some "
+                f"memory, or allow more processes (ulimit -u)"
+            ) from None
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"cannot read {str(self.path)!r}: {error.strerror}") from None
         if isinstance(error, (OSError, pa.ArrowException, UnicodeDecodeError, EOFError)):
