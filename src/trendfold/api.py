@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,7 +223,7 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
     """A path with how its text is to be read."""
     if csv is None:
         return data
-    from trendfold.events.sources import Files
+    from trendfold.events.sources import as_files
     from trendfold.events.text import CsvOptions
 
     known = ("header", "delimiter", "schema")
@@ -231,9 +231,10 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
         if name not in known:
             hint = nearest(str(name), known) or f"it takes {', '.join(known)}"
             raise InputError(f"unknown csv option {name!r}; {hint}")
-    if not isinstance(data, (str, os.PathLike)):
-        raise InputError("csv is for a path; leave it out")
-    return Files(data, CsvOptions(**csv))
+    files = as_files(data)
+    if files is None:
+        raise InputError("csv is for paths; leave it out")
+    return replace(files, csv=CsvOptions(**csv))
 
 
 def _misfit_durations(query: Query, ticks: int) -> list[Problem]:

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import trendfold as tf
-from trendfold.errors import InputError, QueryError, RejectError
-from trendfold.events.sources import Files, Source, read
+from trendfold.errors import InputError, QueryError, RejectError, TrendfoldError
+from trendfold.events.sources import Files, Source, _blame, list_files, read
 from trendfold.events.text import CsvOptions, read_schema
 
 ROWS = pa.table({"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "other": ["p", "q", "r"]})
@@ -653,3 +653,50 @@ def test_a_line_that_only_python_takes_for_blank_is_a_reject(tmp_path: Path) -> 
     path.write_bytes(b"\x1d")
     with pytest.raises(InputError, match=r"no line of .* is a JSON object: line 1 is no JSON object"):
         read(path)
+
+
+# ---------------------------------------------------------------- several paths
+
+
+def test_several_paths_are_one_input(tmp_path: Path) -> None:
+    for name, text in {"a.csv": "type,ts\nA,1\n", "b.csv": "type,ts,x\nB,2,5\n"}.items():
+        (tmp_path / name).write_text(text)
+    both = [tmp_path / "b.csv", str(tmp_path / "a.csv")]
+    for several in (both, tuple(both), Files(both)):
+        assert read(several).table.to_pydict() == {"type": ["B", "A"], "ts": [2, 1], "x": [5, None]}
+    result = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B)").run(both, engine="local")
+    assert result["q1"].column("count").to_pylist() == [1.0]
+
+
+def test_a_file_that_several_paths_lead_to_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("type,ts\nA,1\n")
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    paths = [tmp_path, tmp_path / "a.csv", tmp_path / "link.csv", f"{tmp_path}/*.csv"]
+    assert len(list_files(paths)) == 1
+    assert read(paths).table.num_rows == 1
+
+
+def test_several_paths_must_all_lead_to_one_kind_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("type,ts\nA,1\n")
+    (tmp_path / "b.jsonl").write_text('{"type": "A", "ts": 1}\n')
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"a\.csv', .*b\.jsonl' has 1 csv and 1 json files"):
+        read([tmp_path / "a.csv", tmp_path / "b.jsonl"])
+    with pytest.raises(InputError, match="there is no file"):
+        read([tmp_path / "a.csv", tmp_path / "c.csv"])
+    assert read([tmp_path / "a.csv", tmp_path / "empty"]).warnings == (
+        f"the folder {tmp_path / 'empty'} has no files",
+    )
+    for wrong in ([], [tmp_path / "a.csv", 1]):
+        with pytest.raises(InputError, match=r"cannot read events from a builtins\.list"):
+            read(wrong)
+
+
+def test_want_of_memory_is_no_fault_of_the_file() -> None:
+    with pytest.raises(MemoryError), _blame(Path("a.csv")):
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+    with pytest.raises(MemoryError), _blame(Path("a.csv")):
+        raise OSError(12, "Cannot allocate memory")
+    with pytest.raises(TrendfoldError, match="no room for another thread") as told, _blame(Path("a.csv")):
+        raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource unavailable")
+    assert told.value.exit_code == 1

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from trendfold import api
-from trendfold.cli.show import make_folder, print_json, print_table, printable, rows_shown, say, to_table
-from trendfold.errors import InputError
+from trendfold import api, interrupt
+from trendfold.cli.show import print_json, print_table, printable, rows_shown, say, to_table
+from trendfold.errors import InputError, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,6 +44,7 @@ def require_options(args: Namespace) -> None:
     from trendfold.runtime.spark.sinks import folder_of
     from trendfold.runtime.spark.stream import require_all_apart
     from trendfold.runtime.spark.stream_sources import folder_read
+    from trendfold.runtime.staging import make_folder
 
     places = {"--output": folder_of(args.output), "--rejects": folder_of(args.rejects)}
     read = {"--checkpoint": args.checkpoint, "--source": folder_read(args.source)}
@@ -53,7 +54,9 @@ def require_options(args: Namespace) -> None:
             make_folder(folder)
 
 
-def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any) -> Progress:
+def run_stream(
+    workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any, limits: dict[str, Any]
+) -> Progress:
     """Start, look on, and stop when told to; how far it came."""
     from trendfold.runtime.spark.session import session
     from trendfold.runtime.spark.stream_sources import Reading, open_stream
@@ -77,6 +80,7 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
         arithmetic=args.arithmetic,
         on_reject=args.on_reject,
         time_format=args.time_format,
+        limits=limits,
         trigger=args.trigger,
         flush=args.flush,
         format=args.format or "parquet",
@@ -85,10 +89,14 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
         max_ahead=args.max_ahead,
     )
     try:
-        with _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher:
+        with (
+            interrupt.gracefully(None),
+            _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher,
+        ):
             listener = handle.listen(watcher)
             while not handle.await_termination(_PATIENCE_S):
-                pass
+                if interrupt.is_asked():
+                    raise KeyboardInterrupt
             with suppress(Exception):
                 listener.remove()
         say(str(handle.progress))
@@ -144,7 +152,7 @@ def live_table(progress: Progress) -> Table:
         ("events/s", f"{progress.events_per_second:,.0f}"),
         ("watermark", str(progress.watermark or "none yet")),
         ("open windows", f"{progress.open_windows:,}"),
-        ("state", f"{progress.state_rows:,} events in {progress.state_bytes:,} bytes"),
+        ("state", f"{plural(progress.state_rows, 'event')} in {plural(progress.state_bytes, 'byte')}"),
         ("late", f"{progress.late:,}"),
         ("rejects", f"{progress.rejects:,}"),
         *((f"rows of {name}", f"{count:,}") for name, count in progress.rows.items()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from trendfold.errors import InputError, RejectError, nearest
+from trendfold.errors import InputError, RejectError, TrendfoldError, nearest
 from trendfold.events.columns import decoded
 from trendfold.events.findings import Findings, sum_of
 from trendfold.events.text import (
@@ -43,12 +44,36 @@ COMPRESSIONS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 """Further endings that text files may have."""
 
 
+AnyPath = str | os.PathLike[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Events in files: a file, a folder or a glob, not read yet."""
+    """Events in files: a file, a folder or a glob, or several of them, not read yet."""
 
-    path: str | os.PathLike[str]
+    path: AnyPath | Sequence[AnyPath]
     csv: CsvOptions = field(default_factory=CsvOptions)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Each file, folder or glob."""
+        return tuple(os.fspath(path) for path in _several(self.path))
+
+    def __str__(self) -> str:
+        return ", ".join(map(repr, self.paths))
+
+
+def as_files(data: Any) -> Files | None:
+    """The files that a path, or a list or tuple of paths, stands for; None for anything else."""
+    if isinstance(data, (str, os.PathLike)):
+        return Files(data)
+    if isinstance(data, (list, tuple)) and data and all(isinstance(one, (str, os.PathLike)) for one in data):
+        return Files(tuple(data))
+    return data if isinstance(data, Files) else None
+
+
+def _several(path: AnyPath | Sequence[AnyPath]) -> Sequence[AnyPath]:
+    return (path,) if isinstance(path, (str, os.PathLike)) else path
 
 
 @dataclass(frozen=True)
@@ -101,11 +126,10 @@ def is_for_text(type_: pa.DataType, time_format: str | None) -> bool:
 
 def in_format(data: Any, time_column: str, time_format: str | None) -> Any:
     """Files whose times are read as text, for a format of their own; anything else as it is."""
-    if isinstance(data, (str, os.PathLike)):
-        data = Files(data)
-    if time_format is None or not isinstance(data, Files):
+    files = as_files(data)
+    if time_format is None or files is None:
         return data
-    return replace(data, csv=replace(data.csv, as_text=time_column))
+    return replace(files, csv=replace(files.csv, as_text=time_column))
 
 
 def read(data: Any, columns: Collection[str] | None = None, time_column: str | None = None) -> Source:
@@ -116,10 +140,9 @@ def read(data: Any, columns: Collection[str] | None = None, time_column: str | N
     """
     if isinstance(data, Source):
         return data
-    if isinstance(data, (str, os.PathLike)):
-        data = Files(data)
-    if isinstance(data, Files):
-        return _read_files(data, columns, time_column)
+    files = as_files(data)
+    if files is not None:
+        return _read_files(files, columns, time_column)
     return Source(_in_memory(data, columns))
 
 
@@ -146,11 +169,13 @@ def _in_memory(data: Any, columns: Collection[str] | None) -> pa.Table:
             return (chosen.collect() if hasattr(chosen, "collect") else chosen).to_arrow()
         if hasattr(data, "__arrow_c_stream__"):
             return _project(pa.table(data), columns)
+    except MemoryError:
+        raise
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(f"cannot read the {module} frame: {first_line(error)}") from None
     raise InputError(
         f"cannot read events from a {type(data).__module__}.{type(data).__name__}; pass a pyarrow Table, "
-        f"a pandas or polars frame, or a path"
+        f"a pandas or polars frame, a path, or a list of paths"
     )
 
 
@@ -172,12 +197,11 @@ def _wanted(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
 
 def _read_files(files: Files, columns: Collection[str] | None, time_column: str | None) -> Source:
     options = files.csv
-    paths = list_files(files.path)
+    paths, warnings = listed(files)
     if not paths:
-        nothing = empty(dict.fromkeys(columns or (), pa.null()))
-        return Source(nothing, warnings=(f"the folder {os.fspath(files.path)} has no files",))
+        return Source(empty(dict.fromkeys(columns or (), pa.null())), warnings=warnings)
     readers = [_Reader(path, options, time_column) for path in paths]
-    _require_one_format(files.path, [reader.format for reader in readers])
+    require_one_format(str(files), [reader.format for reader in readers])
     known = _union(reader.columns() for reader in readers)
     if known and columns is not None and not set(columns) <= set(known):
         return Source(empty(known))
@@ -189,15 +213,29 @@ def _read_files(files: Files, columns: Collection[str] | None, time_column: str 
     schema = readers[0].fits(schema)
     table = pa.concat_tables([_fit(part.table, schema) for part in parts])
     rejects = _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names)
-    return Source(table, rejects, findings=sum_of(part.findings for part in parts))
+    return Source(table, rejects, warnings, sum_of(part.findings for part in parts))
 
 
-def list_files(path: str | os.PathLike[str]) -> list[Path]:
+def list_files(path: AnyPath | Sequence[AnyPath]) -> list[Path]:
     """The files of a path, sorted: the file itself, all files under a folder, or all that match a glob.
 
-    Names that begin with `_` or `.` are no data, as in Spark's own folders.
+    Names that begin with `_` or `.` are no data, as in Spark's own folders. A file that
+    several paths lead to is read once.
     """
-    text = os.fspath(path)
+    return listed(Files(path))[0]
+
+
+def listed(files: Files) -> tuple[list[Path], tuple[str, ...]]:
+    """The files, and a warning per folder that has none."""
+    found = {path: _list(path) for path in files.paths}
+    warnings = tuple(f"the folder {path} has no files" for path, there in found.items() if not there)
+    every = [file for there in found.values() for file in there]
+    if len(found) > 1:
+        every = list({os.path.realpath(file): file for file in every}.values())
+    return every, warnings
+
+
+def _list(text: str) -> list[Path]:
     if not text:
         raise InputError("the path of the events is empty; pass a file, a folder or a glob")
     there = Path(text)
@@ -225,12 +263,11 @@ def _under(folder: Path) -> list[Path]:
     return found
 
 
-def size_on_disk(data: str | os.PathLike[str] | Files) -> int | None:
+def size_on_disk(files: Files) -> int | None:
     """How many bytes the files of an input have; None where they are not on this machine."""
-    path = data.path if isinstance(data, Files) else data
-    if "://" in os.fspath(path):
+    if any("://" in path for path in files.paths):
         return None
-    return sum(each.stat().st_size for each in list_files(path))
+    return sum(each.stat().st_size for each in listed(files)[0])
 
 
 def missing_file(path: Path) -> str:
@@ -280,11 +317,12 @@ def _begins_as_parquet(path: Path) -> bool:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
-def _require_one_format(path: str | os.PathLike[str], formats: Iterable[str]) -> None:
+def require_one_format(where: str, formats: Iterable[str]) -> None:
+    """Raise if files are of several formats."""
     counts = Counter(formats)
     if len(counts) > 1:
         held = " and ".join(f"{count} {name}" for name, count in counts.most_common())
-        raise InputError(f"{os.fspath(path)!r} has {held} files; pass a glob that matches one kind")
+        raise InputError(f"{where} has {held} files; pass a glob that matches one kind")
 
 
 # ---------------------------------------------------------------- one file
@@ -381,6 +419,15 @@ class _blame:  # noqa: N801 - reads as a statement
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, MemoryError):  # pyarrow's is an ArrowException too, and says nothing of the file
+            return
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError(str(error)) from None
+        if isinstance(error, pa.ArrowException) and "Failed to launch worker thread" in str(error):
+            raise TrendfoldError(
+                f"cannot read {str(self.path)!r}: the system has no room for another thread; free some "
+                f"memory, or allow more processes (ulimit -u)"
+            ) from None
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"cannot read {str(self.path)!r}: {error.strerror}") from None
         if isinstance(error, (OSError, pa.ArrowException, UnicodeDecodeError, EOFError)):
@@ -422,7 +469,7 @@ def look(
 
 def unify(looked: Sequence[Looked]) -> pa.Schema:
     """The columns that the rows of all files have in common."""
-    _require_one_format(Path(looked[0].path).parent, [one.format for one in looked])
+    require_one_format(repr(str(Path(looked[0].path).parent)), [one.format for one in looked])
     return _unify([(Path(one.path), one.schema) for one in looked])
 
 

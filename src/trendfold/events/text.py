@@ -487,6 +487,8 @@ def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject], set[str]]:
         values = [row.get(name) for row in rows]
         try:
             columns[name] = pa.array(values)
+        except pa.ArrowMemoryError:
+            raise
         except (pa.ArrowException, OverflowError):
             mixed.add(name)
             columns[name] = _json_text(values)

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,11 +16,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from trendfold.errors import TrendfoldError
 from trendfold.plan import QueryPlan
 from trendfold.plan.costs import Costs
 from trendfold.plan.gloria.cost import KernelCosts
 from trendfold.plan.workload import can_be_lanes, windows_at_once, with_groups
 from trendfold.runtime.rows import Rows
+from trendfold.runtime.staging import make_folder, write_files
 
 
 def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...]:
@@ -46,8 +49,8 @@ def costs_for(rows: int) -> Costs:
 
 def costs_here() -> Costs:
     """What this machine needs, measured unless an earlier run has done so."""
-    if _place(Costs).is_file():
-        return known_costs()
+    if (kept := _kept(Costs)) is not None:
+        return kept
     from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
 
     costs = _keep(measure())
@@ -66,27 +69,27 @@ Table = TypeVar("Table", Costs, KernelCosts)
 
 
 def _kept(table: type[Table]) -> Table | None:
+    place = _place(table)
     try:
-        return table(**json.loads(_place(table).read_text(encoding="utf-8")))
+        return table(**json.loads(place.read_text(encoding="utf-8"))) if place is not None else None
     except (OSError, ValueError, TypeError):
         return None
 
 
 def _keep(costs: Table) -> Table:
     place = _place(type(costs))
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps(asdict(costs)), encoding="utf-8")
-        beside.replace(place)
-    except OSError:
-        pass  # measured again the next time
+    if place is not None:
+        with suppress(OSError, TrendfoldError):  # measured again the next time
+            make_folder(place.parent)
+            write_files({place: lambda file: file.write(json.dumps(asdict(costs)).encode())})
     return costs
 
 
-def _place(table: type[Costs] | type[KernelCosts]) -> Path:
-    """A file per machine, version of the kernels, and what is measured."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+def _place(table: type[Costs] | type[KernelCosts]) -> Path | None:
+    """A file per machine, version of the kernels, and what is measured; None for a user without a home."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if home.startswith("~"):
+        return None
     named = (
         platform.machine(),
         platform.processor(),

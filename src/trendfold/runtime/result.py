@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trendfold.errors import nearest
+from trendfold.errors import nearest, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,9 @@ class Summary:
         ways = ", ".join(sorted(set(self.ways.values())))
         where = f"{self.engine}: {ways}" if ways else self.engine
         lines = [
-            f"{self.events:,} events, {self.rejects:,} rejects, {len(self.rows):,} queries, "
-            f"{self.windows:,} windows, {rows:,} rows in {self.seconds:.2f} s ({where})"
+            f"{plural(self.events, 'event')}, {plural(self.rejects, 'reject')}, "
+            f"{plural(len(self.rows), 'query', 'queries')}, {plural(self.windows, 'window')}, "
+            f"{plural(rows, 'row')} in {self.seconds:.2f} s ({where})"
         ]
         if any(self.sharing.values()):
             lines.append("together: " + ", ".join(f"{n:,} {what}" for what, n in self.sharing.items()))

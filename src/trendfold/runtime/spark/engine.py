@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from trendfold import errors
-from trendfold.errors import RejectError, TrendfoldError
+from trendfold.errors import RejectError, TrendfoldError, plural
 from trendfold.events.batch import Options, read_batch, schema_of
 from trendfold.events.columns import decoded, kind_of
 from trendfold.events.findings import Findings, sum_of
@@ -337,7 +337,7 @@ class _Run:
             raise getattr(errors, kind, TrendfoldError)(message)
         if rejects and self.job.options.on_reject == "fail":
             kinds = ", ".join(f"{count:,} × {kind}" for kind, count in self.found.rejects.items())
-            told = f"{rejects:,} rows are rejected: {kinds}"
+            told = f"{plural(rejects, 'row')} {'is' if rejects == 1 else 'are'} rejected: {kinds}"
             raise RejectError(f"{told}; pass on_reject='keep' to keep rejects apart")
         groups: dict[int, int] = {}
         for blob in self.of(Content.GROUPS):

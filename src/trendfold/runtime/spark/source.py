@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,13 +24,15 @@ from trendfold.events.schema import Kind
 from trendfold.events.sources import (
     Files,
     Looked,
+    as_files,
     file_format,
     in_format,
     is_for_text,
-    list_files,
+    listed,
     look,
     named_format,
     read,
+    require_one_format,
     unify,
     unknown_format,
     untaken,
@@ -93,16 +94,16 @@ def open_source(data: Any, columns: Collection[str], options: Options) -> FileSo
     if is_frame(data):
         return frame_source(data, columns, options)
     spark = session()
-    data = in_format(data, options.time_column, options.time_format)
-    if not isinstance(data, Files):  # an in-memory table goes to the cluster as it is
+    files = as_files(in_format(data, options.time_column, options.time_format))
+    if files is None:  # an in-memory table goes to the cluster as it is
         table = read(data, columns, options.time_column).with_text(options.time_column).table
         require_columns(table.schema, options)
         table, cut = _in_microseconds(table, options.time_column)
         source = frame_source(spark.createDataFrame(_for_spark(table)), columns, options)
         return replace(source, findings=Findings(cut=cut))
-    if is_remote(spark) or "://" in os.fspath(data.path):
-        return frame_source(_read_by_spark(spark, data), columns, options)
-    return file_source(spark, data, columns, options)
+    if is_remote(spark) or any("://" in path for path in files.paths):
+        return frame_source(_read_by_spark(spark, files), columns, options)
+    return file_source(spark, files, columns, options)
 
 
 # ---------------------------------------------------------------- DataFrames
@@ -154,18 +155,18 @@ def _for_spark(table: pa.Table) -> pa.Table:
 
 def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
     """Where this process cannot see the files, Spark reads them."""
-    path, csv = os.fspath(files.path), files.csv
-    reader = spark.read.format(kind := _format_there(spark, path))
+    paths, csv = list(dict.fromkeys(files.paths)), files.csv
+    reader = spark.read.format(kind := _format_there(spark, files))
     csv.require_for(kind)
     if kind == "parquet":
-        return reader.load(path)
+        return reader.load(paths)
     if kind == "csv":
         reader = reader.options(header=csv.header, sep=csv.delimiter or ",", inferSchema=True)
-    frame = reader.load(path)
+    frame = reader.load(paths)
     if kind == "csv" and not csv.header and len(csv.types) == len(frame.columns):
         frame = frame.toDF(*csv.types)
     if csv.as_text in frame.columns and not isinstance(frame.schema[csv.as_text].dataType, StringType):
-        frame = reader.schema(with_text(frame.schema, csv.as_text)).load(path)
+        frame = reader.schema(with_text(frame.schema, csv.as_text)).load(paths)
     declared = {name: kind for name, kind in csv.types.items() if name in frame.columns}
     declared.pop(csv.as_text or "", None)
     casts = {name: F.col(quoted(name)).try_cast(from_arrow_type(kind)) for name, kind in declared.items()}
@@ -177,12 +178,13 @@ def with_text(schema: StructType, column: str) -> StructType:
     return StructType([StructField(f.name, StringType()) if f.name == column else f for f in schema.fields])
 
 
-def _format_there(spark: SparkSession, path: str) -> str:
-    """The format that the first name tells; only Spark can list the files, and it reads none for that."""
-    names = spark.read.format("binaryFile").load(path).inputFiles()
+def _format_there(spark: SparkSession, files: Files) -> str:
+    """The format that the names tell; only Spark can list the files, and it reads none for that."""
+    names = spark.read.format("binaryFile").load(list(files.paths)).inputFiles()
     found = [format_ for name in names if (format_ := named_format(name.rpartition("/")[2])) is not None]
     if not found:
-        raise InputError(unknown_format(path))
+        raise InputError(unknown_format(files.paths[0]))
+    require_one_format(str(files), [kind for kind, _ in found])
     return found[0][0]
 
 
@@ -191,7 +193,8 @@ def _format_there(spark: SparkSession, path: str) -> str:
 
 def file_source(spark: SparkSession, files: Files, columns: Collection[str], options: Options) -> FileSource:
     """Look at the files: their columns, sizes and, where it is cheap, times."""
-    paths = [str(path) for path in list_files(files.path)]
+    found, warnings = listed(files)
+    paths = [str(path) for path in found]
     if not paths:
         nothing = read(files, columns, options.time_column).with_text(
             options.time_column, options.time_format
@@ -202,7 +205,7 @@ def file_source(spark: SparkSession, files: Files, columns: Collection[str], opt
     require_columns(schema, options)
     splits = [split for one in looked for split in _splits(one, schema, options)]
     rejects = _with_reason(schema, has_text=any(one.rejects for one in looked))
-    return FileSource(spark, files, tuple(splits), schema, rejects)
+    return FileSource(spark, files, tuple(splits), schema, rejects, warnings)
 
 
 def _look_at(
