@@ -36,7 +36,10 @@ class Summary:
             f"{plural(rows, 'row')} in {self.seconds:.2f} s ({where})"
         ]
         if any(self.sharing.values()):
-            lines.append("together: " + ", ".join(f"{n:,} {what}" for what, n in self.sharing.items()))
+            lines.append(
+                "together: "
+                + ", ".join(plural(n, what.removesuffix("s")) for what, n in self.sharing.items())
+            )
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
 
 
