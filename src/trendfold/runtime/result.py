@@ -45,7 +45,8 @@ class Summary:
             f"{plural(rows, 'row')} in {self.seconds:.2f} s ({where})"
         ]
         if any(self.sharing.values()):
-            lines.append("together: " + ", ".join(f"{n:,} {what}" for what, n in self.sharing.items()))
+            counted = (plural(n, what.removesuffix("s")) for what, n in self.sharing.items())
+            lines.append("together: " + ", ".join(counted))
         lines += (f"notice: {notice}" for notice in self.notices)
         warnings = [f"warning: {warning}" for warning in self.warnings]
         # That most rows are rejected is the first warning, and the first thing to know.
