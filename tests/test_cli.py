@@ -244,22 +244,17 @@ def test_a_csv_file_of_another_shape_comes_with_the_option_that_reads_it(
     assert "the file seems to be separated by ';'" in (told := fails(capsys, RUN))
     assert "--csv-delimiter ';'" in told
     assert main([*RUN, "--csv-delimiter", ";"]) == 0
+    capsys.readouterr()
     Path("events.csv").write_text("A,1\nB,2\n")
     assert "the first line looks like data" in (told := fails(capsys, RUN))
     assert "--csv-header no with --schema" in told
     assert main([*RUN, "--csv-header", "no", "--schema", "type string, ts bigint"]) == 0
+    capsys.readouterr()
     pq.write_table(pa.table({"type": ["A"], "ts": [1]}), "events.parquet")
-    parquet = [
-        "run",
-        "queries.tql",
-        "--engine",
-        "local",
-        "--input",
-        "events.parquet",
-        "--schema",
-        "ts string",
-    ]
-    assert "a Parquet file has its own types; leave out schema (--schema)" in fails(capsys, parquet)
+    parquet = ["run", "queries.tql", "--input", "events.parquet", "--engine", "local"]
+    assert "a Parquet file has its own types; leave out schema (--schema)" in fails(
+        capsys, [*parquet, "--schema", "ts string"]
+    )
 
 
 def test_warnings_reach_standard_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import trendfold as tf
 from spark.agreement import agree
+from trendfold.cli import main
 from trendfold.errors import InputError
 from trendfold.runtime.spark.session import is_remote
 
@@ -153,3 +154,30 @@ def test_a_stream_is_read_in_the_format_of_its_times(spark: SparkSession, tmp_pa
     assert found.column("window_start").to_pylist() == wanted.column("window_start").to_pylist()
     assert found.column("count").to_pylist() == wanted.column("count").to_pylist() == [1]
     assert handle.progress.rejects == 0
+
+
+def test_the_stream_command_reads_a_format_and_fails_where_no_event_is_left(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.tql").write_text("QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 d SLIDE 1 d")
+    Path("in").mkdir()
+    Path("in/a.csv").write_text("type,ts\nA,0102200810\nB,0102200811\n")
+    command = [
+        "stream",
+        "q.tql",
+        "--source",
+        f"csv:{tmp_path}/in",
+        "--watermark",
+        "1 s",
+        "--trigger",
+        "available-now",
+    ]
+    formats = ["--time-format", "%d%m%Y%H", "--flush", "--format", "json"]
+    assert main([*command, "--checkpoint", f"{tmp_path}/one", *formats]) == 0
+    assert '"window_start": "2008-02-01' in capsys.readouterr().out
+    assert main([*command, "--checkpoint", f"{tmp_path}/two", "--time-format", "%Y-%m-%d"]) == 1
+    assert "warning: all 2 rows are rejected" in capsys.readouterr().err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -211,11 +210,10 @@ def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], 
         exact = column.values.astype(np.float64) * options.ticks
         _mark(reasons, np.abs(exact) >= LONGEST, _OUT_OF_RANGE)
         micros = np.rint(np.where(reasons == _GOOD, exact, 0)).astype(np.int64)
-    return micros, reasons, _odd(column.values, micros, reasons == _GOOD)
-
-
-def _odd(values: NDArray[Any], micros: NDArray[np.int64], good: NDArray[np.bool_]) -> Findings:
-    return odd_numbers(values, micros) if good.all() else odd_numbers(values[good], micros[good])
+    if not reasons.any():
+        return micros, reasons, odd_numbers(column.values, micros)
+    good = reasons == _GOOD
+    return micros, reasons, odd_numbers(column.values[good], micros[good])
 
 
 def _whole_micros(column: Column, reasons: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
@@ -253,7 +251,8 @@ def _text_times(
         times.put(rest, numbers.times)
         reasons[rest] = np.where(numbers.is_number, _OUT_OF_RANGE, _UNPARSABLE)
         reasons[times.is_time] = _GOOD
-        found = _odd(numbers.values, numbers.times.micros, numbers.times.is_time)
+        good = numbers.times.is_time
+        found = odd_numbers(numbers.values[good], numbers.times.micros[good])
     return times.micros, reasons, found + Findings(cut=int(times.is_finer.sum()))
 
 

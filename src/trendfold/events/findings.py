@@ -159,29 +159,25 @@ def odd_numbers(values: NDArray[np.integer] | NDArray[np.floating], micros: NDAr
     """Look at times that are numbers, as given and as they are read."""
     if not len(values):
         return Findings()
-    low, high = values.min(), values.max()
-    written = next((name for name in _DATE_DIGITS if _may_be_dates(low, high, name)), None)
-    dates = {}
-    if written is not None and _are_dates(values, _DATE_DIGITS[written]):
-        dates[written] = len(values)
-    latest = int(micros.argmax())
-    far = int((micros >= _FAR).sum()) if micros[latest] >= _FAR else 0
+    low, latest = values.min(), micros.max()
+    dates = {
+        written: len(values)
+        for written, digits in _DATE_DIGITS.items()
+        if low >= 19_000_101 * 10**digits and _are_dates(values, digits)
+    }
+    far = int((micros >= _FAR).sum()) if latest >= _FAR else 0
     odd = ("", "")
     if far or dates:
-        number = values[latest]
-        time = str(np.datetime64(int(micros[latest]), "us").astype("datetime64[s]"))
+        number = values[micros.argmax()]
+        time = str(np.datetime64(int(latest), "us").astype("datetime64[s]"))
         odd = (str(int(number) if number == int(number) else number), time)
     return Findings(numbers=len(values), dates=dates, far=far, odd=odd)
 
 
-def _may_be_dates(low: float, high: float, written: str) -> bool:
-    """Whether all numbers lie between the years 1900 and FAR_YEAR in a format."""
-    scale = 10 ** _DATE_DIGITS[written]
-    return bool(low >= 19_000_101 * scale and high < (FAR_YEAR * 10_000) * scale)
-
-
 def _are_dates(values: NDArray[np.integer] | NDArray[np.floating], digits: int) -> bool:
-    """Whether every number has a month and a day, and an hour, minute and second where it has digits left."""
+    """Whether every number is a day before FAR_YEAR, with a time of day where it has digits left."""
+    if values.max() >= FAR_YEAR * 10_000 * 10**digits:
+        return False
     whole = values.astype(np.int64)
     day, clock = np.divmod(whole, 10**digits)
     fits = (whole == values) & (day % 100 >= 1) & (day % 100 <= 31)
