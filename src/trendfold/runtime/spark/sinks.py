@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from trendfold.errors import InputError
+from trendfold.errors import InputError, TrendfoldError
 from trendfold.runtime.places import Place, place
 from trendfold.runtime.spark.session import needs_connector, with_settings
 from trendfold.runtime.topics import Topic, is_topic, read_topic
@@ -83,9 +83,15 @@ class FolderSink:
             beside.remove()
             beside.make()
             path = beside / f"part-0.{_ENDINGS[self.file_format]}"
-            with path.system.open_output_stream(path.path) as file:
-                WRITERS[self.file_format](table, file)
-            beside.become(final)
+            try:
+                with path.system.open_output_stream(path.path) as file:
+                    WRITERS[self.file_format](table, file)
+                beside.become(final)
+            except OSError as error:
+                why = os.strerror(error.errno) if error.errno else str(error)
+                raise TrendfoldError(
+                    f"cannot write {final.url!r}: {why}; nothing is lost: mend that, and start the stream again"
+                ) from None
 
 
 @dataclass(frozen=True)
