@@ -46,7 +46,7 @@ class Job:
             return subprocess.Popen(
                 [sys.executable, "-m", "chaos.job", point, *asked],
                 cwd=self.folder,
-                env=ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                env=_environment(),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -83,6 +83,12 @@ class Job:
             if not code or (code == 2 and "has ended" in self.said):
                 return Figures()
         return Figures().failing(f"the stream did not end: {_last_line(self.said)}")
+
+
+def _environment() -> dict[str, str]:
+    """As on a user's machine: with SPARK_HOME, Spark's own logging would be taken for theirs."""
+    here = {name: value for name, value in ENVIRONMENT.items() if name != "SPARK_HOME"}
+    return here | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
 
 
 def kill(job: subprocess.Popen[bytes]) -> bool:

@@ -109,10 +109,16 @@ class FolderSink:
             beside.remove()
             beside.make()
             path = beside / f"part-0.{_ENDINGS[self.file_format]}"
-            with path.system.open_output_stream(path.path) as file:
-                WRITERS[self.file_format](table, file)
-            path.sync()
-            beside.become(final)
+            try:
+                with path.system.open_output_stream(path.path) as file:
+                    WRITERS[self.file_format](table, file)
+                path.sync()
+                beside.become(final)
+            except OSError as error:
+                why = os.strerror(error.errno) if error.errno else str(error)
+                raise TrendfoldError(
+                    f"cannot write {final.url!r}: {why}; nothing is lost: mend that, and start the stream again"
+                ) from None
 
     def __str__(self) -> str:
         return f"the folder {self.folder.url!r}"
