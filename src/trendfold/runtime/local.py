@@ -144,13 +144,14 @@ def prepare(
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
-    items = cut(plan, rows, rows.time, origin, asked)
+    items = cut(plan, rows, rows.time, origin, limits, asked)
     if not in_lanes:
         pays = may_be_lanes and arithmetic == "auto" and pays_as_lanes(plan, rows)
         as_lanes = alone_as_lanes(plan, rows, moment, items, batch) if pays else None
         return Prepared(plan, rows, items, events, batch, as_lanes=as_lanes)
     lanes, grouped = read_lanes(plan, workspace, rows)
-    return Prepared(plan, grouped, lanes.per_lane(items), events, batch, (lanes, items))
+    per_lane = lanes.per_lane(items, plan.query.name, limits)
+    return Prepared(plan, grouped, per_lane, events, batch, (lanes, items))
 
 
 @dataclass(frozen=True)

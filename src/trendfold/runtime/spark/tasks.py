@@ -380,7 +380,7 @@ def fold_query(
                 pieces.append(fold_pieces(plan, workspace, cut))
         together = concat(pieces)
         batch = as_batch(together, job.schema, job.nothing)
-        rows, items, folded = multiply_pieces(plan, together, batch, job.origin)
+        rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
     elif workspace is not None:
         ready = prepare(plan, workspace, job.origin, limits=job.limits, asked=asked)
         batch, rows, items, folded = workspace.batch, ready.rows, ready.items, ready.fold(job.limits)
