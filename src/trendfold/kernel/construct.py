@@ -208,19 +208,6 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, wa
 
 
 @kernel
-def agree(x, p, y, q, paths, pairs, stacks):
-    """Whether every cross predicate between the bindings (x, p) and (y, q) holds."""
-    for c in range(paths.cross.shape[0]):
-        onward = paths.cross_left[c, p] and paths.cross_right[c, q]
-        if onward and not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
-            return False
-        back = paths.cross_left[c, q] and paths.cross_right[c, p]
-        if back and not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
-            return False
-    return True
-
-
-@kernel
 def _carry(events, paths, walk, depth):
     """The trend's own numbers and extremes after one more binding."""
     i, p, sum_m, sum_e, best = walk.row[depth], walk.position[depth], walk.sum_m, walk.sum_e, walk.best

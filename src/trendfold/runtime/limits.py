@@ -77,10 +77,14 @@ class Limits:
     def check_state(self, query: str, size: int, held: str, instead: str = "shorten WITHIN") -> None:
         """Raise if a query needs too many bytes to hold something; `instead` is what makes them fewer."""
         if size > self.state:
-            raise LimitError(
-                f"query {query!r} needs {size:,} bytes of state for {held}, past limits "
-                f"state={self.state:,}; raise the limit, {instead}, or partition the stream"
-            )
+            raise self.too_much_state(query, size, held, instead)
+
+    def too_much_state(self, query: str, size: int, held: str, instead: str = "shorten WITHIN") -> LimitError:
+        """The error of `check_state`."""
+        return LimitError(
+            f"query {query!r} needs {size:,} bytes of state for {held}, past limits "
+            f"state={self.state:,}; raise the limit, {instead}, or partition the stream"
+        )
 
 
 DEFAULTS = Limits()

@@ -332,8 +332,6 @@ def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] |
     """The matches of a family's queries among rows that are together; only those that end in `ends`."""
     queries = job.families[number].queries
     plans = [job.plans[query] for query in queries]
-    if ends is not None:  # LIMIT counts what ends here
-        plans = [replace(plan, query=replace(plan.query, limit=None)) for plan in plans]
     try:
         found = run_matches(
             plans, gather(job, number, tables), job.options, job.limits, has_positions=False, ends=ends
