@@ -15,7 +15,7 @@ from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.rows import Rows, group_count
 from trendfold.runtime.sorting import numbered_pairs
 
 
@@ -100,8 +100,7 @@ def _endings(
         ends &= asked.holds(time, plan.query.window.length)
     group = np.repeat(rows.group, np.diff(rows.segment))[ends]
     owner, ending, _ = numbered_pairs(group, time[ends])
-    groups = int(rows.group.max(initial=-1)) + 1
-    return np.searchsorted(owner, np.arange(groups + 1)), ending
+    return np.searchsorted(owner, np.arange(group_count(rows) + 1)), ending
 
 
 def bounds(
