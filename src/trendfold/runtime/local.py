@@ -32,7 +32,7 @@ from trendfold.runtime.lanes import fold as fold_lanes
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.result import Result, Summary
-from trendfold.runtime.rows import Rows, Workspace, read_rows, shared_partitionings
+from trendfold.runtime.rows import Rows, Workspace, group_count, read_rows, shared_partitionings
 from trendfold.runtime.side_by_side import Ready
 from trendfold.runtime.tables import Totals, build_table, total
 from trendfold.runtime.windows import Asked, Items, cut
@@ -152,19 +152,28 @@ def prepare(
     batch = workspace.batch
     if folds_together(plan, arithmetic) and (shared := fold_group(plan, workspace, origin, limits, asked)):
         rows, items = shared.rows_of(plan), shared.items[plan.number]
+        require_few_groups(plan, rows, limits)
         return Prepared(plan, rows, items, (), batch, done=shared.folded[plan.number])
     in_lanes = arithmetic == "auto" and lanes_apply(plan)
     rows = read_rows(plan, workspace, splits=not in_lanes, limits=limits)
+    require_few_groups(plan, rows, limits)
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
-    items = cut(plan, rows, rows.time, origin, asked)
+    items = cut(plan, rows, rows.time, origin, limits, asked)
     if not in_lanes:
         pays = may_be_lanes and arithmetic == "auto" and pays_as_lanes(plan, rows)
         as_lanes = alone_as_lanes(plan, rows, moment, items, batch) if pays else None
         return Prepared(plan, rows, items, events, batch, as_lanes=as_lanes)
     lanes, grouped = read_lanes(plan, workspace, rows)
-    return Prepared(plan, grouped, lanes.per_lane(items), events, batch, (lanes, items))
+    require_few_groups(plan, grouped, limits)
+    per_lane = lanes.per_lane(items, plan.query.name, limits)
+    return Prepared(plan, grouped, per_lane, events, batch, (lanes, items))
+
+
+def require_few_groups(plan: QueryPlan, rows: Rows, limits: Limits) -> None:
+    """Raise if a query has too many groups, before anything is kept per group."""
+    limits.check_groups(plan.query.name, group_count(rows))
 
 
 @dataclass(frozen=True)
@@ -186,12 +195,10 @@ def run_query(
 ) -> Answer:
     """Prepare, fold, add up, and make a table; of all windows, or of those asked for."""
     ready = prepare(plan, workspace, origin, arithmetic, limits, asked)
-    groups = int(ready.rows.group.max(initial=-1)) + 1
-    limits.check_groups(plan.query.name, groups)
     folded = ready.fold(limits)
     totals = total(ready.rows, ready.items, folded)
     table = build_table(totals, ready.exact(folded, totals, limits), origin, is_exact=arithmetic == "exact")
-    return Answer(table, np.unique(ready.items.index), groups)
+    return Answer(table, np.unique(ready.items.index), group_count(ready.rows))
 
 
 def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:

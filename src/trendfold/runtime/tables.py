@@ -98,16 +98,19 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     """The result of one query: window, group, aggregates; ordered by window, then group."""
     plan, rows, batch = exact.plan, exact.rows, exact.batch
     query = plan.query
+    kept = np.ones(len(totals), np.bool_)
+    if query.having is None:
+        exact.limits.check_rows(query.name, len(totals))
+    keys = {key: group_column(key, totals, rows, batch) for key in query.group_by}
+    if query.having is not None:
+        kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
+        exact.limits.check_rows(query.name, int(kept.sum()))
     columns: dict[str, pa.Array] = {}
     columns["window_start"], columns["window_end"] = _window_columns(plan, totals, batch, origin)
-    keys = {key: group_column(key, totals, rows, batch) for key in query.group_by}
     for key, values in keys.items():
         columns[key_column(query, key)] = values
     order = list(columns)
     assert not isinstance(query.returns, Matches)
-    kept = np.ones(len(totals), np.bool_)
-    if query.having is not None:
-        kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
     returned = [(item.name, item.value) for item in query.returns if isinstance(item.value, Aggregate)]
     scale = {value: digits_after_point(value, batch) for _, value in returned}
     whole = [v for v in scale if is_exact and (is_whole(v, batch) or scale[v] is not None)]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
@@ -47,6 +46,8 @@ from trendfold.runtime.spark.tasks import Job, Way
 MOST_OVERLAP = 0.2
 """The share of rows in overlaps past which parts are not in order."""
 CHUNKS_PER_CORE = 2
+MANY_WINDOWS = 1 << 20
+"""Of one task and query: more are not collected; Spark counts them where they are."""
 _TOLD = (
     Content.WINDOWS,
     Content.GROUPS,
@@ -252,7 +253,9 @@ class _Run:
         self.tall = stages.where(F.lit(time.time_ns()) > 0).persist()  # or Spark reuses an equal run's table
         rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
         events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
-        is_told = F.col("content").isin([int(content) for content in _TOLD])
+        is_told = F.col("content").isin([int(content) for content in _TOLD]) & ~(
+            (F.col("content") == int(Content.WINDOWS)) & (F.col("rows") > MANY_WINDOWS)
+        )
         told = self.tall.observe(self.counted, rejects, events).select(
             "bucket", "content", "owner", "rows", F.when(is_told, F.col("payload")).alias("payload")
         )
@@ -300,11 +303,10 @@ class _Run:
         for q, plan in enumerate(job.plans):
             if plan.finds_matches:
                 rows[q] = job.limits.check_matches(plan.query.name, rows[q], plan.query.limit)
+            else:
+                job.limits.check_rows(plan.query.name, rows[q])
         tables = _Views(self.tall, job, {name: (q, rows[q]) for q, name in enumerate(names)})
         rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema())
-        windows: dict[int, list[NDArray[np.int64]]] = {}
-        for blob in self.of(Content.WINDOWS):
-            windows.setdefault(blob.owner, []).append(np.frombuffer(blob.payload, np.int64))
         seen = sorted({name for blob in self.of(Content.SEEN) for name in json.loads(blob.payload)})
         scanned = self.scanned.get["events"] if self.scanned is not None else counts["events"]
         events, found = int(scanned or 0), self.found
@@ -315,7 +317,7 @@ class _Run:
             engine="spark",
             events=events,
             rejects=int(counts["rejects"] or 0),
-            windows=sum(len(np.unique(np.concatenate(found))) for found in windows.values()),
+            windows=self._count_windows(),
             rows={name: rows[q] for q, name in enumerate(names)},
             strategy={plan.query.name: plan.strategy for plan in job.plans},
             seconds=time.perf_counter() - started,
@@ -329,6 +331,18 @@ class _Run:
             reject_reasons=found.rejects,
         )
         return Result(tables, rejects, summary, self.tall)
+
+    def _count_windows(self) -> int:
+        """The windows that were looked at, of all queries; tasks may have looked at the same."""
+        told: dict[int, list[Blob]] = {}
+        for blob in self.of(Content.WINDOWS):
+            told.setdefault(blob.owner, []).append(blob)
+        many = [query for query, own in told.items() if any(blob.rows > MANY_WINDOWS for blob in own)]
+        total = _distinct_windows(self.tall, many) if many else 0
+        for query, own in told.items():
+            if query not in many:
+                total += len(np.unique(np.concatenate([np.frombuffer(b.payload, np.int64) for b in own])))
+        return total
 
     def _raise_errors(self, rejects: int) -> None:
         failed = [json.loads(blob.payload) for blob in self.of(Content.ERROR)]
@@ -349,6 +363,27 @@ class _Run:
         if isinstance(self.source, FileSource):
             return self.source.rejects
         return self.job.nothing.rejects.schema
+
+
+def _distinct_windows(tall: DataFrame, queries: Sequence[int]) -> int:
+    """How many different windows tasks have looked at for some queries, counted by Spark."""
+    schema = pa.schema([("owner", pa.int32()), ("window", pa.int64())])
+
+    def unpack(batches: Batches) -> Batches:
+        for batch in batches:
+            for owner, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                found = np.frombuffer(payload.as_buffer(), np.int64)
+                for some in range(0, len(found), _UNPACKED):
+                    part = found[some : some + _UNPACKED]
+                    columns = [pa.array(np.full(len(part), owner, np.int32)), pa.array(part)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    is_asked = (F.col("content") == int(Content.WINDOWS)) & F.col("owner").isin(list(queries))
+    found = tall.filter(is_asked).select("owner", "payload").mapInArrow(unpack, "owner int, window bigint")
+    return found.distinct().count()
+
+
+_UNPACKED = 1 << 16
 
 
 def _is_finished(job: Job, family: Family) -> bool:

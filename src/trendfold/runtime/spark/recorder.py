@@ -48,16 +48,17 @@ class Recorder:
 
     def write(self, spark: SparkSession, batch: int, told: list[Blob]) -> Tally:
         """Write the rows of finished windows; the tally with this batch is not kept yet."""
-        failed = [json.loads(bytes(blob.payload)) for blob in told if blob.content is Content.ERROR]
+        job = self.stream.job
+        finished = list(tasks.finish(job, told))
+        failed = [json.loads(bytes(blob.payload)) for blob in finished if blob.content is Content.ERROR]
         if failed:
             kind, message = min(failed)
             raise getattr(errors, kind, TrendfoldError)(message)
         is_first, before = self._tally is None, self._tally or Tally.read(self.folder)
-        job = self.stream.job
         tables: dict[int, list[pa.Table]] = {
             query: [] for query, release in enumerate(self.stream.releases) if release is not None
         }
-        for blob in tasks.finish(job, told):
+        for blob in finished:
             if blob.content is Content.RESULT:
                 tables[blob.owner].append(blob.table())
         found = {}
