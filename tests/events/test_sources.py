@@ -575,5 +575,5 @@ def test_a_line_that_only_python_takes_for_blank_is_a_reject(tmp_path: Path) -> 
     assert found.table.num_rows == 2
     assert found.rejects.column("text").to_pylist() == ["\x1d"]
     path.write_bytes(b"\x1d")
-    with pytest.raises(InputError, match="no line of .* is a JSON object: line 1 is no JSON object"):
+    with pytest.raises(InputError, match=r"no line of .* is a JSON object: line 1 is no JSON object"):
         read(path)
