@@ -317,7 +317,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=N",
-        help="how much a query may hold: trends, groups, matches, windows, rows, or bytes of state; repeatable",
+        help="what a query may hold: trends, groups, matches, windows, rows, bytes of state; repeatable",
     )
 
 

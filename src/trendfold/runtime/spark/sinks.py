@@ -117,8 +117,7 @@ class FolderSink:
             except OSError as error:
                 why = os.strerror(error.errno) if error.errno else str(error)
                 raise TrendfoldError(
-                    f"cannot write {final.url!r}: {why}; nothing is lost: mend that, "
-                    f"and start the stream again"
+                    f"cannot write {final.url!r}: {why}; nothing is lost: mend that and start again"
                 ) from None
 
     def __str__(self) -> str:
