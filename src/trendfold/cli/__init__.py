@@ -368,6 +368,8 @@ def _check(args: argparse.Namespace) -> int:
     about = ""
     if args.input is not None:
         about = _check_input(workload, args)
+    for caution in workload.cautions():
+        say(f"warning: {caution}")
     fine = "1 query is fine" if len(workload) == 1 else f"all {len(workload):,} queries are fine"
     print(f"{args.queries}: {fine}{about}")
     return 0

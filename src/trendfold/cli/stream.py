@@ -26,6 +26,8 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
     from trendfold.runtime.spark.session import session
     from trendfold.runtime.spark.stream_sources import open_stream
 
+    for caution in workload.cautions():
+        say(f"warning: {caution}")
     types = [name.strip() for name in args.types.split(",") if name.strip()]
     stream = open_stream(session(), args.source, csv, types, args.files_per_batch)
     handle = workload.start(
