@@ -343,6 +343,18 @@ def test_check_shows_every_error_with_its_place(folder: Path, capsys: pytest.Cap
     assert "Traceback" not in err
 
 
+def test_check_and_run_warn_of_what_is_hardly_meant(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tql").write_text(
+        "QUERY a RETURN COUNT(*) PATTERN SEQ(A, B)\nWHERE B.x < NEXT(A).x WITHIN 1 s SLIDE 2 s"
+    )
+    told = "warning: query 'a', line 2: B.x < NEXT(A).x never applies: A never directly follows B"
+    for command in (["check", "queries.tql"], ["run", "queries.tql", "--input", "events.csv"]):
+        assert main(command if command[0] == "check" else [*command, "--engine", "local"]) == 0
+        err = capsys.readouterr().err
+        assert told in err
+        assert "warning: query 'a', line 2: SLIDE is longer than WITHIN" in err
+
+
 def test_check_with_input_knows_columns_and_types(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("queries.tql").write_text(
         "QUERY a RETURN SUM(B.driver) PATTERN B;\n"

@@ -14,7 +14,7 @@ from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Drawing, Explanation, explain, require_format
 from trendfold.plan import QueryPlan
 from trendfold.plan.workload import plan_all
-from trendfold.query import check_columns, needed_columns, to_text
+from trendfold.query import caution_text, cautions, check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
 from trendfold.query.nodes import Matches, Query, WindowUnit
 from trendfold.query.parser import MAX_BYTES
@@ -124,7 +124,7 @@ class Workload:
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
-        return result.with_notices(notices)
+        return result.with_notices(notices).with_warnings(self.cautions())
 
     def start(
         self,
@@ -200,6 +200,10 @@ class Workload:
             max_ahead,
         )
         return streaming.start(self.queries, stream, planned, settings)
+
+    def cautions(self) -> tuple[str, ...]:
+        """What queries say that is allowed and hardly meant, a line each; `run` has them in its warnings."""
+        return tuple(caution_text(caution) for query in self.queries for caution in cautions(query))
 
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
         """Raise one QueryError with every query that asks for what the columns cannot give."""

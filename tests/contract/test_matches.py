@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
 from trendfold.detect.statistics import Statistics
 from trendfold.errors import LimitError, UnsupportedError
 from trendfold.events.batch import Options, read_batch
+from trendfold.runtime import detection, whole
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.match_tables import Shown, build_table, run_matches
 from trendfold.runtime.matches import plan_joins, prepare
@@ -159,11 +161,11 @@ def test_plans_that_change_at_every_batch_change_no_match(seed: int, rows: int) 
         shown = Shown(workspace.batch, options, has_positions=True)
         for family in families(workload.plan()):
             ready, first = prepare(family, workspace, Limits()), 0
-            detection = plan_joins(ready, random_plans(seed))
-            for found in detection.run(Limits(), adapting=at_every_batch(rows, random_mend(seed))):
+            planned = plan_joins(ready, random_plans(seed))
+            for found in planned.run(Limits(), adapting=at_every_batch(rows, random_mend(seed))):
                 tables[found.plan.query.name] = build_table(found, ready, first, shown)
                 first += len(found.plan.operands[0].machine.automaton.positions)
-            replans.append(detection.replans)
+            replans.append(planned.replans)
         return tables
 
     rng = random.Random(seed)
@@ -177,9 +179,9 @@ def test_many_patterns_whose_plans_change_at_every_batch(mend_by: Mend) -> None:
     workload, case = together(random.Random(1), 6)
     workspace = Workspace(read_batch(to_table(case), Options()))
     (family,) = families(workload.plan())
-    detection = plan_joins(prepare(family, workspace, Limits()), random_plans(3))
-    counted = [found.count for found in detection.run(Limits(), adapting=at_every_batch(3, mend_by))]
-    assert detection.replans > 3
+    planned = plan_joins(prepare(family, workspace, Limits()), random_plans(3))
+    counted = [found.count for found in planned.run(Limits(), adapting=at_every_batch(3, mend_by))]
+    assert planned.replans > 3
     assert counted == [len(oracle.matches(text, case.events)) for text in case.query.split(";\n")]
 
 
@@ -196,6 +198,42 @@ def test_limit_keeps_that_many() -> None:
     assert len(some) == 3
     assert all(row in every for row in some)
     assert len(tf.parse("RETURN MATCHES PATTERN A+ LIMIT 2").run(EVENTS)["q1"]) == 2
+
+
+@pytest.fixture(params=[False, True], ids=["in batches", "in blocks"])
+def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How joins go on where partial matches are many: as they are, or in blocks of two from the first on."""
+    if request.param:
+        monkeypatch.setattr(detection, "TOO_MANY", 1)
+        monkeypatch.setattr(evaluate, "BLOCK", 2)
+    monkeypatch.setattr(whole, "PORTION", 3)
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("seed", range(60))
+def test_limit_keeps_any_true_matches(seed: int) -> None:
+    rng = random.Random(seed)
+    case = matching.nested_case(rng) if seed % 2 else random_case(rng)
+    every = Counter(matching.canonical(oracle.matches(*case)))
+    limit = rng.choice([1, 2, 5, 1000])
+    workload = tf.parse(f"{case.query.rstrip().rstrip(';')} LIMIT {limit}")
+    (query,) = workload
+    found = workload.run(to_table(case), order_column=case.order_column)[query.name].to_pylist()
+    assert len(found) == min(limit, every.total())
+    assert Counter(matching.canonical(found)) <= every
+
+
+@pytest.mark.usefixtures("held")
+def test_queries_without_limit_find_all_beside_those_with_one() -> None:
+    workload, case = together(random.Random(2), 6)
+    texts = case.query.split(";\n")
+    limited = tf.parse(";\n".join(text + (" LIMIT 2" if i % 2 else "") for i, text in enumerate(texts)))
+    result = limited.run(to_table(case))
+    for i, (text, query) in enumerate(zip(texts, workload, strict=True)):
+        every = Counter(matching.canonical(oracle.matches(text, case.events)))
+        found = Counter(matching.canonical(result[query.name].to_pylist()))
+        assert found <= every
+        assert found.total() == (min(2, every.total()) if i % 2 else every.total())
 
 
 @pytest.mark.parametrize("pattern", ["SEQ(A, B)", "SEQ(A, B+)", "SEQ(A+, B+)+"])

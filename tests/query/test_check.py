@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import random
+from itertools import product
+
 import pytest
 
+import workloads
+from trendfold.automaton.glushkov import build
 from trendfold.errors import NOWHERE, Problem, QueryError
 from trendfold.events.schema import Kind, Schema
 from trendfold.query import (
     PredicateKind,
+    caution_text,
+    cautions,
     check,
     check_columns,
     columns,
@@ -17,6 +24,7 @@ from trendfold.query import (
     refs,
     stands_for,
 )
+from trendfold.query.names import can_follow, sides
 from trendfold.query.nodes import (
     Aggregate,
     Attribute,
@@ -220,6 +228,21 @@ def test_an_unknown_alias_is_shown_with_the_nearest() -> None:
     ("where", "message", "hint"),
     [
         ("speed > 10", "the attribute 'speed' has no alias", "write whose it is, as in A.speed"),
+        (
+            "A.kind = Pool",
+            "the attribute 'Pool' has no alias",
+            "quotes are missing: 'Pool'; or write whose it is, as in A.Pool",
+        ),
+        (
+            "A.kind IN ('Taxi', Pool)",
+            "the attribute 'Pool' has no alias",
+            "quotes are missing: 'Pool'; or write whose it is, as in A.Pool",
+        ),
+        (
+            'A.kind = "Pool"',
+            "the attribute 'Pool' has no alias",
+            "a string stands in single quotes: 'Pool'; or write whose it is, as in A.Pool",
+        ),
         ("Z.x > 10", "unknown alias 'Z'", "the pattern has A, B, c, C, N, ..."),
         ("COUNT(*) > 10", "the aggregate COUNT(*) stands in WHERE", "conditions on aggregates go to HAVING"),
         ("1 = 1", "the condition names no event", "name one, as in T.speed < 10"),
@@ -484,3 +507,80 @@ def test_a_missing_column_is_shown_with_the_nearest() -> None:
         "                                       ^^^^^^\n"
         "hint: did you mean 'speed'?"
     )
+
+
+# ---------------------------------------------------------------- cautions
+
+
+def warned(clauses: str) -> list[str]:
+    (query,) = parse(f"QUERY q RETURN COUNT(*)\n{clauses}")
+    return [caution_text(caution) for caution in cautions(query)]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "caution"),
+    [
+        (
+            "PATTERN SEQ(A, B) WHERE B.x < NEXT(A).x",
+            "B.x < NEXT(A).x never applies: A never directly follows B in this pattern; "
+            "did you mean NEXT(B)? B does follow A",
+        ),
+        (
+            "PATTERN SEQ(A, B, C) WHERE A.x < NEXT(C).x",
+            "A.x < NEXT(C).x never applies: C never directly follows A in this pattern; "
+            "without NEXT, A is compared with every C of a trend",
+        ),
+        (
+            "PATTERN SEQ(A, B+) WHERE A.x < NEXT(A).x",
+            "A.x < NEXT(A).x never applies: A never directly follows A in this pattern",
+        ),
+        (
+            "PATTERN SEQ(A, NOT N n, B) WHERE n.x < NEXT(n).x",
+            "n.x < NEXT(n).x never applies: n never directly follows n in this pattern",
+        ),
+        (
+            "PATTERN OR(A, B) WHERE A.x < B.x",
+            "A.x < B.x never applies: no trend of this pattern has both A and B",
+        ),
+        (
+            "PATTERN A+ WHERE A.x = NULL OR NULL <> A.y",
+            "A.x = NULL is never true: nothing compares with NULL; write A.x IS NULL",
+        ),
+        (
+            "PATTERN A+ WITHIN 5 min SLIDE 10 min",
+            "SLIDE is longer than WITHIN: events between two windows are in no window; "
+            "let SLIDE be at most WITHIN if every event should count",
+        ),
+    ],
+)
+def test_what_is_allowed_and_hardly_meant_is_a_caution(clauses: str, caution: str) -> None:
+    assert warned(clauses)[0] == f"query 'q', line 2: {caution}"
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        "PATTERN SEQ(A, B) WHERE A.x < NEXT(B).x",
+        "PATTERN SEQ(A, B)+ WHERE B.x < NEXT(A).x AND A.x != B.y",
+        "PATTERN SEQ(A a, B b){2,3} WHERE b.x < NEXT(a).x",
+        "PATTERN SEQ(A, B?, C) WHERE A.x < NEXT(C).x AND A.x < C.y",
+        "PATTERN SEQ(A, NOT N, B) WHERE A.x < NEXT(B).x",
+        "PATTERN SEQ(A, NOT SEQ(N n+, M m), B) WHERE n.x < NEXT(n).x AND n.y < m.y",
+        "PATTERN OR(A, B)+ WHERE A.x < B.x AND B.x < NEXT(A).x",
+        "PATTERN A{2} WHERE A.x < NEXT(A).x",
+        "PATTERN A+ WHERE A.x IS NOT NULL WITHIN 5 min SLIDE 5 min",
+    ],
+)
+def test_what_is_meant_is_no_caution(clauses: str) -> None:
+    assert warned(clauses) == []
+
+
+def test_who_can_follow_whom_is_as_the_automaton_has_it() -> None:
+    for seed in range(300):
+        (query,) = parse(workloads.random_case(random.Random(seed)).query)
+        automaton = build(query.pattern)
+        edges = automaton.edges.union(*(guard.edges for guard in automaton.guards))
+        for first, second in product(sides(query.pattern), repeat=2):
+            left, right = automaton.called(first), automaton.called(second)
+            expected = any(p in left and q in right for p, q in edges)
+            assert can_follow(query.pattern, first, second) == expected, (seed, first, second)

@@ -415,8 +415,59 @@ def test_an_error_says_what_is_wrong_and_what_to_do(text: str, message: str, hin
     assert (found.message, found.hint) == (message, hint)
 
 
-def test_select_is_answered_with_return() -> None:
-    assert problem("SELECT COUNT(*) FROM events").hint.startswith("a query begins with RETURN")
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SELECT COUNT(*) FROM events", "a query begins with RETURN"),
+        ("WITH x AS (SELECT 1) RETURN COUNT(*) PATTERN A", "a query begins with RETURN"),
+        ("RETURN COUNT(*) FROM events PATTERN A", "a query names no table"),
+        ("RETURN COUNT(*) PATTERN A+ ORDER BY x", "results are ordered by window and group"),
+        ("RETURN COUNT(*) PATTERN A+ PARTITION BY x", "write WHERE [a] to keep trends within one value"),
+        ("RETURN COUNT(*) MATCH_RECOGNIZE (PATTERN (A B+))", "(A B+) is written SEQ(A, B+)"),
+        ("RETURN COUNT(*) PATTERN A+ DEFINE A AS A.x > 1", "conditions go to WHERE"),
+        ("RETURN COUNT(*) PATTERN A+ MEASURES A.x", "aggregates go to RETURN"),
+        ("RETURN COUNT(*) PATTERN A+ AFTER MATCH SKIP", "SEMANTICS says which events a trend may skip"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B) ON A.x = B.x", "conditions go to WHERE"),
+        ("RETURN COUNT(*) PATTERN A+ JOIN B", "events are brought together by PATTERN"),
+        ("RETURN COUNT(*) PATTERN A+ UNION ALL RETURN COUNT(*) PATTERN B", "queries are separated by ';'"),
+        ("RETURN MATCHES PATTERN A+ FETCH FIRST 5 ROWS", "takes LIMIT n"),
+        ("RETURN * PATTERN A+", "RETURN MATCHES gives the events of trends"),
+        ("RETURN COUNT(DISTINCT A.x) PATTERN A+", "there is no DISTINCT"),
+        ("RETURN DISTINCT A.x PATTERN A+", "there is no DISTINCT"),
+        ("RETURN MEDIAN(A.x) PATTERN A+", "there are COUNT, SUM, MIN, MAX, AVG, LOG2, ABS"),
+        ("RETURN STDDEV(A.x) PATTERN A+", "there are COUNT, SUM, MIN, MAX, AVG, LOG2, ABS"),
+        ("RETURN MEAN(A.x) PATTERN A+", "write AVG"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN 1 month", "months differ in length; write days"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN 2 Weeks", "write 7 d for a week"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN 2 years", "years differ in length"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN 5 us", "the shortest unit is ms"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN 5 m", "write min for minutes"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN '5 min'", "write the duration as it is"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN INTERVAL 5 min", "write the duration as it is"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN 5 min EVERY 1 min", "windows are written WITHIN 10 min SLIDE"),
+        ("RETURN COUNT(*) PATTERN A+ WHERE A.x > PREV(A).x", "written A.x < NEXT(A).x"),
+        ("RETURN COUNT(*) PATTERN A+ WHERE A.x > PREV(A.x)", "written A.x < NEXT(A).x"),
+        ("RETURN COUNT(*) PATTERN A+ WHERE A.x > LAG(A.x, 1)", "written A.x < NEXT(A).x"),
+        ("RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A.x)", "NEXT takes an alias, as in NEXT(A).x"),
+        ("RETURN COUNT(*) PATTERN A+ WHERE A.x || A.y", "write OR"),
+        ("RETURN COUNT(*) PATTERN A+ WHERE A.x => 1", "write >="),
+        ("RETURN COUNT(*) PATTERN A+ WHERE A.x =! 1", "write !="),
+        ("RETURN COUNT(*) PATTERN A+ WHERE !(A.x = 1)", "write NOT"),
+        ("RETURN COUNT(*) PATTERN A -> B", "written SEQ(A, B)"),
+        ("RETURN COUNT(*) PATTERN A B+ C", "an alias comes before '+'"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B+ b)", "an alias comes before '+', as in Travel b+"),
+        ("RETURN COUNT(*) PATTERN SEQ(A AS a, B)", "an alias follows its type without AS"),
+        ("RETURN COUNT(*) PATTERN A b c", "are written SEQ(A, c)"),
+        ("RETURN COUNT(*) PATTERN A+ /* all */", "a comment begins with --"),
+        ("RETURN COUNT(*) PATTERN A+ # all", "a comment begins with --"),
+    ],
+)
+def test_words_and_signs_of_other_languages_are_answered_with_ours(text: str, hint: str) -> None:
+    assert hint in problem(text).hint
+
+
+def test_words_of_other_languages_are_names_where_a_name_can_stand() -> None:
+    assert parse("RETURN From, COUNT(*) PATTERN SEQ(Select, Order top+) WHERE top.every > 1 GROUP BY From")
 
 
 @pytest.mark.parametrize("text", ["", "  \n -- nothing\n", ";;"])

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import trendfold as tf
 from spark.agreement import check, many_cases, put
+from trendfold.runtime.spark import engine
 from trendfold.runtime.spark.session import is_remote
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -198,3 +199,33 @@ def test_conditions_of_every_kind_are_judged_by_spark(spark: SparkSession) -> No
     ]  # fmt: skip
     queries = [f"QUERY q{k} RETURN COUNT(*) PATTERN SEQ(A, B) WHERE {c}" for k, c in enumerate(conditions)]
     check(tf.parse(";\n".join(queries)), spark.createDataFrame(table), table, views=False)
+
+
+def test_windows_and_rows_past_their_limits_are_told_as_locally(spark: SparkSession) -> None:
+    table = pa.table({"type": list("ABAB"), "ts": [0, 1_000, 2_000, 3_000], "g": [1, 1, 2, 2]})
+    frame = spark.createDataFrame(table)
+    for text, limits in (
+        ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 d SLIDE 1 ms", {}),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE A.g < NEXT(B).g WITHIN 10 d SLIDE 1 ms", {}),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 1 s", {"rows": 5}),
+        ("RETURN g, COUNT(*) PATTERN SEQ(A, B) WHERE [g] GROUP BY g", {"groups": 1}),
+    ):
+        told = []
+        for data in (frame, table):
+            with pytest.raises(tf.LimitError) as caught:
+                tf.parse(text).run(data, time_unit="ms", limits=limits)
+            told.append(str(caught.value))
+        assert told[0] == told[1]
+
+
+def test_many_windows_are_counted_where_they_are(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MANY_WINDOWS", 5)
+    table = pa.table({"type": list("AB") * 20, "ts": range(40), "g": [k // 2 % 5 for k in range(40)]})
+    workload = tf.parse(
+        "RETURN g, COUNT(*) PATTERN SEQ(A, B) WHERE [g] GROUP BY g WITHIN 10 s SLIDE 2 s;"
+        "RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 40 s SLIDE 40 s"
+    )
+    here, there = workload.run(table), workload.run(spark.createDataFrame(table))
+    assert there.summary.windows == here.summary.windows > 5

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import trendfold as tf
 from spark.agreement import put
+from trendfold.runtime.spark.blobs import Content
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -98,3 +99,34 @@ def test_too_many_matches_of_all_tasks_together_are_an_error(spark: SparkSession
     query = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 9 s")
     with pytest.raises(tf.TrendfoldError, match="past limits matches=40"):
         query.run(frame, order_column="seq", limits={"matches": 40})
+
+
+def test_limit_and_the_limit_of_matches_are_as_locally(spark: SparkSession) -> None:
+    table = events(400)
+    frame = spark.createDataFrame(table)
+    for text in (
+        "RETURN MATCHES PATTERN SEQ(A, B) WHERE A.v < B.v WITHIN 9 s",
+        "RETURN MATCHES PATTERN SEQ(A, B+, C) WHERE [k] WITHIN 80 s",
+    ):
+        total = len(tf.parse(text).run(table, order_column="seq")["q1"])
+        assert total > 20
+        for limit in (total // 2, total + 5):
+            there = tf.parse(f"{text} LIMIT {limit}").run(frame, order_column="seq")
+            assert there.summary.rows["q1"] == there["q1"].count() == min(limit, total)
+            there.unpersist()
+        for limited in (text, f"{text} LIMIT {total}"):
+            told = []
+            for data in (frame, table):
+                with pytest.raises(tf.TrendfoldError) as caught:
+                    tf.parse(limited).run(data, order_column="seq", limits={"matches": total // 2})
+                told.append(str(caught.value))
+            assert told[0] == told[1]
+
+
+def test_tasks_find_no_more_than_limit(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(events(400))
+    query = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WHERE A.v < B.v WITHIN 9 s LIMIT 3")
+    result = query.run(frame, order_column="seq")
+    assert result.summary.ways["q1"] == OVERLAPPING
+    found = result.kept.filter(f"content = {int(Content.RESULT)}").select("rows").toArrow()
+    assert 0 < max(found.column("rows").to_pylist()) <= 3

@@ -132,8 +132,9 @@ def simulate(
     workload: Workload, schema: pa.Schema, delay_us: int, shards: int = 3, **options: Any
 ) -> Simulation:
     arithmetic, strategy = options.pop("arithmetic", "auto"), options.pop("strategy", "auto")
+    limits = options.pop("limits", DEFAULTS)
     epochs = [Epoch(workload.plan(strategy))]
-    stream = stream_job(epochs, (), schema, Options(**options), 0, DEFAULTS, arithmetic, shards, True)
+    stream = stream_job(epochs, (), schema, Options(**options), 0, limits, arithmetic, shards, True)
     return Simulation(stream, delay_us)
 
 

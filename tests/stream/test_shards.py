@@ -19,7 +19,7 @@ from stream.simulation import arrival, cuts, ordered, simulate
 from trendfold.api import Workload
 from trendfold.errors import RejectError, TrendfoldError
 from trendfold.query.nodes import Query, WindowUnit
-from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.spark.blobs import Content
 from trendfold.runtime.spark.shards import AHEAD, CLOCK, Epoch, stream_job
 
@@ -245,3 +245,19 @@ def test_an_added_query_starts_with_the_first_window_after_the_latest_time_and_d
     first = first.filter(pc.less_equal(first.column("window_end"), 1_066))
     agree(ordered(stream.results()["q1"], first, 1), first)
     assert not any(store.text for store in stream.shards.values())
+
+
+@pytest.mark.parametrize("slide", ["SLIDE 1 ms", ""], ids=["sliding", "per event"])
+def test_a_release_cuts_only_the_windows_that_it_reports(slide: str) -> None:
+    workload = tf.parse(f"RETURN COUNT(*) PATTERN A WITHIN 1 h {slide}")
+    table = pa.table({"type": ["A"] * 1_000, "ts": [10 * i for i in range(1_000)]})
+    stream = simulate(workload, table.schema, 0, 1, time_unit="ms", limits=Limits(windows=1_000))
+    for first in range(0, 200, 50):
+        stream.feed(table.slice(first, 50))
+    (found,) = stream.results().values()
+    assert sum(part.num_rows for part in found) >= 190
+    if slide:  # half a second on, all at once, would be too many
+        stream.feed(table.slice(500, 1))
+        stream.feed(table.slice(501, 1))
+        errors = [blob for told in stream.told for blob in told if blob.content is Content.ERROR]
+        assert b"past limits windows=1,000" in bytes(errors[0].payload)

@@ -473,6 +473,8 @@ def _say_rejects(result: Result, folder: str | None) -> None:
 def _check(args: argparse.Namespace) -> int:
     workload = api.read(args.queries)
     about = _check_input(workload, args) if args.input is not None else None
+    for caution in workload.cautions():
+        say(f"warning: {caution}")
     fine = "1 query is fine" if len(workload) == 1 else f"all {len(workload):,} queries are fine"
     print(f"{args.queries}: {fine}{about or ''}")
     return 1 if about is not None and 0 < about.events == about.rejects else 0

@@ -61,6 +61,8 @@ def run_stream(
     from trendfold.runtime.spark.session import session
     from trendfold.runtime.spark.stream_sources import Reading, open_stream
 
+    for caution in workload.cautions():
+        say(f"warning: {caution}")
     types = [name.strip() for name in args.types.split(",") if name.strip()]
     options = pairs(args.source_option, "--source-option")
     reading = Reading(args.files_per_batch, args.rows_per_batch, args.starting_offsets, options)

@@ -1,6 +1,7 @@
 """The query language: text -> Query, checked. `parse` is the front door, `to_text` the way back."""
 
 from trendfold.query.builder import read_duration
+from trendfold.query.caution import caution_text, cautions
 from trendfold.query.check import check, check_columns
 from trendfold.query.names import (
     PredicateKind,
@@ -22,6 +23,8 @@ from trendfold.query.printer import expression_text, pattern_text, to_text
 __all__ = [
     "PredicateKind",
     "Query",
+    "caution_text",
+    "cautions",
     "check",
     "check_columns",
     "columns",

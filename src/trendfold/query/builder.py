@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cache
 from importlib.util import cache_from_source
@@ -73,6 +74,28 @@ _UNITS_US = {
 }
 _EVENTS = ("events", "event")
 _FUNCTIONS = [*(function.value for function in Function), "LOG2", "ABS"]
+_OTHER_UNITS = {
+    "m": "write min for minutes, ms for milliseconds",
+    "us": "the shortest unit is ms",
+    "ns": "the shortest unit is ms",
+    "microseconds": "the shortest unit is ms",
+    "week": "write 7 d for a week",
+    "month": "months differ in length; write days, such as 30 d",
+    "quarter": "quarters differ in length; write days, such as 90 d",
+    "year": "years differ in length; write days, such as 365 d",
+}
+_BEFORE = "compare with the event after it instead: A.x > PREV(A).x is written A.x < NEXT(A).x"
+FUNCTION_HINTS = {
+    "PREV": _BEFORE,
+    "PREVIOUS": _BEFORE,
+    "LAG": _BEFORE,
+    "LEAD": "the event directly after it is NEXT(A).x",
+    "MEAN": "write AVG",
+    "AVERAGE": "write AVG",
+    "MINIMUM": "write MIN",
+    "MAXIMUM": "write MAX",
+}
+"""What there is in place of functions that others have."""
 _MAX_INT64 = 2**63 - 1
 
 
@@ -406,10 +429,14 @@ def _length(clause: str, amount: Token, unit: Token) -> tuple[int, WindowUnit]:
     if word in _EVENTS:
         return _whole(clause, amount, _size(clause, amount), "a whole number of events"), WindowUnit.EVENTS
     if word not in _UNITS_US:
-        hint = nearest(word, [*_UNITS_US, "events"]) or "use ms, s, min, h, d or events"
-        raise query_error(f"unknown unit {str(unit)!r}", _span(unit), hint)
+        raise query_error(f"unknown unit {str(unit)!r}", _span(unit), _unit_hint(word))
     size = _size(clause, amount) * _UNITS_US[word]
     return _whole(clause, amount, size, "a whole number of microseconds"), WindowUnit.MICROSECONDS
+
+
+def _unit_hint(word: str) -> str:
+    other = _OTHER_UNITS.get(word) or _OTHER_UNITS.get(word.removesuffix("s"))
+    return other or nearest(word, [*_UNITS_US, "events"]) or "use ms, s, min, h, d or events"
 
 
 def _times(token: Token) -> int:
@@ -495,8 +522,13 @@ def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
         case name, _ if name in _TAKES:
             raise query_error(f"{name} takes {_TAKES[name]}", span)
         case _, _:
-            hint = nearest(word.upper(), _FUNCTIONS) or f"there are {', '.join(_FUNCTIONS)}"
-            raise query_error(f"unknown function {str(word)!r}", _span(word), hint)
+            raise query_error(f"unknown function {str(word)!r}", _span(word), _function_hint(word.upper()))
+
+
+def _function_hint(name: str) -> str:
+    close = get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.75)  # MEDIAN is no misspelt MIN
+    guess = f"did you mean {close[0]!r}?" if close else ""
+    return FUNCTION_HINTS.get(name) or guess or f"there are {', '.join(_FUNCTIONS)}"
 
 
 _TAKES = {

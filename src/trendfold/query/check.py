@@ -275,22 +275,36 @@ def _where(query: Query) -> Iterator[Problem]:
     known = sides(query.pattern)
     bodies = [node.body for node in walk(query.pattern) if isinstance(node, Not)]
     for conjunct in query.where:
-        problems = list(_names_in_where(known, conjunct))
+        problems = list(_names_in_where(query, known, conjunct))
         yield from problems or _predicate(known, bodies, conjunct)
 
 
-def _names_in_where(known: Collection[str], conjunct: Expression) -> Iterator[Problem]:
+def _names_in_where(query: Query, known: Collection[str], conjunct: Expression) -> Iterator[Problem]:
+    words = set(_compared_words(conjunct))
     for node in walk(conjunct):
         match node:
             case Aggregate():
                 message = f"the aggregate {expression_text(node)} stands in WHERE"
                 yield Problem(message, span=node.span, hint="conditions on aggregates go to HAVING")
             case Attribute(None, name):
-                example = f"{quoted(next(iter(known)))}.{quoted(name)}"
-                hint = f"write whose it is, as in {example}"
+                hint = f"write whose it is, as in {quoted(next(iter(known)))}.{quoted(name)}"
+                if query.text[node.span.start : node.span.start + 1] == '"':
+                    hint = f"a string stands in single quotes: {expression_text(Literal(name))}; or {hint}"
+                elif node in words:
+                    hint = f"quotes are missing: {expression_text(Literal(name))}; or {hint}"
                 yield Problem(f"the attribute {name!r} has no alias", span=node.span, hint=hint)
             case Attribute(str(alias)):
                 yield from _unknown(known, alias, node.span)
+
+
+def _compared_words(conjunct: Expression) -> Iterator[Expression]:
+    """The bare names that an attribute is compared with: perhaps strings without their quotes."""
+    for node in walk(conjunct):
+        match node:
+            case Compare(_, Attribute(str()), Attribute(None) as word):
+                yield word
+            case In(Attribute(str()), items):
+                yield from (item for item in items if isinstance(item, Attribute) and item.alias is None)
 
 
 def _predicate(

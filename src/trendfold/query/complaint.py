@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import cast
 
@@ -10,7 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from lark.lexer import PatternStr
 
 from trendfold.errors import QueryError, Span, query_error
-from trendfold.query.builder import grammar
+from trendfold.query.builder import FUNCTION_HINTS, grammar
 from trendfold.query.names import RESERVED
 from trendfold.query.pieces import Piece, Token
 
@@ -37,8 +38,43 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("$END", "the end of the query", "$END"),
 )
 
-_SIGN_HINTS = {"==": "equality is written =", "&&": "write AND", "||": "write OR"}
-_FOREIGN = {"SELECT": "a query begins with RETURN", "ORDER": "results are ordered by window and group"}
+_SIGN_HINTS = {
+    "==": "equality is written =",
+    "&&": "write AND",
+    "||": "write OR",
+    "=>": "write >=",
+    "=<": "write <=",
+    "=!": "write !=",
+    "->": "events that come one after the other are written SEQ(A, B)",
+    "/*": "a comment begins with -- and ends with the line",
+    "//": "a comment begins with -- and ends with the line",
+}
+_DURATION = "write the duration as it is, as in WITHIN 5 min"
+_SLIDING = "windows are written WITHIN 10 min SLIDE 1 min"
+_FOREIGN = {
+    "SELECT": "a query begins with RETURN",
+    "FROM": "a query names no table: events are given to run, types of events stand in PATTERN",
+    "JOIN": "events are brought together by PATTERN, as in SEQ(A, B)",
+    "ON": "conditions go to WHERE",
+    "ORDER": "results are ordered by window and group",
+    "PARTITION": "write WHERE [a] to keep trends within one value of a, or GROUP BY a to get a row for each",
+    "MATCH_RECOGNIZE": "a query is RETURN ... PATTERN ... WHERE ...; (A B+) is written SEQ(A, B+)",
+    "DEFINE": "conditions go to WHERE, as in WHERE A.x > 1; A is a value of the type column",
+    "MEASURES": "aggregates go to RETURN, as in RETURN SUM(A.x)",
+    "AFTER": "SEMANTICS says which events a trend may skip",
+    "DISTINCT": "there is no DISTINCT: COUNT(*) counts trends, COUNT(T) the events in them",
+    "INTERVAL": _DURATION,
+    "EVERY": _SLIDING,
+    "TUMBLING": _SLIDING,
+    "TUMBLE": _SLIDING,
+    "HOP": _SLIDING,
+    "TOP": "RETURN MATCHES takes LIMIT n at the end",
+    "FETCH": "RETURN MATCHES takes LIMIT n at the end",
+    "ILIKE": "LIKE is what there is; it knows case",
+    "WITH": "a query begins with RETURN",
+    "UNION": "queries are separated by ';' and answered together",
+}
+"""What people who come from SQL may look for."""
 
 
 def syntax_error(text: str, piece: Piece, error: UnexpectedInput) -> QueryError:
@@ -47,7 +83,6 @@ def syntax_error(text: str, piece: Piece, error: UnexpectedInput) -> QueryError:
     start = piece.span.end if at_end else cast(int, error.pos_in_stream)
     index = next((i for i, t in enumerate(piece.tokens) if t.span.end > start), len(piece.tokens))
     found = piece.tokens[index] if index < len(piece.tokens) else None
-    before = piece.tokens[index - 1] if index else None
     if isinstance(error, UnexpectedCharacters) and found and found.text in "'\"":
         if text[start : start + 2] == '""':
             return query_error("a quoted name is empty", Span(start, start + 2))
@@ -56,7 +91,9 @@ def syntax_error(text: str, piece: Piece, error: UnexpectedInput) -> QueryError:
     possible = _possible(error)
     message = f"expected {_expected(possible)}, found {repr(found.text) if found else 'the end of the query'}"
     return query_error(
-        message, found.span if found else Span(start, start), _hint(text, before, found, possible)
+        message,
+        found.span if found else Span(start, start),
+        _hint(text, piece.tokens[:index], found, possible) if found else "",
     )
 
 
@@ -81,23 +118,55 @@ def _spelling(terminal: str) -> str:
     return f"'{pattern.value}'" if isinstance(pattern, PatternStr) else terminal.strip("_").replace("_", " ")
 
 
-def _hint(text: str, before: Token | None, found: Token | None, possible: set[str]) -> str:
+def _hint(text: str, before: Sequence[Token], found: Token, possible: set[str]) -> str:
     """A guess at what was meant: another sign, a misspelt clause, a reserved word as a name."""
-    if found is None:
-        return ""
+    last = before[-1] if before else None
     start = found.span.start
     for sign in (text[start : start + 2], text[start - 1 : start + 1]):
         if sign in _SIGN_HINTS:
             return _SIGN_HINTS[sign]
+    if found.text == "#":
+        return _SIGN_HINTS["//"]
+    if found.text == "!" and "NUMBER" in possible:
+        return "write NOT"
+    if found.kind == "string" and "NUMBER" in possible:
+        return _DURATION
+    if hint := _call_hint(before, found):
+        return hint
     if found.word in ("AND", "OR") and "_OR_SIGN" in possible:
         return f"between patterns, {found.word} is written {'&' if found.word == 'AND' else '|'}"
     if found.word in RESERVED - {"GROUP"} and "NAME" in possible and not possible & {"RPAR", "PATTERN"}:
         return f'{found.text!r} is a reserved word; as a name it is written "{found.text}"'
+    for token in filter(None, (found, last)):
+        if token.word in _FOREIGN:
+            return _FOREIGN[token.word]
     if "PATTERN" in possible and (guess := _clause_guess(found)):
         return guess
-    if before is not None and (guess := _clause_guess(before)):
-        return guess.replace("?", f" instead of {before.text!r}?")
+    if last is not None and (guess := _clause_guess(last)):
+        return guess.replace("?", f" instead of {last.text!r}?")
+    return _alias_hint(last, found) if last is not None and found.is_name and "QMARK" in possible else ""
+
+
+def _call_hint(before: Sequence[Token], found: Token) -> str:
+    """What is wrong with a call whose dot is in the wrong place, and with RETURN *."""
+    match [token.word or token.text for token in before[-4:]], found.text:
+        case [*_, "NEXT", "(", _], ".":
+            return f"NEXT takes an alias, as in NEXT({before[-1].text}).x"
+        case [word, "(", _, ")"], "." if word in FUNCTION_HINTS:
+            return FUNCTION_HINTS[word]
+        case [*_, "RETURN"], "*":
+            return "RETURN MATCHES gives the events of trends, RETURN COUNT(*) how many trends there are"
     return ""
+
+
+def _alias_hint(last: Token, found: Token) -> str:
+    """A name where a pattern has ended: after a repetition, after AS, or where a comma is missing."""
+    if last.word == "AS":
+        return f"an alias follows its type without AS, as in Travel {found.text}"
+    if last.text in ("+", "*", "?"):
+        alias = f"an alias comes before {last.text!r}, as in Travel {found.text}{last.text}"
+        return f"{alias}; what comes next stands after a comma, as in SEQ(A{last.text}, {found.text})"
+    return f"events that come one after the other are written SEQ(A, {found.text})"
 
 
 def _clause_guess(token: Token) -> str:
@@ -106,4 +175,4 @@ def _clause_guess(token: Token) -> str:
         return ""
     clauses = [clause.replace("_", " ") for clause in _CLAUSES]
     close = get_close_matches(token.word, clauses, n=1, cutoff=0.7)
-    return _FOREIGN.get(token.word) or (f"did you mean {close[0]!r}?" if close else "")
+    return f"did you mean {close[0]!r}?" if close else ""

@@ -164,6 +164,54 @@ def can_avoid(pattern: Pattern, name: str) -> bool:
             return all(can_avoid(part, name) for part in parts)
 
 
+def can_follow(pattern: Pattern, first: str, second: str) -> bool:
+    """Whether an event at `second` can directly follow one at `first` in a trend, or in one of a NOT."""
+    return _ends(pattern, first, second)[2]
+
+
+def _ends(pattern: Pattern, first: str, second: str) -> tuple[bool, bool, bool]:
+    """Whether a pattern can begin at `second`, can end at `first`, and has the second after the first."""
+    if isinstance(pattern, EventRef):
+        return stands_for(pattern, second), stands_for(pattern, first), False
+    parts = [_ends(child, first, second) for child in children(pattern)]
+    begins, ends, follows = (any(each) for each in zip(*parts, strict=True))
+    match pattern:
+        case Not():
+            return False, False, follows
+        case Plus() | Repeat(high=None):
+            return begins, ends, follows or (ends and begins)
+        case Repeat(_, _, high):
+            return begins, ends, follows or (high != 1 and ends and begins)
+        case Seq(elements):
+            is_empty, begins, ends = True, False, False
+            for element, (b, e, _) in zip(elements, parts, strict=True):
+                follows = follows or (ends and b)
+                begins = begins or (is_empty and b)
+                ends = e or (ends and can_be_empty(element))
+                is_empty = is_empty and can_be_empty(element)
+    return begins, ends, follows
+
+
+def can_meet(pattern: Pattern, one: str, other: str) -> bool:
+    """Whether two events of one trend can stand at two names, in the pattern or in one of its NOTs."""
+
+    def has(part: Pattern, name: str) -> bool:
+        return any(stands_for(ref, name) and not is_negated for ref, is_negated in refs(part))
+
+    if any(can_meet(child, one, other) for child in children(pattern)):
+        return True
+    match pattern:
+        case Plus(body) | Repeat(body, high=None):
+            return has(body, one) and has(body, other)
+        case Repeat(body, _, high):
+            return high != 1 and has(body, one) and has(body, other)
+        case Seq(parts) | Both(parts):
+            taken = [part for part in parts if not isinstance(part, Not)]
+            ones, others = ({i for i, part in enumerate(taken) if has(part, name)} for name in (one, other))
+            return bool(ones and others) and len(ones | others) > 1
+    return False
+
+
 # ---------------------------------------------------------------- predicates
 
 

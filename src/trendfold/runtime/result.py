@@ -71,6 +71,10 @@ class Result(Mapping[str, Any]):
         """The same result with more notices in its summary."""
         return replace(self, summary=replace(self.summary, notices=(*more, *self.summary.notices)))
 
+    def with_warnings(self, more: tuple[str, ...]) -> Result:
+        """The same result with more to be warned of."""
+        return replace(self, summary=replace(self.summary, warnings=(*self.summary.warnings, *more)))
+
     def unpersist(self) -> None:
         """Let Spark forget the results; using them again computes them again."""
         if self.kept is not None:

@@ -1,0 +1,61 @@
+"""What a query says that is allowed and hardly meant: a condition that never applies, events in no window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trendfold.errors import Problem
+from trendfold.query.names import PredicateKind, can_follow, can_meet, extent, kind, named, walk
+from trendfold.query.nodes import Compare, Expression, Literal, Pattern, Query, Window
+from trendfold.query.printer import expression_text
+
+
+def cautions(query: Query) -> list[Problem]:
+    """What to warn of; the query is answered all the same."""
+    found = [*_idle_conditions(query), *_gaps(query)]
+    return [replace(problem, query=query.name, text=query.text) for problem in found]
+
+
+def caution_text(problem: Problem) -> str:
+    """A caution in one line."""
+    where = f"query {problem.query!r}" + (f", line {problem.line}" if problem.text else "")
+    return f"{where}: {problem.message}" + (f"; {problem.hint}" if problem.hint else "")
+
+
+def _idle_conditions(query: Query) -> Iterator[Problem]:
+    """Conditions that no two events of a trend are asked for, and those that are never true."""
+    for conjunct in query.where:
+        text, pattern = expression_text(conjunct), query.pattern
+        match kind(conjunct), sorted((is_next, name) for name, is_next in named(conjunct)):
+            case PredicateKind.ADJACENCY, [(_, first), (_, second)] if not can_follow(pattern, first, second):
+                message = f"{text} never applies: {second} never directly follows {first} in this pattern"
+                yield Problem(message, span=extent(conjunct), hint=_other_way(pattern, first, second))
+            case PredicateKind.CROSS, [(_, one), (_, other)] if not can_meet(pattern, one, other):
+                message = f"{text} never applies: no trend of this pattern has both {one} and {other}"
+                yield Problem(message, span=extent(conjunct))
+        yield from _never_true(conjunct)
+
+
+def _other_way(pattern: Pattern, first: str, second: str) -> str:
+    if can_follow(pattern, second, first):
+        return f"did you mean NEXT({first})? {first} does follow {second}"
+    return f"without NEXT, {first} is compared with every {second} of a trend" if first != second else ""
+
+
+def _never_true(conjunct: Expression) -> Iterator[Problem]:
+    for node in walk(conjunct):
+        match node:
+            case Compare(op, left, right) if Literal(None) in (left, right):
+                other = expression_text(right if left == Literal(None) else left)
+                hint = f"write {other} {'IS NULL' if op == '=' else 'IS NOT NULL'}"
+                message = f"{expression_text(node)} is never true: nothing compares with NULL"
+                yield Problem(message, span=extent(node), hint=hint)
+
+
+def _gaps(query: Query) -> Iterator[Problem]:
+    """Windows that leave events out."""
+    match query.window:
+        case Window(length, int(slide), _, span) if slide > length:
+            message = "SLIDE is longer than WITHIN: events between two windows are in no window"
+            yield Problem(message, span=span, hint="let SLIDE be at most WITHIN if every event should count")
