@@ -577,3 +577,20 @@ def test_a_line_that_only_python_takes_for_blank_is_a_reject(tmp_path: Path) -> 
     path.write_bytes(b"\x1d")
     with pytest.raises(InputError, match=r"no line of .* is a JSON object: line 1 is no JSON object"):
         read(path)
+
+
+def test_a_damaged_parquet_file_never_gives_codes_without_words(tmp_path: Path) -> None:
+    table = pa.table({"type": ["A", "B", "C", "D"] * 25, "ts": list(range(100))})
+    path = tmp_path / "events.parquet"
+    pq.write_table(table, path, compression="none")
+    whole, told, damaged = path.read_bytes(), 0, 0
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    for at in range(4, len(whole) - footer):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x0C]) + whole[at + 1 :])
+        try:
+            read(path).table.column("type").cast(pa.string()).to_pylist()
+            damaged += 1
+        except InputError:
+            told += 1
+    assert told
+    assert damaged
