@@ -700,3 +700,20 @@ def test_want_of_memory_is_no_fault_of_the_file() -> None:
     with pytest.raises(TrendfoldError, match="no room for another thread") as told, _blame(Path("a.csv")):
         raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource unavailable")
     assert told.value.exit_code == 1
+
+
+def test_a_damaged_parquet_file_never_gives_codes_without_words(tmp_path: Path) -> None:
+    table = pa.table({"type": ["A", "B", "C", "D"] * 25, "ts": list(range(100))})
+    path = tmp_path / "events.parquet"
+    pq.write_table(table, path, compression="none")
+    whole, told, damaged = path.read_bytes(), 0, 0
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    for at in range(4, len(whole) - footer):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x0C]) + whole[at + 1 :])
+        try:
+            read(path).table.column("type").cast(pa.string()).to_pylist()
+            damaged += 1
+        except InputError:
+            told += 1
+    assert told
+    assert damaged

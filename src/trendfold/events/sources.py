@@ -369,8 +369,8 @@ class _Reader:
                     words = [name for name in names if _is_coded(schema.field(name), self.time_column)]
                     file = self._parquet(words)
                     if row_groups is None:
-                        return Part(file.read(columns=names), pa.table({}))
-                    return Part(file.read_row_groups(row_groups, columns=names), pa.table({}))
+                        return Part(_sound(file.read(columns=names)), pa.table({}))
+                    return Part(_sound(file.read_row_groups(row_groups, columns=names)), pa.table({}))
                 case "csv":
                     assert self._text is not None
                     return read_csv(self._text, self.path, self.options, columns, self.time_column)
@@ -401,6 +401,14 @@ class _Reader:
             for f in schema
         ]
         return pa.schema(fields)
+
+
+def _sound(table: pa.Table) -> pa.Table:
+    """The table, whose words are text and whose codes have words: loops look codes up without asking."""
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
+            column.validate(full=True)
+    return table
 
 
 def _is_coded(field: pa.Field, time_column: str | None) -> bool:
