@@ -713,9 +713,10 @@ def test_a_stream_tells_what_is_wrong_before_spark_starts(
     Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 s SLIDE 5 s", encoding="utf-8")
     assert "--watermark is 'soon'" in fails(capsys, [*STREAM, "--watermark", "soon"])
     fine = [*STREAM, "--watermark", "5 s"]
-    told = fails(capsys, [*fine, "--source", "kafka:localhost/rides", "--schema", "type string"])
+    topic = [*fine[:3], "kafka:localhost/rides", *fine[4:]]
+    told = fails(capsys, [*topic, "--schema", "type string"])
     assert "'kafka:localhost/rides' is no Kafka topic; write kafka:HOST:PORT/TOPIC" in told
-    assert "needs --schema" in fails(capsys, [*fine, "--source", "kafka:localhost:9092/rides"])
+    assert "needs --schema" in fails(capsys, [*fine[:3], "kafka:localhost:9092/rides", *fine[4:]])
     assert "'kafka:x' is no Kafka topic" in fails(capsys, [*fine, "--output", "kafka:x"])
     assert "--conf is 'spark.jars'; write NAME=VALUE" in fails(capsys, [*fine, "--conf", "spark.jars"])
     assert not Path("kafka:x").exists()
@@ -981,7 +982,7 @@ def test_spark_and_local_print_the_same(folder: Path) -> None:
 def test_spark_without_java_says_what_to_do(folder: Path) -> None:
     Path("nothing").mkdir()
     hidden = {"JAVA_HOME": str(folder / "nothing"), "PATH": str(folder / "nothing")}
-    done = in_shell(*ON_SPARK, cwd=folder, environment=hidden)
+    done = in_shell(*ON_SPARK, "--engine", "spark", cwd=folder, environment=hidden)
     assert (done.returncode, done.stdout) == (2, "")
     assert "error: Spark needs Java 17 or later, and there is none: install one" in done.stderr
     assert "Traceback" not in done.stderr

@@ -500,7 +500,7 @@ def test_options_of_text_files_are_for_text_files(tmp_path: Path) -> None:
         workload.run(lines, csv={"delimiter": ";"}, engine="local")
     with pytest.raises(InputError, match="unknown csv option 'seperator'"):
         workload.run(lines, csv={"seperator": ";"}, engine="local")
-    with pytest.raises(InputError, match="csv is for a path"):
+    with pytest.raises(InputError, match="csv is for paths"):
         workload.run(pa.table({"type": ["A"], "ts": [1]}), csv={"delimiter": ";"})
     with pytest.raises(InputError, match="header cannot be 'no'; pass True or False"):
         workload.run(lines, csv={"header": "no"}, engine="local")

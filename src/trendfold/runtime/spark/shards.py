@@ -153,9 +153,9 @@ def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Pa
     latest = int(batch.time.max()) if len(batch) else None
     told = json.dumps({"types": batch.type_names, "latest": latest}).encode()
     parcels = [Parcel(Blob(0, Content.SEEN, 0, rows, told))]
-    for part in (unread, *rejects):
-        if part.num_rows:
-            parcels.append(Parcel(_refused(stream, Content.REJECTS, part)))
+    if unread.num_rows:
+        parcels.append(Parcel(_refused(stream, Content.REJECTS, unread, told=2)))
+    parcels += [Parcel(_refused(stream, Content.REJECTS, part)) for part in rejects if part.num_rows]
     if not len(batch):
         return latest, parcels
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
@@ -201,14 +201,17 @@ def _readable(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     return table.select(columns).filter(pc.invert(bad)), unread.rename_columns(names)
 
 
-def _refused(stream: StreamJob, content: Content, rejects: pa.Table) -> Blob:
-    """Rows that are told of, and kept where a place for them is given."""
+def _refused(stream: StreamJob, content: Content, rejects: pa.Table, told: int = 1) -> Blob:
+    """Rows that are told of, and kept where a place for them is given.
+
+    `told` is how many columns at the end say why; before them only those of the events are kept.
+    """
     if stream.job.options.on_reject == "fail":
         why = rejects.column(rejects.num_columns - 1)[0]
         raise RejectError(f"a row is rejected: {why}; pass on_reject='keep' to keep rejects apart")
     if not stream.keeps_rejects:
         return Blob(0, content, 0, rejects.num_rows)
-    names = [*stream.job.schema.names, rejects.column_names[-1]]
+    names = [*stream.job.schema.names, *rejects.column_names[-told:]]
     kept = rejects.select([name for name in names if name in rejects.column_names])
     return Blob(0, content, 0, rejects.num_rows, pack(kept))
 
