@@ -8,7 +8,7 @@ import pytest
 
 import trendfold as tf
 from trendfold.detect.adapt import Adapting
-from trendfold.detect.evaluate import Counts
+from trendfold.detect.evaluate import Counts, PartialMatchError, detect
 from trendfold.detect.family import families
 from trendfold.events.batch import Options, read_batch
 from trendfold.runtime.limits import Limits
@@ -50,3 +50,14 @@ def test_they_grow_with_the_window() -> None:
 
 def test_limit_ends_the_joins() -> None:
     assert counted(40_000, "9 s", LIMITED).batches == 1
+
+
+@pytest.mark.parametrize("most", [1, 40])
+def test_no_match_that_was_found_before_is_found_again_after_too_many_partial_ones(most: int) -> None:
+    types = pa.array(["T0", "T1", "T2"] * 40)
+    table = pa.table({"type": types, "ts": np.arange(120), "x": np.zeros(120)})
+    (family,) = families(tf.parse("RETURN MATCHES PATTERN SEQ(T0, T1, T2)").plan())
+    planned = plan_joins(prepare(family, Workspace(read_batch(table, Options())), Limits()))
+    with pytest.raises(PartialMatchError) as caught:
+        list(detect(planned.material, planned.route.program, planned.route.roots, most, start=100))
+    assert caught.value.row >= 100

@@ -127,7 +127,7 @@ def detect(
         pool, used = join_batch(low, high, *read, room, kept, tables, pool)
         if used < 0:
             if high - low == 1:
-                raise PartialMatchError(low)
+                raise PartialMatchError(max(low, start))
             size = max(1, (high - low) // 4)
             continue
         found = {number: _new(tables, slots.width, slot[number], pool) for number in wanted}
@@ -138,7 +138,7 @@ def detect(
             yield Batch(low, high, found, tables.made, tables.looked, alive, size_now, perf_counter() - began)
         low = high
         if 2 * kept.nbytes > most * PARTIAL_BYTES:  # the next batch copies them
-            raise PartialMatchError(low)
+            raise PartialMatchError(max(low, start))
         size = max(1, size // 2) if made > MANY_MATCHES else size * 2 if made < FEW_MATCHES else size
 
 
