@@ -11,15 +11,17 @@ from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from trendfold.plan import QueryPlan
 from trendfold.plan.costs import Costs
-from trendfold.plan.gloria.cost import KernelCosts
 from trendfold.plan.workload import can_be_lanes, windows_at_once, with_groups
 from trendfold.runtime.rows import Rows
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...]:
@@ -32,7 +34,7 @@ def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...
 @cache
 def known_costs() -> Costs:
     """What an earlier run has measured, or what one machine had."""
-    return _kept(Costs) or Costs()
+    return kept(Costs) or Costs()
 
 
 WORTH_MEASURING = 200_000
@@ -50,29 +52,25 @@ def costs_here() -> Costs:
         return known_costs()
     from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
 
-    costs = _keep(measure())
+    costs = keep(measure())
     known_costs.cache_clear()
     return costs
 
 
-def sharing_costs_here() -> KernelCosts:
-    """What carrying out a sharing plan costs on this machine, measured where it is first asked for."""
-    from trendfold.runtime.measuring import measure_sharing
-
-    return _kept(KernelCosts) or _keep(measure_sharing())
+Table = TypeVar("Table", bound="DataclassInstance")
+"""A cost table: a frozen dataclass of numbers."""
 
 
-Table = TypeVar("Table", Costs, KernelCosts)
-
-
-def _kept(table: type[Table]) -> Table | None:
+def kept(table: type[Table]) -> Table | None:
+    """A cost table that an earlier run has measured, if there is one."""
     try:
         return table(**json.loads(_place(table).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _keep(costs: Table) -> Table:
+def keep(costs: Table) -> Table:
+    """Write a cost table down for later runs; where that is not possible they measure again."""
     place = _place(type(costs))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +82,7 @@ def _keep(costs: Table) -> Table:
     return costs
 
 
-def _place(table: type[Costs] | type[KernelCosts]) -> Path:
+def _place(table: type[DataclassInstance]) -> Path:
     """A file per machine, version of the kernels, and what is measured."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     named = (
