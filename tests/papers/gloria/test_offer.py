@@ -16,17 +16,16 @@ from contract import engine
 from contract.test_gloria import random_workload
 from contract.test_hamlet import differences, random_events
 from trendfold.kernel.program import Folded
-from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.calibrate import sharing_costs_here
+from trendfold.papers.gloria import SharingPlan, offer
+from trendfold.papers.gloria.calibrate import measure_sharing, sharing_costs_here
 from trendfold.papers.gloria.choose import Rates, cheaper
 from trendfold.papers.gloria.cost import KernelCosts
 from trendfold.plan import Group
-from trendfold.runtime import choosing, groups
+from trendfold.runtime import groups
 from trendfold.runtime.groups import GroupRows
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.measuring import measure_sharing
 
-WORTH_NS = choosing.WORTH_NS
+WORTH_NS = offer.WORTH_NS
 FREE = KernelCosts(event=0.0, lane=0.0, coefficient=0.0, value=0.0, close=0.0)
 
 
@@ -41,8 +40,8 @@ def always() -> Iterator[list[int]]:
         return before(group, together, limits)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "WORTH_NS", -1.0)
-        patch.setattr(choosing, "sharing_costs_here", lambda: FREE)
+        patch.setattr(offer, "WORTH_NS", -1.0)
+        patch.setattr(offer, "sharing_costs_here", lambda: FREE)
         patch.setitem(groups.FOLDS, "gloria", counted)
         yield carried_out
 
@@ -98,8 +97,8 @@ def test_what_rows_are_like() -> None:
     events = pa.table({"type": types, "ts": np.arange(100)})
     seen: list[Rates] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "WORTH_NS", -1.0)
-        patch.setattr(choosing, "cheaper", lambda members, rates, costs: seen.append(rates))
+        patch.setattr(offer, "WORTH_NS", -1.0)
+        patch.setattr(offer, "cheaper", lambda members, rates, costs: seen.append(rates))
         tf.parse(text).run(events)
     [rates] = seen
     assert rates.windows == 3.0
@@ -109,8 +108,8 @@ def test_what_rows_are_like() -> None:
 
 def test_small_workloads_are_not_looked_at() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "WORTH_NS", WORTH_NS)
-        patch.setattr(choosing, "rows_of_group", lambda *_: pytest.fail("looked at"))
+        patch.setattr(offer, "WORTH_NS", WORTH_NS)
+        patch.setattr(offer, "rows_of_group", lambda *_: pytest.fail("looked at"))
         events = pa.table({"type": list("ABCABC"), "ts": range(6)})
         tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B); RETURN COUNT(*) PATTERN SEQ(A, C)").run(events)
 
