@@ -16,12 +16,11 @@ from contract import engine
 from contract.test_gloria import random_workload
 from contract.test_hamlet import differences, random_events
 from trendfold.kernel.program import Folded
-from trendfold.papers.gloria import SharingPlan, offer
+from trendfold.papers.gloria import SharingPlan, offer, run
 from trendfold.papers.gloria.calibrate import measure_sharing, sharing_costs_here
 from trendfold.papers.gloria.choose import Rates, cheaper
 from trendfold.papers.gloria.cost import KernelCosts
 from trendfold.plan import Group
-from trendfold.runtime import groups
 from trendfold.runtime.groups import GroupRows
 from trendfold.runtime.limits import Limits
 
@@ -33,7 +32,7 @@ FREE = KernelCosts(event=0.0, lane=0.0, coefficient=0.0, value=0.0, close=0.0)
 def always() -> Iterator[list[int]]:
     """Sharing costs nothing, so that all groups of lanes get a plan; counts how many were carried out."""
     carried_out: list[int] = []
-    before = groups.FOLDS["gloria"]
+    before = run.FOLDS["gloria"]
 
     def counted(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...] | None:
         carried_out.append(len(group.members))
@@ -42,7 +41,7 @@ def always() -> Iterator[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(offer, "WORTH_NS", -1.0)
         patch.setattr(offer, "sharing_costs_here", lambda: FREE)
-        patch.setitem(groups.FOLDS, "gloria", counted)
+        patch.setitem(run.FOLDS, "gloria", counted)
         yield carried_out
 
 
@@ -126,9 +125,9 @@ def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:
     frequent = pa.table({"type": list("ABBBBBBBBBBBBBBBBCBCBCD"), "ts": range(23)})
     carried_out: list[SharingPlan] = []
     with pytest.MonkeyPatch.context() as patch:
-        fold = groups.FOLDS["gloria"]
+        fold = run.FOLDS["gloria"]
         patch.setitem(
-            groups.FOLDS,
+            run.FOLDS,
             "gloria",
             lambda group, *more: carried_out.append(group.details) or fold(group, *more),
         )
