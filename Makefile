@@ -6,9 +6,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.made-from-lock
 NAME ?= kernel
 PEERS := .venv-peers
+CHAOS := .chaos
+MINUTES ?= 30
+SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help java demo test test-all test-plain check format lock bench bench-check bench-peers benchmarks clean
+.PHONY: help java demo test test-all test-plain check format lock bench bench-check bench-peers benchmarks chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,9 +80,21 @@ $(PEERS)/.made: tools/peers.txt tools/peers.xml
 		|| { echo "Esper could not be had; the others are measured without it"; rm -rf $(PEERS)/jars/esper; }
 	@touch $@
 
+chaos: java $(READY) $(CHAOS)/.made ## break streams, files and queries at random, and count what is lost (make chaos MINUTES=30 SEED=1)
+	PYTHONPATH=src:tests $(BIN)/python -m chaos --minutes $(MINUTES) --seed $(SEED) --jars $(CHAOS) --report $(CHAOS)/report
+
+# A Kafka broker and Spark's connector come from Maven; without them the campaign runs, and says so.
+$(CHAOS)/.made: tools/kafka.xml tools/connector.xml
+	rm -rf $(CHAOS) && mkdir -p $(CHAOS)
+	for part in kafka connector; do \
+		mvn --quiet --batch-mode --file tools/$$part.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(CHAOS)/$$part \
+			|| { echo "the jars of tools/$$part.xml could not be had; the campaign runs without Kafka"; rm -rf $(CHAOS)/$$part; }; \
+	done
+	@touch $@
+
 benchmarks: $(READY) ## write docs/benchmarks.md and its plot again, from docs/benchmarks.json
 	$(BIN)/python -m trendfold.bench.published docs README.md
 
 clean: ## remove .venv, caches and build products
-	rm -rf $(VENV) $(PEERS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) $(CHAOS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

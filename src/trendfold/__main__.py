@@ -1,7 +1,17 @@
-"""`python -m trendfold` is the command line."""
+"""`python -m trendfold` and the command `trendfold`."""
 
 import sys
 
-from trendfold.cli import main
+from trendfold import interrupt
 
-sys.exit(main())
+
+def main() -> int:
+    """Listen for Ctrl-C before anything is imported that takes long."""
+    interrupt.listen()
+    from trendfold.cli import main
+
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +67,7 @@ class Workload:
         from trendfold.runtime.limits import Limits
         from trendfold.runtime.match_tables import trace
 
+        data = _with_csv(data, options.pop("csv", None))
         read = Options(**options)
         source = runtime("local").read(data, needed_columns(finding.queries, read.columns), read)
         finding.check_columns(schema_of(source.schema), read.time_column, read.ticks)
@@ -89,9 +90,15 @@ class Workload:
         arithmetic: str = "auto",
         on_reject: str = "keep",
         limits: Mapping[str, int] | Limits | None = None,
+        time_format: str | None = None,
+        csv: Mapping[str, Any] | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Result:
         """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
+
+        time_unit    of times that are numbers: s, ms or us
+        time_format  how times are written, as for Python's strptime; without it they are ISO 8601 or numbers
+        csv          how a text file is written: `header`, `delimiter` and `schema`
 
         >>> import trendfold as tf
         >>> events = tf.datasets.ridesharing(events=1_000, seed=7)
@@ -106,7 +113,10 @@ class Workload:
         from trendfold.runtime.windows import read_origin
 
         _require_arithmetic(arithmetic)
-        options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
+        options = Options(
+            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format
+        )
+        data = _with_csv(data, csv)
         chosen, notices = (engine, ()) if engine is not None else engine_for(data)
         module = runtime(chosen)
         plans = self.plan(strategy)
@@ -133,12 +143,15 @@ class Workload:
         arithmetic: str = "auto",
         on_reject: str = "keep",
         limits: Mapping[str, int] | Limits | None = None,
+        time_format: str | None = None,
         trigger: str | Mapping[str, Any] | None = None,
         flush: bool = False,
         format: str = "parquet",
         rejects: str | os.PathLike[str] | None = None,
         shards: int | None = None,
         name: str | None = None,
+        overwrite: bool = False,
+        max_ahead: str | None = "1 d",
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
 
@@ -147,7 +160,9 @@ class Workload:
         output      a folder, `table:NAME`, `terminal`, or a function of (rows, batch, query)
         trigger     a duration, `availableNow`, or Spark's own keywords
         flush       with `availableNow`: report the windows that are open at the end
-        rejects     a folder for rows that are no events, and for late ones
+        rejects     a folder for rows that are no events, for late ones and for those of the far future
+        overwrite   take over an output or rejects that another stream or run wrote: its rows are removed
+        max_ahead   how far ahead of the clock an event may be; one further is rejected. None for any time
         """
         from trendfold.events.batch import Options
         from trendfold.runtime import runtime
@@ -158,7 +173,9 @@ class Workload:
         from trendfold.runtime.spark import stream as streaming
 
         _require_arithmetic(arithmetic)
-        options = Options(type_column, time_column, order_column, id_column, time_unit, on_reject)
+        options = Options(
+            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format
+        )
 
         def planned(queries: Sequence[Query], schema: Schema) -> tuple[QueryPlan, ...]:
             workload = Workload(tuple(queries))
@@ -179,6 +196,8 @@ class Workload:
             flush,
             shards,
             name,
+            overwrite,
+            max_ahead,
         )
         return streaming.start(self.queries, stream, planned, settings)
 
@@ -198,6 +217,24 @@ def _require_arithmetic(arithmetic: str) -> None:
     if arithmetic not in ARITHMETICS:
         hint = nearest(str(arithmetic), ARITHMETICS) or f"choose {' or '.join(ARITHMETICS)}"
         raise InputError(f"unknown arithmetic {arithmetic!r}; {hint}")
+
+
+def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
+    """A path with how its text is to be read."""
+    if csv is None:
+        return data
+    from trendfold.events.sources import as_files
+    from trendfold.events.text import CsvOptions
+
+    known = ("header", "delimiter", "schema")
+    for name in csv:
+        if name not in known:
+            hint = nearest(str(name), known) or f"it takes {', '.join(known)}"
+            raise InputError(f"unknown csv option {name!r}; {hint}")
+    files = as_files(data)
+    if files is None:
+        raise InputError("csv is for paths; leave it out")
+    return replace(files, csv=CsvOptions(**csv))
 
 
 def _misfit_durations(query: Query, ticks: int) -> list[Problem]:

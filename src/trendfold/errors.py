@@ -76,6 +76,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else ""
 
 
+def plural(number: int, one: str, many: str = "") -> str:
+    """A number of things in words: `1 query`, `2,000 queries`; `many` where it is not `one` with an s."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 class TrendfoldError(Exception):
     """Whatever trendfold raises on purpose; `exit_code` is the command line's."""
 

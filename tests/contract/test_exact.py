@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -37,6 +38,53 @@ def run(query: str, types: str, strategy: str = "auto", **options: Any) -> pa.Ta
 def one_row(query: str, types: str, strategy: str = "auto", **options: Any) -> dict[str, Any]:
     (row,) = run(query, types, strategy, **options).to_pylist()
     return dict(row)
+
+
+# ---- Decimals -------------------------------------------------------------------------------------
+
+
+def cents(values: list[str | None], type_: pa.DataType | None = None) -> pa.Array:
+    return pa.array([None if v is None else Decimal(v) for v in values], type_ or pa.decimal128(10, 2))
+
+
+@pytest.mark.parametrize("strategy", ["auto", "cogra", "greta", "construct"])
+def test_sums_of_decimals_are_exact_and_keep_their_digits(strategy: str) -> None:
+    row = one_row("RETURN SUM(A.v), COUNT(*), AVG(A.v) PATTERN A", "AA", strategy, v=cents(["0.10", "0.20"]))
+    assert (row["sum_A_v"], row["count"]) == ("0.30", "2")
+    assert row["avg_A_v"] == pytest.approx(0.15)
+    trends = one_row("RETURN SUM(A.v) PATTERN A+", "AAAA", strategy, v=cents(["0.10", "0.20", "-5.05", None]))
+    assert trends["sum_A_v"] == "-38.00"  # every value is in 8 of the 15 trends
+    assert one_row("RETURN SUM(A.v) PATTERN A", "A", strategy, v=cents([None]))["sum_A_v"] is None
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (pa.decimal32(5, 1), "-1.5"),
+        (pa.decimal64(15, 0), "7"),
+        (pa.decimal128(20, 0), str(2**64 - 1)),
+        (pa.decimal128(20, 3), "-0.007"),
+        (pa.decimal256(50, 2), "12.25"),
+    ],
+)
+def test_decimals_of_every_width_are_summed(type_: pa.DataType, value: str) -> None:
+    row = one_row("RETURN SUM(A.v) PATTERN A", "AA", v=cents([value, value], type_))
+    assert Decimal(row["sum_A_v"]) == 2 * Decimal(value)
+
+
+def test_decimals_past_64_bits_are_a_limit() -> None:
+    with pytest.raises(LimitError, match="query 'q': 'v' has decimals of more than 64 bits"):
+        run("RETURN SUM(A.v) PATTERN A", "A", v=cents(["12345678901234567890.5"], pa.decimal128(38, 10)))
+
+
+def test_having_compares_exact_decimals_with_what_a_literal_says() -> None:
+    values = cents(["0.10", "0.20"])
+    asked = "RETURN SUM(A.v) PATTERN A HAVING SUM(A.v) {}"
+    assert run(asked.format("= 0.3"), "AA", v=values).num_rows == 1
+    assert run(asked.format("> 0.3"), "AA", v=values).num_rows == 0
+    assert (
+        run(asked.format("> 0.3"), "AA", v=values, arithmetic="auto").num_rows == 1
+    )  # doubles add up to more
 
 
 # ---- Against the oracle ---------------------------------------------------------------------------

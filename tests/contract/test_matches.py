@@ -156,7 +156,7 @@ def test_plans_that_change_at_every_batch_change_no_match(seed: int, rows: int) 
     def run(workload: tf.Workload, case: workloads.Case) -> Any:
         options = Options(order_column=case.order_column)
         workspace, tables = Workspace(read_batch(to_table(case), options)), {}
-        shown = Shown(workspace.batch, options, has_positions=True, ends=None)
+        shown = Shown(workspace.batch, options, has_positions=True)
         for family in families(workload.plan()):
             ready, first = prepare(family, workspace, Limits()), 0
             detection = plan_joins(ready, random_plans(seed))
@@ -215,7 +215,7 @@ def test_walks_that_find_nothing_end_at_the_limit_of_trends() -> None:
 
 def test_partial_matches_of_one_event_are_bounded_by_state() -> None:
     events = pa.table({"type": ["A"] * 40 + ["B"] * 40, "ts": range(80)})
-    with pytest.raises(LimitError, match="partial matches of a single event"):
+    with pytest.raises(LimitError, match="bytes of state for partial matches"):
         tf.parse("RETURN MATCHES PATTERN SEQ(A x, A y, B)").run(events, limits={"state": 1000})
 
 

@@ -45,7 +45,7 @@ def test_partial_matches_do_not_grow_with_the_stream(unit: str) -> None:
 
 
 def test_they_grow_with_the_window() -> None:
-    assert counted(40_000, "40 s").most_kept > 2 * counted(40_000, "20 s").most_kept
+    assert counted(40_000, "80 s").most_kept > 4 * counted(40_000, "20 s").most_kept
 
 
 def test_limit_ends_the_joins() -> None:

@@ -58,11 +58,15 @@ def test_timestamps_of_every_unit_and_zone_are_microseconds(unit: str, lost: int
     assert reasons(found) == ["null time"]
 
 
-def test_nanoseconds_that_do_not_fit_are_rejects() -> None:
-    ticks = [NOON_US * 1000, NOON_US * 1000 + 1, -1, -1000]
+def test_nanoseconds_are_cut_to_microseconds_and_counted() -> None:
+    ticks = [NOON_US * 1000, NOON_US * 1000 + 1, -1, -1000, None]
     found = batch(pa.array(ticks, pa.int64()).cast(pa.timestamp("ns")))
-    assert found.time.tolist() == [NOON_US, -1]
-    assert reasons(found) == ["time finer than 1 us"] * 2
+    assert found.time.tolist() == [NOON_US, NOON_US, -1, -1]
+    assert found.findings.cut == 2
+    text = ["2024-02-29T12:00:00.250000999Z", "2024-02-29 12:00:00.250000000", "1969-12-31T23:59:59.9999999"]
+    found = batch(text)
+    assert found.time.tolist() == [NOON_US, NOON_US, -1]
+    assert found.findings.cut == 2
 
 
 @pytest.mark.parametrize("type_", [pa.date32(), pa.date64()])
@@ -97,12 +101,21 @@ def test_iso_strings_are_utc_unless_they_say_otherwise(text: str, expected: int)
 @pytest.mark.parametrize(
     "text",
     ["", " ", "noon", "2024-02-30", "2023-02-29T00:00:00", "2024-13-01", "2024-02-29T25:00", "29.02.2024",
-     "2024-02-29T12:61", "1709208000", "2024-02-29T12:00:00+99:00", "2024-02-29T12:00:00 Z x"],
+     "2024-02-29T12:61", "12h", "2024-02-29T12:00:00+99:00", "2024-02-29T12:00:00 Z x"],
 )  # fmt: skip
 def test_text_that_is_no_time_is_a_reject(text: str) -> None:
     found = batch(["2024-02-29", text, None, "2024-03-01"])
     assert len(found) == 2
     assert reasons(found) == ["unparsable time", "null time"]
+
+
+def test_text_that_is_a_number_is_a_time_in_its_unit() -> None:
+    found = batch(
+        ["1709208000.25", "2024-02-29T12:00:00.25", " 7 ", "+7", "-1e3", "1e400", "99999999999999999999", "x"]
+    )
+    assert found.time.tolist() == [NOON_US, NOON_US, 7_000_000, 7_000_000, -1_000_000_000]
+    assert reasons(found) == ["time out of range"] * 2 + ["unparsable time"]
+    assert batch(["9007199254740993"], time_unit="us").time.tolist() == [9007199254740993]
 
 
 def test_strings_with_and_without_offsets_may_be_mixed() -> None:
@@ -276,10 +289,36 @@ def test_all_missing_columns_are_named_together() -> None:
     assert str(caught.value).count("there is no column") == 2
 
 
+NESTED = [pa.array([["A"]]), pa.array([{"a": "A"}]), pa.array([["A"]], pa.large_list(pa.string()))]
+
+
+@pytest.mark.parametrize("data", NESTED, ids=lambda data: str(data.type))
+@pytest.mark.parametrize("option", ["type_column", "order_column", "id_column"])
+def test_a_nested_column_is_neither_type_nor_order_nor_id(data: pa.Array, option: str) -> None:
+    table = pa.table({"type": ["A"], "ts": [1], "x": data})
+    with pytest.raises(InputError, match=rf"column 'x' \({option}\) is of type .*(list|struct)<"):
+        trendfold.parse("RETURN COUNT(*) PATTERN A").run(table, **{option: "x"})
+
+
 def test_a_column_that_is_there_twice_is_an_error() -> None:
     table = pa.table([pa.array(["A"]), pa.array([1]), pa.array([2])], ["type", "ts", "ts"])
     with pytest.raises(InputError, match="'ts' is there more than once"):
         read_batch(table, Options())
+
+
+@pytest.mark.parametrize(
+    ("names", "hint"),
+    [
+        (["type;ts"], "the file seems to be separated by ';': pass csv={'delimiter': ';'}"),
+        (["type\tts"], "separated by '\\\\t'"),
+        (["A", "1"], "the first line looks like data: pass csv={'header': False"),
+        (["A", "2024-01-01 10:00"], "the first line looks like data"),
+    ],
+)
+def test_columns_of_a_misread_text_file_come_with_what_to_do(names: list[str], hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_batch(pa.table({name: ["x"] for name in names}), Options())
+    assert hint.replace("\\\\", "\\") in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "value"), [("time_unit", "min"), ("on_reject", "drop")])
@@ -300,3 +339,15 @@ def test_columns_are_read_once() -> None:
     found = batch([1, 2], pa.int64())
     assert found.column("ts") is found.column("ts")
     assert np.array_equal(found.column("ts").values, [1, 2])
+
+
+def test_types_that_are_no_text_are_told_of() -> None:
+    table = pa.table({"type": pa.array([[1], [2]], pa.list_(pa.int64())), "ts": [1, 2]})
+    with pytest.raises(InputError, match=r"column 'type' \(type_column\) is of type list<"):
+        read_batch(table, Options())
+
+
+def test_a_signalling_nan_is_null_like_any_other() -> None:
+    signalling = np.array([0x7FF0000000000001], np.uint64).view(np.float64)
+    table = pa.table({"type": ["A"], "ts": [1], "x": pa.array(signalling)})
+    assert not read_batch(table, Options()).column("x").valid.any()

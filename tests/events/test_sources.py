@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -13,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import trendfold as tf
-from trendfold.errors import InputError, QueryError, RejectError
-from trendfold.events.sources import Files, Source, read
+from trendfold.errors import InputError, QueryError, RejectError, TrendfoldError
+from trendfold.events.sources import Files, Source, _blame, list_files, read
 from trendfold.events.text import CsvOptions, read_schema
 
 ROWS = pa.table({"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "other": ["p", "q", "r"]})
@@ -445,6 +446,81 @@ def test_the_names_of_reject_columns_give_way_to_the_data(tmp_path: Path, column
     assert f"_{column}" in result.rejects.column_names
 
 
+def test_rejects_are_counted_by_kind_and_not_by_line(tmp_path: Path) -> None:
+    put(tmp_path / "a.csv", b"type,ts,x\nA,1,1\nB,2\nB,3,4,5\n\xff,4,1\nB,5,much\nB,6,more\nB,7,2\n,8,1\n")
+    files = Files(tmp_path / "a.csv", CsvOptions(schema="x double"))
+    result = tf.parse("RETURN SUM(B.x) PATTERN SEQ(A, B+)").run(files, engine="local")
+    assert dict(result.summary.reject_reasons) == {
+        "line is not UTF-8": 1,
+        "row has another number of fields": 2,
+        "column 'x' holds a value that is no double": 2,
+        "null type": 1,
+    }
+    assert sum(result.summary.reject_reasons.values()) == result.summary.rejects == 6
+    path = put(tmp_path / "e.jsonl", '{"type":"A","ts":1}\nno\n[1]\n{"type":"B","ts":4}\n')
+    result = tf.parse(SEQ).run(path, engine="local")
+    assert dict(result.summary.reject_reasons) == {"line is no JSON object": 2}
+
+
+def test_text_files_are_read_in_the_format_of_their_times(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"engine": "local", "time_format": "%d%m%Y%H"}
+    for name, text in (
+        ("a.csv", "type,ts\nA,0102200810\nB,0102200811\n"),  # numbers would lose the zero
+        ("a.jsonl", '{"type":"A","ts":"0102200810"}\n{"type":"B","ts":"0102200811"}\n'),
+        ("b.jsonl", '{"type":"A","ts":1102200810}\n{"type":"B","ts":1102200811}\n'),
+    ):
+        result = tf.parse(WINDOWS.replace("10 s", "1 d")).run(put(tmp_path / name, text), **options)
+        assert (result.summary.rejects, result["q1"].num_rows) == (0, 1)
+        assert result["q1"].column("window_start").to_pylist()[0].year == 2008
+    iso = put(tmp_path / "c.csv", "type,ts\nA,2008-02-01 10:00:00\nB,2008-02-01 11:00:00\n")
+    found = tf.parse(WINDOWS.replace("10 s", "1 d")).run(iso, engine="local", time_format="%Y-%d-%m %H:%M:%S")
+    assert found["q1"].column("window_start").to_pylist()[0].month == 1
+
+
+def test_declared_times_are_cut_to_microseconds(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "type,ts\nA,2024-01-01T00:00:00.123456789Z\nB,2024-01-01T00:00:01Z\n")
+    files = Files(path, CsvOptions(schema="ts timestamp"))
+    summary = tf.parse(SEQ).run(files, engine="local").summary
+    assert (summary.rejects, summary.warnings) == (
+        0,
+        ("1 time is finer than a microsecond and was cut to microseconds",),
+    )
+
+
+def test_options_of_text_files_are_for_text_files(tmp_path: Path) -> None:
+    path = tmp_path / "e.parquet"
+    pq.write_table(pa.table({"type": ["A"], "ts": [1]}), path)
+    workload = tf.parse(SEQ)
+    with pytest.raises(InputError, match="a Parquet file has its own types; leave out schema"):
+        workload.run(path, csv={"schema": "ts string"}, engine="local")
+    with pytest.raises(InputError, match="a Parquet file has neither header nor delimiter"):
+        workload.run(path, csv={"header": False}, engine="local")
+    lines = put(tmp_path / "e.jsonl", '{"type":"A","ts":1}\n')
+    with pytest.raises(InputError, match="a JSON lines file has neither header nor delimiter"):
+        workload.run(lines, csv={"delimiter": ";"}, engine="local")
+    with pytest.raises(InputError, match="unknown csv option 'seperator'"):
+        workload.run(lines, csv={"seperator": ";"}, engine="local")
+    with pytest.raises(InputError, match="csv is for a path"):
+        workload.run(pa.table({"type": ["A"], "ts": [1]}), csv={"delimiter": ";"})
+    with pytest.raises(InputError, match="header cannot be 'no'; pass True or False"):
+        workload.run(lines, csv={"header": "no"}, engine="local")
+
+
+def test_csv_options_reach_the_reader(tmp_path: Path) -> None:
+    path = put(tmp_path / "e.csv", "A;1\nB;2\n")
+    csv = {"header": False, "delimiter": ";", "schema": "type string, ts bigint"}
+    assert tf.parse(SEQ).run(path, csv=csv, engine="local").summary.events == 2
+
+
+def test_two_columns_of_one_name_in_parquet_are_an_error_where_they_are_needed(tmp_path: Path) -> None:
+    path, columns = tmp_path / "e.parquet", [pa.array(["A"]), pa.array([1]), pa.array([2])]
+    pq.write_table(pa.table(columns, ["type", "ts", "ts"]), path)
+    with pytest.raises(InputError, match="has 2 columns named 'ts'; rename one"):
+        tf.parse(SEQ).run(path, engine="local")
+    pq.write_table(pa.table([*columns, columns[2]], ["type", "ts", "x", "x"]), path)
+    assert tf.parse(SEQ).run(path, engine="local").summary.events == 1
+
+
 def test_lines_that_are_not_utf8_are_rejects(tmp_path: Path) -> None:
     source = read(put(tmp_path / "e.csv", b"type,ts,x\nA,1,1\nB\xff,2,1\nB\xe9\nB,4,1\n"), COLUMNS)
     assert source.table.column("ts").to_pylist() == [1, 4]
@@ -566,3 +642,61 @@ def test_a_schema_of_columns_that_are_not_there_is_an_error(tmp_path: Path) -> N
 def test_a_delimiter_is_one_character(delimiter: str) -> None:
     with pytest.raises(InputError, match="the csv delimiter cannot be"):
         CsvOptions(delimiter=delimiter)
+
+
+def test_a_line_that_only_python_takes_for_blank_is_a_reject(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(b'{"type": "A", "ts": 1}\n\x1d\n\n{"type": "B", "ts": 2}\n')
+    found = read(path)
+    assert found.table.num_rows == 2
+    assert found.rejects.column("text").to_pylist() == ["\x1d"]
+    path.write_bytes(b"\x1d")
+    with pytest.raises(InputError, match=r"no line of .* is a JSON object: line 1 is no JSON object"):
+        read(path)
+
+
+# ---------------------------------------------------------------- several paths
+
+
+def test_several_paths_are_one_input(tmp_path: Path) -> None:
+    for name, text in {"a.csv": "type,ts\nA,1\n", "b.csv": "type,ts,x\nB,2,5\n"}.items():
+        (tmp_path / name).write_text(text)
+    both = [tmp_path / "b.csv", str(tmp_path / "a.csv")]
+    for several in (both, tuple(both), Files(both)):
+        assert read(several).table.to_pydict() == {"type": ["B", "A"], "ts": [2, 1], "x": [5, None]}
+    result = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B)").run(both, engine="local")
+    assert result["q1"].column("count").to_pylist() == [1.0]
+
+
+def test_a_file_that_several_paths_lead_to_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("type,ts\nA,1\n")
+    (tmp_path / "link.csv").symlink_to("a.csv")
+    paths = [tmp_path, tmp_path / "a.csv", tmp_path / "link.csv", f"{tmp_path}/*.csv"]
+    assert len(list_files(paths)) == 1
+    assert read(paths).table.num_rows == 1
+
+
+def test_several_paths_must_all_lead_to_one_kind_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("type,ts\nA,1\n")
+    (tmp_path / "b.jsonl").write_text('{"type": "A", "ts": 1}\n')
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"a\.csv', .*b\.jsonl' has 1 csv and 1 json files"):
+        read([tmp_path / "a.csv", tmp_path / "b.jsonl"])
+    with pytest.raises(InputError, match="there is no file"):
+        read([tmp_path / "a.csv", tmp_path / "c.csv"])
+    assert read([tmp_path / "a.csv", tmp_path / "empty"]).warnings == (
+        f"the folder {tmp_path / 'empty'} has no files",
+    )
+    for wrong in ([], [tmp_path / "a.csv", 1]):
+        with pytest.raises(InputError, match=r"cannot read events from a builtins\.list"):
+            read(wrong)
+
+
+def test_want_of_memory_is_no_fault_of_the_file() -> None:
+    with pytest.raises(MemoryError), _blame(Path("a.csv")):
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+    with pytest.raises(MemoryError), _blame(Path("a.csv")):
+        raise OSError(12, "Cannot allocate memory")
+    with pytest.raises(TrendfoldError, match="no room for another thread") as told, _blame(Path("a.csv")):
+        raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource unavailable")
+    assert told.value.exit_code == 1

@@ -123,22 +123,28 @@ def test_dates_are_times_too() -> None:
 @many
 @given(
     st.lists(st.lists(st.integers(-30, 30), min_size=1, max_size=8).map(sorted), max_size=3),
-    st.integers(1, 12), st.integers(1, 12), st.integers(-5, 5), st.sampled_from([0, -(2**63)]),
+    st.integers(1, 12), st.integers(1, 12), st.integers(-5, 5),
+    st.sampled_from([0, -2, -(2**63)]), st.sampled_from([-3, 1, 2**63 - 1]),
 )  # fmt: skip
 def test_every_window_that_holds_a_row_is_cut_once(
-    segments: list[list[int]], length: int, slide: int, origin: int, first: int
+    segments: list[list[int]], length: int, slide: int, origin: int, first: int, last: int
 ) -> None:
     at = np.array([t for segment in segments for t in segment], np.int64)
     starts = np.cumsum([0, *map(len, segments)]).astype(np.int64)
-    found = kernels.cut_sliding(starts, at, length, slide, origin, first)
+    sliding = starts, at, length, slide, origin, first, last
+    count = kernels.count_sliding(*sliding, 10_000)
+    found = kernels.cut_sliding(*sliding, count)
     expected = []
     for s, (low, high) in enumerate(pairwise(starts)):
-        for k in range(max(first, -60), 60):
+        for k in range(max(first, -60), min(last + 1, 60)):
             begin = origin + k * slide
             inside = [i for i in range(low, high) if begin <= at[i] < begin + length]
             if inside:
                 expected.append((s, k, inside[0], inside[-1] + 1))
     assert [tuple(map(int, item)) for item in zip(*found, strict=True)] == expected
+    assert count == len(expected)
+    for most in range(count):
+        assert kernels.count_sliding(*sliding, most) == most + 1
 
 
 # ---- Windows that move with every event -----------------------------------------------------------
@@ -196,7 +202,9 @@ def test_every_moving_window_that_holds_a_row_is_cut_once(
     starts = np.cumsum([0, *map(len, segments)]).astype(np.int64)
     ending = np.array(sorted(set(times)), np.int64)
     group = np.zeros(len(segments), np.int64)
-    found = kernels.cut_per_event(starts, at, length, group, np.array([0, len(ending)]), ending)
+    moving = starts, at, length, group, np.array([0, len(ending)]), ending
+    count = kernels.count_per_event(*moving, 10_000)
+    found = kernels.cut_per_event(*moving, count)
     expected = []
     for s, (low, high) in enumerate(pairwise(starts)):
         for t in ending:
@@ -204,6 +212,9 @@ def test_every_moving_window_that_holds_a_row_is_cut_once(
             if inside:
                 expected.append((s, t, inside[0], inside[-1] + 1))
     assert [tuple(map(int, item)) for item in zip(*found, strict=True)] == expected
+    assert count == len(expected)
+    for most in range(count):
+        assert kernels.count_per_event(*moving, most) == most + 1
 
 
 # ---- Windows of events ----------------------------------------------------------------------------

@@ -28,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     if remote := os.environ.get(REMOTE):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # a server started here runs workers here
+        os.environ.setdefault("SPARK_TESTING", "1")  # it takes a free port, and the client asks it which
         made = SparkSession.builder.remote(remote).getOrCreate()
     else:
         made = session("local[2]")

@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
         ("test_agreement.py", "conditions_of_every_kind"),
         pytest.param("test_agreement.py", "test", marks=pytest.mark.slow),
         pytest.param("test_stream.py", "random_workloads and 100", marks=pytest.mark.slow),
+        pytest.param("test_stream_identity.py", "delivered or only_stopped", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.skipif(REMOTE in os.environ, reason="this is that process")

@@ -134,6 +134,8 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
             handle.remove("on")
         with pytest.raises(QueryError, match="count events"):
             handle.add("QUERY three RETURN COUNT(*) PATTERN A+ WITHIN 5 events SLIDE 5 events")
+        with pytest.raises(InputError, match="'ONE' would have the folder that query 'one' has"):
+            handle.add(TWO.replace("two", "ONE"))
         handle.remove("one")  # the watermark is 1,044
         assert handle.is_active
     finally:
@@ -178,7 +180,7 @@ def test_what_cannot_be_streamed_is_told_before_anything_starts(spark: SparkSess
         tf.parse(ONE).start(spark.createDataFrame(table), **given)
     with pytest.raises(InputError, match="watermark is 'soon'"):
         tf.parse(ONE).start(inbox.stream(), **{**given, "watermark": "soon"})
-    with pytest.raises(InputError, match="there is no column 'tz'; did you mean 'ts'"):
+    with pytest.raises(InputError, match=r"no column 'tz' \(time_column\); did you mean 'ts'"):
         tf.parse(ONE).start(inbox.stream(), **given, time_column="tz")
     with pytest.raises(QueryError, match=r"column .*'?w'?"):
         tf.parse(ONE.replace("BY g", "BY w").replace("RETURN g", "RETURN w")).start(inbox.stream(), **given)

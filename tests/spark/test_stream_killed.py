@@ -21,7 +21,7 @@ from spark.cluster import ENVIRONMENT, cluster
 from spark.stream_job import QUERIES
 from spark.test_agreement import stream
 from spark.test_stream import written
-from stream.simulation import arrival
+from stream.simulation import arrival, ordered
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
@@ -101,6 +101,45 @@ def test_a_driver_that_is_killed_again_and_again_gives_the_rows_of_batch(tmp_pat
     assert kills
     assert "done" in "".join(path.read_text() for path in tmp_path.glob("log-*"))
     compare(tmp_path, table)
+
+
+def test_a_table_goes_on_in_a_new_process_and_is_not_for_other_checkpoints(tmp_path: Path) -> None:
+    """The catalog is in memory: a new process finds the files of tables that it knows nothing of."""
+    table = prepare(tmp_path, 5)
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env=ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    (tmp_path / "q.tql").write_text(QUERIES)
+    stream = ["-m", "trendfold", "stream", "q.tql", "--source", "parquet:in", "--watermark", "5 s"]
+    stream += ["--trigger", "available-now", "--output", "table:kept", "--files-per-batch", "6"]
+    moved = sorted((tmp_path / "in").iterdir())[12:]
+    (tmp_path / "later").mkdir()
+    for path in moved:
+        path.rename(tmp_path / "later" / path.name)
+    first = run(*stream, "--checkpoint", "state")
+    assert first.returncode == 0, first.stderr[-3000:]
+    for path in (tmp_path / "later").iterdir():
+        path.rename(tmp_path / "in" / path.name)
+    second = run(*stream, "--checkpoint", "state", "--flush")
+    assert second.returncode == 0, second.stderr[-3000:]
+    other = run(*stream, "--checkpoint", "other")
+    assert other.returncode == 2
+    assert "the table 'kept' (output) holds the rows of another stream" in other.stderr
+    assert not (tmp_path / "table:kept").exists()
+    batch = tf.parse(QUERIES).run(table, engine="local")
+    for query in tf.parse(QUERIES):
+        wanted = batch[query.name]
+        parts = sorted((tmp_path / "spark-warehouse" / f"kept_{query.name}").glob("batch=*/*.parquet"))
+        found = [pq.read_table(path, partitioning=None) for path in parts]
+        agree(ordered(found, wanted, len(query.group_by)), wanted)
 
 
 def test_an_executor_that_is_killed_while_a_stream_runs_changes_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,16 @@ import pytest
 import trendfold as tf
 from trendfold.errors import InputError, QueryError, TrendfoldError
 from trendfold.query import to_text
+from trendfold.runtime.ownership import OWNER_FILE, Owner
 from trendfold.runtime.places import place
 from trendfold.runtime.release import Release, require_streamable
 from trendfold.runtime.spark import layout
+from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_families
 
 pytest.importorskip("pyspark")
 
+from trendfold.runtime.spark.claims import claims
 from trendfold.runtime.spark.sinks import open_sink
 
 ONE = "QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s"
@@ -130,6 +136,71 @@ def test_a_batch_that_is_written_again_overwrites_itself(tmp_path: Path, file_fo
         assert files[0].read_text() == '{"x": 7}\n'
     sink.write(nobody, 3, {"a/b": pa.table({"x": pa.array([], pa.int64())})}, is_again=True)
     assert not list(tmp_path.rglob("batch=3"))
+
+
+def test_what_is_written_is_synced_before_it_takes_its_name_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, list[str]]] = []
+
+    def sync(opened: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{opened}"))
+        synced.append((path.name, sorted(inner.name for inner in path.parent.iterdir())))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    (place(tmp_path) / "tally.json").write(b"{}")
+    assert synced[0] == ("tally.json.part", ["tally.json.part"])
+    assert synced[1][0] == tmp_path.name
+    synced.clear()
+    open_sink(tmp_path / "out").write(Any, 3, {"one": pa.table({"x": [1]})})
+    before = [name for name, beside in synced if "batch=3" not in beside]
+    assert before[-3:] == ["part-0.parquet", ".batch=3", "one"]  # the last after the batch has its name
+
+
+def test_rows_of_a_run_are_replaced_by_a_stream_only_if_asked_for_and_other_files_never(
+    tmp_path: Path,
+) -> None:
+    folder, nobody = place(tmp_path), Any
+    for name in ("one.parquet", "notes.txt"):
+        (tmp_path / name).write_text("kept")
+    Owner("run", "r", files=("one.parquet",)).write(folder)
+    (claim,) = claims("s", open_sink(tmp_path), None)
+    with pytest.raises(InputError, match="holds the rows of a batch run"):
+        claim.require(nobody, ["one"], ())
+    assert (tmp_path / "one.parquet").exists()
+    claim.take(nobody, ["one"], ())
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [OWNER_FILE, "notes.txt"]
+    claim.require_held(nobody)
+    Owner("stream", "t").write(folder)
+    with pytest.raises(TrendfoldError, match="no longer this stream's output"):
+        claim.require_held(nobody)
+
+
+def test_a_checkpoint_is_for_one_process_until_it_ends_however_it_ends(tmp_path: Path) -> None:
+    hold = (
+        "import sys, time; from trendfold.runtime.places import place; "
+        "from trendfold.runtime.spark.lease import Lease; "
+        "Lease(place(sys.argv[1]), lambda: True).take(); print('held', flush=True); time.sleep(60)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", hold, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        mine = Lease(place(tmp_path), lambda: True)
+        with pytest.raises(
+            InputError, match=rf"another process \({other.pid} on .*\) runs on the checkpoint"
+        ):
+            mine.take()
+        other.kill()
+    mine.take()
+    with pytest.raises(InputError, match="a stream of this process runs"):
+        Lease(place(tmp_path), lambda: True).take()
+    mine.release()
+    Lease(place(tmp_path), lambda: False).take()
+    again = Lease(place(tmp_path), lambda: False)
+    again.take()  # the one before has ended
+    again.release()
 
 
 def test_an_output_of_another_format_is_an_error(tmp_path: Path) -> None:

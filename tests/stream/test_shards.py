@@ -21,7 +21,7 @@ from trendfold.errors import RejectError, TrendfoldError
 from trendfold.query.nodes import Query, WindowUnit
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.spark.blobs import Content
-from trendfold.runtime.spark.shards import Epoch, stream_job
+from trendfold.runtime.spark.shards import AHEAD, CLOCK, Epoch, stream_job
 
 
 def random_stream(seed: int, count: int) -> tuple[Workload, pa.Table]:
@@ -117,6 +117,40 @@ def test_an_event_that_several_families_need_is_late_once() -> None:
     stream.feed(events(("A", 1_001, 1), ("B", 1_030, 1)))
     stream.feed(events(("A", 1_001, 1), ("B", 1_002, 1)))
     assert stream.late() == 2
+
+
+def test_a_late_event_is_kept_with_all_columns_that_queries_read() -> None:
+    workload = tf.parse("""
+    QUERY one RETURN g, COUNT(*) PATTERN SEQ(A, B) WHERE A.v > 3 GROUP BY g WITHIN 10 s SLIDE 10 s;
+    QUERY two RETURN COUNT(*) PATTERN SEQ(B, A) WHERE B.w = 'x' WITHIN 10 s SLIDE 10 s
+    """)
+    table = events(("A", 1_001, 1), ("B", 1_030, 1), ("B", 1_002, 2), ("A", 1_031, 2))
+    table = table.append_column("v", pa.array([7, 8, None, 9])).append_column(
+        "w", pa.array(["x", "y", "z", ""])
+    )
+    stream = simulate(workload, table.schema, 0)
+    stream.feed(table.slice(0, 2))
+    stream.feed(table.slice(2))
+    (late,) = [b for blobs in stream.told for b in blobs if b.content is Content.LATE]
+    row = {"type": "B", "ts": 1_002, "g": 2, "v": None, "w": "z", "reason": "late"}
+    assert late.table().to_pylist() == [row]
+    assert late.table().column_names == list(row)
+
+
+def test_an_event_of_the_far_future_is_rejected_and_makes_no_other_late() -> None:
+    now, day = 1_700_000_000, 86_400
+    table = events(("A", now, 1), ("A", now + 9_000_000_000, 1), ("B", now + day, 1), ("B", now + day + 1, 1))
+    for max_ahead, left in ((day * 1_000_000, 2), (None, 0)):
+        stream = simulate(COUNTS, table.schema, 0)
+        stream.stream = replace(stream.stream, max_ahead=max_ahead)
+        clock = pa.array([now * 1_000_000] * 4, pa.timestamp("us", "UTC"))
+        stream.feed(table.append_column(CLOCK, clock))
+        refused = [b.table() for blobs in stream.told for b in blobs if b.content is Content.REJECTS]
+        assert sum(part.num_rows for part in refused) == left
+        for part in refused:
+            assert set(part.column("reason").to_pylist()) == {AHEAD}
+        stream.feed(events(("A", now + day + 5, 1)))
+        assert stream.late() == (0 if max_ahead else 1)
 
 
 def test_on_reject_fail_stops_at_a_late_event() -> None:

@@ -155,7 +155,7 @@ def _planning(seed: int, scale: float) -> list[str]:
 
     def plan() -> None:
         found = mend(patterns, detection.statistics, trees)
-        lay_out(Workplan(found.trees), detection.joins, detection.material)
+        lay_out(Workplan(found.trees), patterns, detection.material)
 
     planning, joining = (_best_of_three(run) for run in (plan, found_by(detection)))
     rows = len(detection.ready.rows.row) * planning / joining

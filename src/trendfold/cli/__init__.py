@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import math
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from trendfold import __version__, api
+from trendfold import __version__, api, interrupt
 from trendfold.cli.show import (
     EXTENSIONS,
-    make_folder,
     print_json,
     print_table,
     printable,
-    replacing,
     rows_shown,
     say,
+    table_files,
+    text_file,
     to_table,
-    write_all,
-    write_tables,
 )
-from trendfold.cli.spark import choose_engine, is_elsewhere, progress_on, session_for
-from trendfold.errors import InputError, QueryError, TrendfoldError, UnsupportedError, nearest
+from trendfold.cli.spark import choose_engine, progress_on, session_for
+from trendfold.errors import InputError, QueryError, TrendfoldError, UnsupportedError, nearest, plural
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files
@@ -37,50 +36,79 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and say how it went: 0 done, 1 failed while running, 2 bad query, option or input."""
+    """Run one command and say how it went.
+
+    0 done, 1 failed while running, 2 bad query, option or input, 130 interrupted.
+    """
+    if argv is None:
+        interrupt.listen()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # names and values may hold what the terminal cannot show
             stream.reconfigure(errors="backslashreplace")
-    parser = _parser()
+    words = sys.argv[1:] if argv is None else argv
     try:
-        args, unknown = parser.parse_known_args(argv)
-        if unknown and args.command is not _not_yet:
-            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        args = _parser().parse_args(words) if not _is_later(words) else _LATER
     except SystemExit as done:  # --help, --version, or an option that is wrong
         return int(done.code or 0)
     try:
         args.is_own_process = argv is None
-        code = args.command(args)
-        sys.stdout.flush()
-        return int(code or 0)
-    except KeyboardInterrupt:
-        say("interrupted")
-        return 130
-    except BrokenPipeError:
-        # Whoever read the output has gone. Python flushes once more at exit: it gets somewhere to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except QueryError as error:
-        if args.debug:
+        return _command(args)
+    except BaseException as error:
+        if interrupt.is_asked() or isinstance(error, KeyboardInterrupt):
+            say("interrupted")
+            return interrupt.EXIT_CODE
+        if args.debug and not isinstance(error, BrokenPipeError):
             raise
-        say(_located(error, getattr(args, "queries", None)))
-        return error.exit_code
-    except TrendfoldError as error:
-        if args.debug:
-            raise
-        say(f"error: {error}")
-        return error.exit_code
-    except MemoryError:
-        if args.debug:
-            raise
-        say("error: out of memory; take fewer events or queries at a time")
-        return 1
-    except Exception as error:
-        if args.debug:
-            raise
-        told = f"{type(error).__name__}: {error}".partition("\n")[0]
-        say(f"error: {told} (not foreseen: run again with --debug and report what it shows)")
-        return 1
+        return _say_failure(error, args)
+
+
+def _command(args: argparse.Namespace) -> int:
+    code = args.command(args)
+    sys.stdout.flush()
+    if interrupt.is_asked():  # and whoever was interrupted has kept it to himself
+        raise KeyboardInterrupt
+    return int(code or 0)
+
+
+def _say_failure(error: BaseException, args: argparse.Namespace) -> int:
+    """Say what went wrong, and return the exit code."""
+    match error:
+        case BrokenPipeError():
+            # Whoever read the output has gone. Python flushes once more at exit, to nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+        case QueryError():
+            say(_located(error, getattr(args, "queries", None)))
+            return error.exit_code
+        case TrendfoldError():
+            say(f"error: {error}")
+            return error.exit_code
+        case _ if _is_out_of_memory(error):
+            say("error: out of memory; take fewer events or queries at a time")
+            return 1
+        case Exception():
+            told = f"{type(error).__name__}: {error}".partition("\n")[0]
+            say(f"error: {told} (not foreseen: run again with --debug and report what it shows)")
+            return 1
+    raise error
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Also where a library could not be loaded for it."""
+    is_unloadable = isinstance(error, ImportError) and "failed to map segment" in str(error)
+    return isinstance(error, MemoryError) or is_unloadable or getattr(error, "errno", None) == errno.ENOMEM
+
+
+def _is_later(words: Sequence[str]) -> bool:
+    return next((word for word in words if not word.startswith("-")), None) == "console"
+
+
+def _not_yet(_: argparse.Namespace) -> int:
+    raise UnsupportedError("'trendfold console' is not there yet; 'trendfold run' answers queries over files")
+
+
+_LATER = argparse.Namespace(command=_not_yet, debug=False)
+"""A command that is not there yet, and so is not in the help."""
 
 
 class _NoPandas(MetaPathFinder):
@@ -112,10 +140,31 @@ def _located(error: QueryError, path: str | None) -> str:
 # ---------------------------------------------------------------- options
 
 
+class _Parser(argparse.ArgumentParser):
+    """Options that are given twice are errors, unless they may be repeated: none silently wins."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+        self.register("action", None, _StoreOnce)
+
+
+class _StoreOnce(argparse.Action):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        given = namespace.__dict__.setdefault("given", set())
+        if option is not None and self.dest in given:
+            parser.error(f"argument {option}: it is given twice; leave one out")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="trendfold", description="Aggregates event trends without building them.", allow_abbrev=False
-    )
+    parser = _Parser(prog="trendfold", description="Aggregates event trends without building them.")
     parser.add_argument("--version", action="version", version=f"trendfold {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -123,7 +172,7 @@ def _parser() -> argparse.ArgumentParser:
     def command(
         name: str, run: Callable[[argparse.Namespace], int | None], text: str
     ) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        added = commands.add_parser(name, help=text, description=text)
         added.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         added.set_defaults(command=run)
         return added
@@ -143,13 +192,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--rejects", metavar="DIR", help="write the rejected rows, with their reasons")
     run.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
+    _add_overwrite(run)
+    _add_limits(run)
 
     stream = command("stream", _stream, "answer the queries of a file over a stream, window by window")
     stream.add_argument("queries", metavar="QUERIES.tql")
     stream.add_argument(
         "--source",
         required=True,
-        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for files as they arrive; rate:N for N rows a second",
+        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for files as they arrive; kafka:SERVERS/TOPIC for a "
+        "topic of JSON objects, with --schema; rate:N for N rows a second",
     )
     stream.add_argument(
         "--watermark",
@@ -158,17 +210,46 @@ def _parser() -> argparse.ArgumentParser:
         help="how much later an event may come, as '10 min'",
     )
     stream.add_argument("--checkpoint", required=True, metavar="DIR", help="where to go on from after a stop")
-    stream.add_argument("--output", metavar="DIR", help="a folder per query instead of printing")
+    stream.add_argument(
+        "--output",
+        metavar="DIR",
+        help="a folder per query instead of printing, or table:NAME, or kafka:SERVERS/TOPIC",
+    )
     stream.add_argument("--format", choices=("parquet", "json"), help="of the files, or json to print")
     stream.add_argument("--rejects", metavar="DIR", help="write rejected and late rows, with their reasons")
     stream.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
     stream.add_argument("--trigger", metavar="T", help="a duration, or available-now for what is there")
+    stream.add_argument(
+        "--overwrite", action="store_true", help="remove what another stream or run wrote to the output"
+    )
+    stream.add_argument(
+        "--max-ahead",
+        default="1 d",
+        metavar="D",
+        help="how far ahead of the clock an event may be, or none for any time; default: 1 d",
+    )
     stream.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
     stream.add_argument("--files-per-batch", type=int, metavar="N", help="files of one micro-batch at most")
+    stream.add_argument(
+        "--rows-per-batch", type=int, metavar="N", help="with kafka: messages of a micro-batch"
+    )
+    stream.add_argument(
+        "--starting-offsets",
+        default="earliest",
+        metavar="O",
+        help="with kafka, where a new checkpoint begins: earliest (the default), latest, or Spark's JSON",
+    )
+    stream.add_argument(
+        "--source-option", action="append", default=[], metavar="K=V", help="an option of Spark's source"
+    )
+    stream.add_argument(
+        "--conf", action="append", default=[], metavar="K=V", help="a setting of the Spark session"
+    )
     stream.add_argument("--types", default="", help="with rate: names of the event types, taken in turn")
     stream.add_argument("--strategy", default="auto")
     stream.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
     stream.add_argument("--origin", help="where windows are counted from")
+    _add_limits(stream)
     stream.add_argument("--master", metavar="URL", help="of Spark, as local[2] or spark://HOST:PORT")
     stream.set_defaults(engine="spark")
     _add_columns(stream)
@@ -220,11 +301,37 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--events", type=int, default=1_000_000, metavar="N")
     demo.add_argument("--seed", type=int, default=7, metavar="S")
     demo.add_argument("--output", default="trendfold-demo", metavar="DIR")
-
-    for name in ("console",):
-        later = command(name, _not_yet, "not there yet")
-        later.set_defaults(name=name)
+    _add_overwrite(demo)
     return parser
+
+
+def _add_overwrite(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--overwrite", action="store_true", help="write into a folder that holds results of others, or data"
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="what a query may hold: trends, groups, matches, windows, rows, bytes of state; repeatable",
+    )
+
+
+def _limits(args: argparse.Namespace) -> dict[str, Any]:
+    """Limits by name, as Python takes them; a number that is none stays text, and is told of there."""
+    found: dict[str, Any] = {}
+    for text in args.limit:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise InputError(f"--limit is {text!r}; write a name and a number, as in 'groups=1000'")
+        if name in found:
+            raise InputError(f"--limit {name!r} is given twice; leave one out")
+        found[name] = _number_or_text(value)
+    return found
 
 
 def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
@@ -238,8 +345,9 @@ def _add_input(parser: argparse.ArgumentParser, required: bool) -> None:
     parser.add_argument(
         "--input",
         required=required,
+        action="append",
         metavar="PATH",
-        help="a file, a folder or a glob: Parquet, CSV, JSON lines",
+        help="a file, a folder or a glob: Parquet, CSV, JSON lines; may be repeated",
     )
     _add_columns(parser)
 
@@ -251,6 +359,11 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id-column", metavar="C")
     parser.add_argument(
         "--time-unit", choices=("s", "ms", "us"), default="s", help="of a numeric time column"
+    )
+    parser.add_argument(
+        "--time-format",
+        metavar="F",
+        help="how times are written, as for Python's strptime: '%%d/%%m/%%Y %%H:%%M'",
     )
     parser.add_argument("--csv-header", choices=("yes", "no"), default="yes")
     parser.add_argument("--csv-delimiter", metavar="C", help="default: a comma, for .tsv a tab")
@@ -284,43 +397,44 @@ def _number_or_text(text: str | None) -> int | float | str | None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from trendfold.cli.outputs import claim_folders, require_input, write_results
+
     if args.output is None and args.format not in (None, "json"):
         raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")
     workload = api.read(args.queries)
+    require_input(args)  # what can be told now is told before Spark starts
     _settle_engine(args, _files(args))
-    for folder in (args.output, args.rejects):
-        if folder is not None:
-            make_folder(folder)
-    if not is_elsewhere(args.input, args.master):
-        from trendfold.events.sources import list_files
-
-        list_files(args.input)  # fails now, and not after Spark has started
-    with session_for(args.engine, args.master, args.debug):
+    with claim_folders(workload, args) as claims, session_for(args.engine, args.master, args.debug):
         result = _answer(workload, args)
-        _hand_over(result, args)
+        write_results(result, claims, args)
+        if args.output is None:
+            _print(result, args.format)
         say(str(result.summary))
         _say_rejects(result, args.rejects)
-    return 0
+    return 1 if result.summary.has_no_events else 0
 
 
 def _stream(args: argparse.Namespace) -> int:
-    from trendfold.cli.stream import run_stream
-    from trendfold.query import read_duration
+    from trendfold.cli.stream import pairs, require_options, run_stream
+    from trendfold.runtime.limits import read_limits
     from trendfold.runtime.release import require_streamable
 
     workload = api.read(args.queries)
     require_streamable(workload.queries)  # what can be told now is told before Spark starts
-    read_duration(args.watermark, "--watermark")
-    for folder in (args.output, args.rejects):
-        if folder is not None and "://" not in folder:
-            make_folder(folder)
-    with session_for("spark", args.master, args.debug):
-        run_stream(workload, args, _csv(args), _number_or_text(args.origin))
-    return 0
+    limits = _limits(args)
+    read_limits(limits)
+    require_options(args)
+    with session_for("spark", args.master, args.debug, pairs(args.conf, "--conf")):
+        csv = replace(_csv(args), as_text=args.time_column if args.time_format is not None else None)
+        progress = run_stream(workload, args, csv, _number_or_text(args.origin), limits)
+    if not 0 < progress.events == progress.rejects:
+        return 0
+    say(f"warning: all {progress.events:,} rows are rejected; --rejects DIR writes them, with their reasons")
+    return 1
 
 
 def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
-    with progress_on(args.engine, "queries") as tell:
+    with progress_on(args.engine) as tell:
         return workload.run(
             _files(args),
             type_column=args.type_column,
@@ -333,20 +447,15 @@ def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
             strategy=args.strategy,
             arithmetic=args.arithmetic,
             on_reject=args.on_reject,
+            time_format=args.time_format,
+            limits=_limits(args),
             progress=tell,
         )
 
 
-def _hand_over(result: Result, args: argparse.Namespace) -> None:
-    """Write or print what was found."""
-    file_format = args.format or "parquet"
-    if args.rejects is not None:
-        write_tables(args.rejects, {"rejects": to_table(result.rejects)}, file_format)
-    if args.output is not None:
-        write_tables(args.output, {name: to_table(result[name]) for name in result}, file_format)
-        return
+def _print(result: Result, form: str | None) -> None:
     for name in result:
-        if args.format == "json":
+        if form == "json":
             print_json(name, to_table(result[name]))
         else:
             print_table(name, to_table(result[name], rows_shown()), result.summary.rows[name])
@@ -355,41 +464,51 @@ def _hand_over(result: Result, args: argparse.Namespace) -> None:
 def _say_rejects(result: Result, folder: str | None) -> None:
     if not result.summary.rejects:
         return
-    reasons = to_table(result.rejects, last_column=True).column(0).to_pylist()
-    counts = sorted(Counter(reasons).items(), key=lambda pair: (-pair[1], pair[0]))
+    counts = sorted(result.summary.reject_reasons.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = [f"{count:,} × {printable(reason)}" for reason, count in counts[:3]]
-    shown += [f"{len(counts) - 3:,} other reasons"] * (len(counts) > 3)
+    shown += [plural(len(counts) - 3, "other reason")] * (len(counts) > 3)
     say(f"rejects: {'; '.join(shown)}" + ("" if folder else " (--rejects DIR writes them)"))
 
 
 def _check(args: argparse.Namespace) -> int:
     workload = api.read(args.queries)
-    about = ""
-    if args.input is not None:
-        about = _check_input(workload, args)
+    about = _check_input(workload, args) if args.input is not None else None
     fine = "1 query is fine" if len(workload) == 1 else f"all {len(workload):,} queries are fine"
-    print(f"{args.queries}: {fine}{about}")
-    return 0
+    print(f"{args.queries}: {fine}{about or ''}")
+    return 1 if about is not None and 0 < about.events == about.rejects else 0
 
 
-def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """How many rows there are, and how many of them are rejected."""
+
+    events: int
+    rejects: int
+
+    def __str__(self) -> str:
+        rejects = "a reject" if self.rejects == 1 else "rejects"
+        return f" over {plural(self.events, 'event')}, {self.rejects:,} of them {rejects}"
+
+
+def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
     """Read the events as `run` would, and check the queries against their columns."""
     from trendfold.events.batch import Options, read_batch, schema_of
-    from trendfold.events.sources import read
+    from trendfold.events.sources import in_format, read
     from trendfold.query import needed_columns
 
     named = args.type_column, args.time_column, args.order_column, args.id_column
-    options = Options(*named, time_unit=args.time_unit)
+    options = Options(*named, time_unit=args.time_unit, time_format=args.time_format)
     needed = needed_columns(workload.queries, options.columns)
-    source = read(_files(args), needed, args.time_column).with_text(args.time_column)
+    times = args.time_column, args.time_format
+    source = read(in_format(_files(args), *times), needed, args.time_column).with_text(*times)
     problems: list[TrendfoldError] = []
-    rejects = source.rejects.num_rows
+    found = source.findings
     try:
         workload.check_columns(schema_of(source.schema), options.time_column, options.ticks)
     except QueryError as error:
         problems.append(error)
     try:
-        rejects += read_batch(source.table, options).rejects.num_rows
+        found += read_batch(source.table, options).findings
     except InputError as error:
         problems.append(error)
     if len(problems) == 1:
@@ -398,7 +517,9 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> str:
         say(_located(cast(QueryError, problems[0]), args.queries) + "\n")
         raise problems[1]
     events = source.table.num_rows + source.rejects.num_rows
-    return f" over {events:,} events, {rejects:,} of them rejects"
+    for warning in found.warnings(events, options):
+        say(f"warning: {warning}")
+    return _Checked(events, sum(found.rejects.values()))
 
 
 def _explain(args: argparse.Namespace) -> int:
@@ -408,7 +529,8 @@ def _explain(args: argparse.Namespace) -> int:
         return 0
     _check_input(workload, args)
     columns = {
-        name: getattr(args, name) for name in ("type_column", "time_column", "order_column", "time_unit")
+        name: getattr(args, name)
+        for name in ("type_column", "time_column", "order_column", "time_unit", "time_format")
     }
     print(workload.explain(args.strategy, args.format, _files(args), **columns))
     return 0
@@ -416,6 +538,7 @@ def _explain(args: argparse.Namespace) -> int:
 
 def _generate(args: argparse.Namespace) -> int:
     from trendfold.events.generate import DATASETS, Options
+    from trendfold.runtime.staging import make_folder, write_files
 
     if args.dataset not in DATASETS:
         hint = nearest(args.dataset, DATASETS) or f"choose one of {', '.join(DATASETS)}"
@@ -437,8 +560,9 @@ def _generate(args: argparse.Namespace) -> int:
             types=tuple(name.strip() for name in args.types.split(",") if name.strip()),
         )
     )
-    write_all({path: table}, formats[path.suffix])
-    print(f"{args.output}: {table.num_rows:,} events of {args.dataset}, seed {args.seed}")
+    [write] = table_files({"events": table}, formats[path.suffix]).values()
+    write_files({path: write})
+    print(f"{args.output}: {plural(table.num_rows, 'event')} of {args.dataset}, seed {args.seed}")
     return 0
 
 
@@ -449,6 +573,7 @@ def _bench(args: argparse.Namespace) -> int:
     from trendfold.bench.harness import render, to_json
     from trendfold.bench.page import to_html
     from trendfold.bench.published import put
+    from trendfold.runtime.staging import make_folder, write_files
 
     if not 0 < args.scale < math.inf:
         raise InputError(f"--scale is {args.scale}; it must be above 0")
@@ -471,8 +596,7 @@ def _bench(args: argparse.Namespace) -> int:
     }
     for path, text in written.items():
         if path is not None:
-            with replacing([Path(path)]) as (beside,):
-                beside.write_text(text(), encoding="utf-8")
+            write_files({Path(path): text_file(text())})
     return 0 if all(report.is_kept for report in reports) else 1
 
 
@@ -488,11 +612,5 @@ def _demo(args: argparse.Namespace) -> int:
 
     _settle_engine(args)
     with session_for(args.engine, args.master, args.debug):
-        demo(args.events, args.seed, args.output, args.engine)
+        demo(args.events, args.seed, args.output, args.engine, args.overwrite)
     return 0
-
-
-def _not_yet(args: argparse.Namespace) -> int:
-    raise UnsupportedError(
-        f"'trendfold {args.name}' is not there yet; 'trendfold run' answers queries over files"
-    )

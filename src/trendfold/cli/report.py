@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trendfold import api
 from trendfold.cli.plot import figures
+from trendfold.errors import plural
 from trendfold.query import to_text
 from trendfold.query.names import key_column
 from trendfold.query.nodes import Query
@@ -57,7 +58,7 @@ def _query(query: Query, table: pa.Table, summary: Summary) -> str:
         for caption, svg in figures(table, keys).items()
     )
     way = summary.ways.get(query.name)
-    told = f"{summary.rows[query.name]:,} rows, strategy {summary.strategy[query.name]}" + (
+    told = f"{plural(summary.rows[query.name], 'row')}, strategy {summary.strategy[query.name]}" + (
         f", {way} on Spark" if way else ""
     )
     return (

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
+import posixpath
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
-from trendfold.errors import InputError, TrendfoldError
+from trendfold.errors import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from trendfold.runtime.staging import Write
 
 ROWS_SHOWN = 20
 """Rows of a query that a terminal gets to see."""
@@ -33,7 +35,7 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
+def progress() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal, elsewhere a line a second."""
     if not sys.stderr.isatty():
         last = time.monotonic()
@@ -42,7 +44,7 @@ def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
             nonlocal last
             if time.monotonic() - last >= 1:
                 last = time.monotonic()
-                say(f"{done:,} of {total:,} {what} done ({printable(name)})")
+                say(f"{done:,} of {plural(total, 'query', 'queries')} done ({printable(name)})")
 
         yield line
         return
@@ -50,19 +52,17 @@ def progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None)
+        task = bars.add_task("queries", total=None)
         yield lambda name, done, total: bars.update(task, completed=done, total=total)
 
 
 # ---------------------------------------------------------------- printing
 
 
-def to_table(rows: Any, most: int | None = None, last_column: bool = False) -> pa.Table:
+def to_table(rows: Any, most: int | None = None) -> pa.Table:
     """Rows of a result as a table: on Spark they are fetched, and no more of them than are wanted."""
     if not hasattr(rows, "toArrow"):
-        table = rows.slice(0, most)
-        return table.select(table.column_names[-1:]) if last_column else table
-    rows = rows.select(rows.columns[-1]) if last_column else rows
+        return rows.slice(0, most)
     return (rows if most is None else rows.limit(most)).toArrow()
 
 
@@ -79,7 +79,7 @@ def print_table(name: str, table: pa.Table, rows: int | None = None) -> None:
     if is_terminal:
         _print_rich(name, table.column_names, cells, right)
         if rows is not None and rows > table.num_rows:
-            print(f"... and {rows - table.num_rows:,} more rows (--output DIR writes all of them)")
+            print(f"... and {plural(rows - table.num_rows, 'more row')} (--output DIR writes all of them)")
         return
     print(printable(name))
     widths = [
@@ -151,57 +151,38 @@ def printable(text: str) -> str:
 
 
 def print_json(name: str, table: pa.Table) -> None:
-    """One object per row; `query` goes first, and a column of that name gets an underscore."""
-    columns = [f"_{column}" if column == "query" else column for column in table.column_names]
-    from trendfold.runtime.writing import json_lines
+    """One object per row, with the query's name."""
+    from trendfold.runtime.writing import query_lines
 
-    for line in json_lines(table.rename_columns(columns), {"query": name}):
+    for line in query_lines(name, table):
         print(line)
 
 
 # ---------------------------------------------------------------- writing
 
 
-def make_folder(folder: str | Path) -> None:
-    """Before the work, so that a run does not fail for want of a folder at its end."""
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder {str(folder)!r}: {error.strerror}") from None
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write into the folder {str(folder)!r}; choose another")
-
-
-def write_tables(folder: str, tables: Mapping[str, pa.Table], file_format: str) -> None:
-    """One file per table, named after it; what a file name cannot hold is written %XX."""
-    from trendfold.runtime.writing import file_name
-
-    ending = EXTENSIONS[file_format]
-    write_all({Path(folder, f"{file_name(n)}.{ending}"): table for n, table in tables.items()}, file_format)
-
-
-def write_all(files: Mapping[Path, pa.Table], file_format: str) -> None:
-    """All files or, when one cannot be written, none."""
+def table_files(tables: Mapping[str, Any], file_format: str, folder: str = "") -> dict[str, Write]:
+    """One file per table, named after it, in a folder below the output's."""
     from trendfold.runtime.writing import WRITERS
 
     writer = WRITERS[file_format]
-    with replacing(list(files)) as beside:
-        for path, table in zip(beside, files.values(), strict=True):
-            with path.open("wb") as file:
-                writer(table, file)
+
+    def fetch_and_write(rows: Any, file: IO[bytes]) -> None:
+        writer(to_table(rows), file)
+
+    return {
+        posixpath.join(folder, table_file(name, file_format)): partial(fetch_and_write, rows)
+        for name, rows in tables.items()
+    }
 
 
-@contextmanager
-def replacing(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Files to write beside `paths`, that take their places together once all are written."""
-    beside = tuple(path.with_name(f".{os.getpid()}-{i}.part") for i, path in enumerate(paths))
-    try:
-        yield beside
-        for new, path in zip(beside, paths, strict=True):
-            os.replace(new, path)
-    except OSError as error:
-        told = error.strerror or error
-        raise TrendfoldError(f"cannot write {str(error.filename or paths[0])!r}: {told}") from None
-    finally:
-        for new in beside:
-            new.unlink(missing_ok=True)
+def table_file(name: str, file_format: str) -> str:
+    """The name of the file of a table; what a file name cannot hold is written %XX."""
+    from trendfold.runtime.writing import file_name
+
+    return f"{file_name(name)}.{EXTENSIONS[file_format]}"
+
+
+def text_file(text: str) -> Write:
+    """A file of text."""
+    return lambda file: file.write(text.encode())

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trendfold import errors
+from trendfold import errors, interrupt
 from trendfold.cli.show import progress, say
 from trendfold.errors import InputError, TrendfoldError
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files
+
+_GRACE_S = 10.0
+"""How long Spark may take to stop after Ctrl-C."""
 
 _MASTER = re.compile(r"local(-cluster)?(\[.*\])?|yarn|(spark|k8s|sc)://.+")
 
@@ -49,17 +52,19 @@ def is_elsewhere(path: str, master: str | None) -> bool:
 
 
 @contextmanager
-def progress_on(engine: str, what: str) -> Iterator[Callable[[str, int, int], None] | None]:
+def progress_on(engine: str) -> Iterator[Callable[[str, int, int], None] | None]:
     """How queries get on. Spark shows its stages on a terminal itself."""
     if engine == "spark":
         yield None
         return
-    with progress(what) as tell:
+    with progress() as tell:
         yield tell
 
 
 @contextmanager
-def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
+def session_for(
+    engine: str, master: str | None, debug: bool, settings: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """On Spark, a session: one that is there already, or one that is made here and ends here."""
     if engine != "spark":
         yield
@@ -75,14 +80,16 @@ def session_for(engine: str, master: str | None, debug: bool) -> Iterator[None]:
     if is_ours:
         say("starting Spark")
     try:
-        spark = session(master)
+        spark = session(master, settings)
     except Exception as error:
         told = readable(error)
         if told is None:
             raise
         raise TrendfoldError(f"Spark did not start: {told} (--debug shows more)") from error
     try:
-        yield
+        # Not earlier: an exception while Java starts would leave it running; an exit does not.
+        with interrupt.gracefully(_GRACE_S):
+            yield
     except Exception as error:
         told = readable(error)
         if told is None:
@@ -121,18 +128,31 @@ def readable(error: Exception) -> TrendfoldError | None:
     if found := re.search(r"^trendfold\.errors\.(\w+): (.*)", text, re.MULTILINE):
         kind = getattr(errors, found[1], TrendfoldError)  # raised on purpose, in a task
         return kind(found[2]) if kind is not errors.QueryError else TrendfoldError(found[2])
+    for sign, told in _OUT_OF_MEMORY.items():
+        if re.search(sign, text, re.MULTILINE):
+            return TrendfoldError(told)
     if "Traceback (most recent call last)" in text:
         return TrendfoldError(f"a task of Spark failed: {_end_of_traceback(text)}")
     told = _first_line(text)
-    if "Python worker exited unexpectedly" in text:
-        return TrendfoldError("a Python worker of Spark died, most often for want of memory; give it more")
-    if "java.lang.OutOfMemoryError" in text:
-        return TrendfoldError(
-            "Spark is out of memory; raise spark.driver.memory, and on a cluster spark.executor.memory"
-        )
     if type(error).__name__ == "AnalysisException":
         return InputError(told)
     return TrendfoldError(told)
+
+
+_FEWER = "run fewer tasks at once, or on a cluster raise spark.executor.memoryOverhead"
+_OUT_OF_MEMORY = {
+    r"^(?:[\w.]+\.)?_?\w*MemoryError\b": f"a task of Spark is out of memory; {_FEWER}",
+    r"java\.lang\.OutOfMemoryError": (
+        "Spark is out of memory; raise spark.driver.memory, and on a cluster spark.executor.memory"
+    ),
+    r"Python worker exited unexpectedly": (
+        f"a Python worker of Spark died, most often for want of memory; {_FEWER}"
+    ),
+    r"ExecutorLostFailure.*(?:exceeding memory limits|exit code 137|OOM)": (
+        "an executor of Spark was killed for want of memory; raise spark.executor.memoryOverhead"
+    ),
+}
+"""What Spark's messages hold where memory was short, and what to say then."""
 
 
 def _end_of_traceback(text: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from trendfold import api
+from trendfold import api, interrupt
 from trendfold.cli.show import print_json, print_table, printable, rows_shown, say, to_table
+from trendfold.errors import InputError, plural
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,17 +18,53 @@ if TYPE_CHECKING:
     from trendfold.events.text import CsvOptions
     from trendfold.runtime.spark.watch import Progress
 
+_NONE = "none"
 _PATIENCE_S = 1.0
 """How long Ctrl-C may take to be noticed."""
 
 
-def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any) -> None:
-    """Start, look on, and stop when told to."""
+def require_options(args: Namespace) -> None:
+    """Raise for what can be told before Spark starts."""
+    from trendfold.query import read_duration
+    from trendfold.runtime import runtime
+
+    read_duration(args.watermark, "--watermark")
+    if args.max_ahead.lower() == _NONE:
+        args.max_ahead = None
+    else:
+        read_duration(args.max_ahead, "--max-ahead")
+    runtime("spark")  # says what to install where pyspark is not
+    from trendfold.runtime.topics import is_topic, read_topic
+
+    for named in (args.source, args.output, args.rejects):
+        if named is not None and is_topic(named):
+            read_topic(named)
+    if is_topic(args.source) and args.schema is None:
+        raise InputError("--source kafka: needs --schema, as in 'type string, ts timestamp, speed double'")
+    from trendfold.runtime.spark.sinks import folder_of
+    from trendfold.runtime.spark.stream import require_all_apart
+    from trendfold.runtime.spark.stream_sources import folder_read
+    from trendfold.runtime.staging import make_folder
+
+    places = {"--output": folder_of(args.output), "--rejects": folder_of(args.rejects)}
+    read = {"--checkpoint": args.checkpoint, "--source": folder_read(args.source)}
+    require_all_apart(places | read)
+    for folder in places.values():
+        if folder is not None and "://" not in folder:
+            make_folder(folder)
+
+
+def run_stream(
+    workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any, limits: dict[str, Any]
+) -> Progress:
+    """Start, look on, and stop when told to; how far it came."""
     from trendfold.runtime.spark.session import session
-    from trendfold.runtime.spark.stream_sources import open_stream
+    from trendfold.runtime.spark.stream_sources import Reading, open_stream
 
     types = [name.strip() for name in args.types.split(",") if name.strip()]
-    stream = open_stream(session(), args.source, csv, types, args.files_per_batch)
+    options = pairs(args.source_option, "--source-option")
+    reading = Reading(args.files_per_batch, args.rows_per_batch, args.starting_offsets, options)
+    stream = open_stream(session(), args.source, csv, types, reading)
     handle = workload.start(
         stream,
         watermark=args.watermark,
@@ -42,22 +79,41 @@ def run_stream(workload: api.Workload, args: Namespace, csv: CsvOptions, origin:
         strategy=args.strategy,
         arithmetic=args.arithmetic,
         on_reject=args.on_reject,
+        time_format=args.time_format,
+        limits=limits,
         trigger=args.trigger,
         flush=args.flush,
         format=args.format or "parquet",
         rejects=args.rejects,
+        overwrite=args.overwrite,
+        max_ahead=args.max_ahead,
     )
     try:
-        with _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher:
+        with (
+            interrupt.gracefully(None),
+            _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher,
+        ):
             listener = handle.listen(watcher)
             while not handle.await_termination(_PATIENCE_S):
-                pass
+                if interrupt.is_asked():
+                    raise KeyboardInterrupt
             with suppress(Exception):
                 listener.remove()
         say(str(handle.progress))
+        if args.flush and not handle.is_flushed:
+            say("stopped before all was read, so open windows are not reported; the same command goes on")
+        return handle.progress
     finally:
         with suppress(Exception):  # Spark may have gone with the interrupt
             handle.stop()
+
+
+def pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    """What `--option NAME=VALUE`, given any number of times, comes to."""
+    wrong = [text for text in given if not text.partition("=")[0] or "=" not in text]
+    if wrong:
+        raise InputError(f"{option} is {wrong[0]!r}; write NAME=VALUE")
+    return {name: value for name, _, value in (text.partition("=") for text in given)}
 
 
 def _print(rows: Any, batch: int, query: str) -> None:
@@ -96,7 +152,7 @@ def live_table(progress: Progress) -> Table:
         ("events/s", f"{progress.events_per_second:,.0f}"),
         ("watermark", str(progress.watermark or "none yet")),
         ("open windows", f"{progress.open_windows:,}"),
-        ("state", f"{progress.state_rows:,} events in {progress.state_bytes:,} bytes"),
+        ("state", f"{plural(progress.state_rows, 'event')} in {plural(progress.state_bytes, 'byte')}"),
         ("late", f"{progress.late:,}"),
         ("rejects", f"{progress.rejects:,}"),
         *((f"rows of {name}", f"{count:,}") for name, count in progress.rows.items()),

@@ -146,19 +146,32 @@ def join_batch(
 
 
 @kernel
-def keep_alive(high, slots, reach_high, tables, pool):
-    """The partial matches of all joins that a row from `high` on can still join, compact; how many in all.
+def join_block(n, left, right, steps, slots, space, reach_low, reach_high, pairs, latest, most):
+    """Join two tables by step n: how many rows, or -1 if more than `most`; the rows."""
+    ours, theirs = slots.width[steps.probe[n]], slots.width[steps.sorted[n]]
+    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    found, _, pool = _join(
+        n, left, ours, right, theirs, steps, space, reach_low[steps.window[n]],
+        reach_high[steps.window[n]], pairs, latest, stacks, most, np.empty(256, np.int32), 0,
+    )  # fmt: skip
+    return found, pool
 
-    `tables.old` says from here on how many every slot has.
+
+@kernel
+def keep_alive(high, slots, is_joined, reach_high, tables, pool):
+    """The partial matches that a row from `high` on can still join, compact; how many in all.
+
+    Only of joins that are joined further. `tables.old` says from here on how many every slot has.
     """
     total, used = 0, 0
     leaves = slots.leaf_start.shape[0] - 1
     for s in range(leaves, slots.width.shape[0]):
-        total += slots.width[s] * (tables.old[s] + tables.new[s])
+        if is_joined[s]:
+            total += slots.width[s] * (tables.old[s] + tables.new[s])
     kept, alive = np.empty(total, np.int32), 0
     for s in range(leaves, slots.width.shape[0]):
         width, ends, count = slots.width[s], reach_high[slots.window[s]], 0
-        for i in range(tables.old[s] + tables.new[s]):
+        for i in range(tables.old[s] + tables.new[s] if is_joined[s] else 0):
             at = tables.begin[s] + width * i
             if ends[pool[at]] > high:
                 kept[used : used + width] = pool[at : at + width]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel.bindings import CONTIGUOUS, NEXT
-from trendfold.kernel.construct import NO_MOMENT, agree
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.construct import NO_MOMENT
+from trendfold.kernel.jit import kernel, lent
 from trendfold.kernel.pairs import holds
 
 Ints = NDArray[np.int32]
@@ -51,90 +51,156 @@ class Walked(NamedTuple):
     position: Ints
 
 
-@kernel
-def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semantics, steps, most):
-    """Every trend of an element in every match: arrays as in Walked, how many trends, steps, bindings.
+class Pace(NamedTuple):
+    """Where a walk is, so that it can go on from there: MATCH, FIRST, TAKER, DEPTH, TRIED, IS_DONE."""
 
-    Stops after `steps` bindings were tried, or when `most` trends are found.
+    at: NDArray[np.int64]
+    row: Ints
+    position: Ints
+    next: NDArray[np.int64]
+    taking: NDArray[np.int64]
+    until: Ints
+
+
+MATCH, FIRST, TAKER, DEPTH, TRIED, IS_DONE = range(6)
+MOST_BINDINGS = 1 << 22
+"""Of all trends that one call gives; one trend may have more."""
+
+
+def no_pace(tried: int) -> Pace:
+    """A walk that has not begun, after others have tried so many bindings."""
+    at = np.array([0, -1, -1, 0, tried, 0], np.int64)
+    none = np.empty(64, np.int32)
+    return Pace(at, none, none.copy(), np.empty(64, np.int64), np.empty(64, np.int64), none.copy())
+
+
+@kernel
+def walk(bound, own, is_own, symbol, moment, high, paths, pairs, latest, semantics, steps, most, pace):
+    """More trends of an element in every match, at most `most`, and the pace.
+
+    Ends with more than `steps` bindings tried, with `most` trends found, or when all is done. A call with the
+    pace that the last one gave goes on.
 
     own     int32[m]   the rows that can take one of the element's positions
     is_own  bool[P]    those positions
     high    int32[n]   how far a window reaches from a row
     """
+    bound, paths, pairs = lent(bound), lent(paths), lent(pairs)
+    lower, upper, pinned, bound_start = bound.lower, bound.upper, bound.pinned, bound.start
+    bound_row, bound_position, before, behind = bound.row, bound.position, bound.before, bound.behind
+    take_start, take, edges, is_last = paths.take_start, paths.take, paths.edge, paths.is_last
+    is_linked = _linked(paths)
+    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    at, row, position, after, taking, until = pace
+    t, s, f, depth, tried = at[MATCH], at[FIRST], at[TAKER], at[DEPTH], at[TRIED]
     source, start = np.empty(64, np.int64), np.zeros(65, np.int64)
     out_row, out_position = np.empty(256, np.int32), np.empty(256, np.int32)
-    found, used, tried = 0, 0, 0
-    deep = 64
-    row, position = np.empty(deep, np.int32), np.empty(deep, np.int32)
-    at, taking, until = np.empty(deep, np.int64), np.empty(deep, np.int64), np.empty(deep, np.int32)
-    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
-    for t in range(bound.lower.shape[0]):
-        lead = 1 if bound.pinned[t] >= 0 else 0  # what is pinned is in the match already
-        begin = np.searchsorted(own, bound.pinned[t] if lead else bound.lower[t])
-        for s in range(begin, begin + 1 if lead else own.shape[0]):
-            first = own[s]
-            if first >= bound.upper[t]:
-                break
-            ceiling = min(bound.upper[t], high[first])
-            for f in range(paths.take_start[symbol[first]], paths.take_start[symbol[first] + 1]):
-                y, q = first, paths.take[f]
-                if not (is_own[q] and paths.is_first[q]):
-                    continue
+    found, used, step, q = 0, 0, 0, 0
+    while found < most and used < MOST_BINDINGS:
+        y = -1
+        while depth > 0 and y < 0:  # the next binding adjacent to the one on top (spec 5), or one less
+            top = depth - 1
+            x, p, i = row[top], position[top], after[top]
+            is_over = i == own.shape[0]
+            if not is_over:
+                z, now = own[i], moment[own[i]]
+                is_over = z >= min(upper[t], high[row[0]]) or now > until[top]
+                is_over = is_over or (semantics == CONTIGUOUS and now > moment[x] + 1)
+            if is_over:
+                depth -= 1
+                continue
+            end = take_start[symbol[z] + 1]
+            k = taking[top] if taking[top] >= 0 else take_start[symbol[z]]
+            if now <= moment[x]:
+                k = end
+            while k < end and y < 0:
+                q = take[k]
+                k += 1
                 if (
-                    lead == 0
-                    and bound.before[t] >= 0
-                    and not _follows(
-                        bound.before[t], bound.before_at[t], y, q, moment, paths, pairs, latest, stacks
-                    )
+                    is_own[q]
+                    and edges[p, q] >= 0
+                    and _follows(x, p, z, q, moment, paths, pairs, latest, stacks)
                 ):
-                    continue
-                depth, step = 0, s
-                while depth >= 0:
-                    if y >= 0:
-                        tried += 1
-                        if tried > steps:
-                            return source, start, out_row, out_position, found, tried, used
-                        if depth < lead or _fits(bound, t, row, position, depth, y, q, paths, pairs, stacks):
-                            if depth == deep:
-                                deep *= 2
-                                row, position = _longer(row, deep), _longer(position, deep)
-                                at, taking = _longer(at, deep), _longer(taking, deep)
-                                until = _longer(until, deep)
-                            row[depth], position[depth] = y, q
-                            at[depth], taking[depth], until[depth] = step + 1, -1, NO_MOMENT
-                            depth += 1
-                            z, r = bound.behind[t], bound.behind_at[t]
-                            if paths.is_last[q] and (
-                                z < 0 or _follows(y, q, z, r, moment, paths, pairs, latest, stacks)
-                            ):
-                                if found == source.shape[0]:
-                                    source = _longer(source, 2 * found)
-                                    start = _longer(start, 2 * found + 1)
-                                size = depth - lead
-                                while used + size > out_row.shape[0]:
-                                    out_row = _longer(out_row, 2 * out_row.shape[0])
-                                    out_position = _longer(out_position, 2 * out_position.shape[0])
-                                out_row[used : used + size] = row[lead:depth]
-                                out_position[used : used + size] = position[lead:depth]
-                                used += size
-                                source[found] = t
-                                found += 1
-                                start[found] = used
-                                if found == most:
-                                    return source, start, out_row, out_position, found, tried, used
-                        y = -1
-                    if depth == 0:
-                        break
-                    top = depth - 1
-                    step, q = _next(
-                        own, is_own, symbol, moment, ceiling, paths, pairs, latest, semantics,
-                        row[top], position[top], top, at, taking, until, stacks,
-                    )  # fmt: skip
-                    if step < 0:
-                        depth -= 1
-                    else:
-                        y = own[step]
-    return source, start, out_row, out_position, found, tried, used
+                    y, step = z, i
+            if y < 0:
+                after[top], taking[top] = i + 1, -1
+            else:
+                taking[top] = k
+                if semantics == NEXT:
+                    until[top] = now  # all of the earliest moment, nothing after it
+        while y < 0 and t < lower.shape[0]:  # the next first binding
+            is_pinned = pinned[t] >= 0  # it is in the match already
+            if s < 0:
+                s, f = np.searchsorted(own, pinned[t] if is_pinned else lower[t]), -1
+            if s == own.shape[0] or own[s] >= upper[t] or (is_pinned and own[s] != pinned[t]):
+                t, s = t + 1, -1
+                continue
+            if f < 0:
+                f = take_start[symbol[own[s]]]
+            while f < take_start[symbol[own[s]] + 1] and y < 0:
+                q = take[f]
+                f += 1
+                if is_own[q] and paths.is_first[q]:
+                    x, p = before[t], bound.before_at[t]
+                    if is_pinned or x < 0 or _follows(x, p, own[s], q, moment, paths, pairs, latest, stacks):
+                        y, step = own[s], s
+            if y < 0:
+                s, f = s + 1, -1
+        if y < 0:
+            at[IS_DONE] = 1
+            break
+        tried += 1
+        if tried > steps:
+            break
+        lead = 1 if pinned[t] >= 0 else 0
+        fits = True
+        if depth >= lead:  # an event of its own, and every cross predicate holds with all others
+            for k in range(bound_start[t], bound_start[t + 1]):
+                x, p = bound_row[k], bound_position[k]
+                fits = x != y and (
+                    not (is_linked[q] and is_linked[p]) or _agree(x, p, y, q, paths, pairs, stacks)
+                )
+                if not fits:
+                    break
+            for d in range(depth if fits and is_linked[q] else 0):
+                if is_linked[position[d]] and not _agree(row[d], position[d], y, q, paths, pairs, stacks):
+                    fits = False
+                    break
+        if not fits:
+            continue
+        if depth == row.shape[0]:
+            deep = 2 * depth
+            row, position, until = _longer(row, deep), _longer(position, deep), _longer(until, deep)
+            after, taking = _longer(after, deep), _longer(taking, deep)
+        row[depth], position[depth] = y, q
+        after[depth], taking[depth], until[depth] = step + 1, -1, NO_MOMENT
+        depth += 1
+        z, r = behind[t], bound.behind_at[t]
+        if is_last[q] and (z < 0 or _follows(y, q, z, r, moment, paths, pairs, latest, stacks)):
+            if found == source.shape[0]:
+                source, start = _longer(source, 2 * found), _longer(start, 2 * found + 1)
+            size = depth - lead
+            while used + size > out_row.shape[0]:
+                out_row = _longer(out_row, 2 * out_row.shape[0])
+                out_position = _longer(out_position, 2 * out_position.shape[0])
+            out_row[used : used + size] = row[lead:depth]
+            out_position[used : used + size] = position[lead:depth]
+            used += size
+            source[found] = t
+            found += 1
+            start[found] = used
+    at[MATCH], at[FIRST], at[TAKER], at[DEPTH], at[TRIED] = t, s, f, depth, tried
+    walked = Walked(source[:found], start[: found + 1], out_row[:used], out_position[:used])
+    return walked, Pace(at, row, position, after, taking, until)
+
+
+@kernel
+def _linked(paths):
+    """The positions that a cross predicate names."""
+    found = np.zeros(paths.is_first.shape[0], np.bool_)
+    for c in range(paths.cross.shape[0]):
+        found |= paths.cross_left[c] | paths.cross_right[c]
+    return found
 
 
 @kernel
@@ -158,58 +224,15 @@ def _follows(x, p, y, q, moment, paths, pairs, latest, stacks):
 
 
 @kernel
-def _next(
-    own,
-    is_own,
-    symbol,
-    moment,
-    ceiling,
-    paths,
-    pairs,
-    latest,
-    semantics,
-    x,
-    p,
-    top,
-    at,
-    taking,
-    until,
-    stacks,
-):
-    """The next binding adjacent to (x, p) (spec 5): its place in `own` and its position, or -1."""
-    while at[top] < own.shape[0]:
-        y = own[at[top]]
-        if y >= ceiling or moment[y] > until[top] or (semantics == CONTIGUOUS and moment[y] > moment[x] + 1):
-            break
-        end = paths.take_start[symbol[y] + 1]
-        if taking[top] < 0:
-            taking[top] = paths.take_start[symbol[y]] if moment[y] > moment[x] else end
-        while taking[top] < end:
-            q = paths.take[taking[top]]
-            taking[top] += 1
-            if (
-                is_own[q]
-                and paths.edge[p, q] >= 0
-                and _follows(x, p, y, q, moment, paths, pairs, latest, stacks)
-            ):
-                if semantics == NEXT:
-                    until[top] = moment[y]  # all of the earliest moment, nothing after it
-                return at[top], q
-        at[top] += 1
-        taking[top] = -1
-    return -1, -1
-
-
-@kernel
-def _fits(bound, t, row, position, depth, y, q, paths, pairs, stacks):
-    """Whether a new binding is an event of its own, and every cross predicate holds with all others."""
-    for k in range(bound.start[t], bound.start[t + 1]):
-        if bound.row[k] == y or not agree(bound.row[k], bound.position[k], y, q, paths, pairs, stacks):
+def _agree(x, p, y, q, paths, pairs, stacks):
+    """Whether every cross predicate between the bindings (x, p) and (y, q) holds."""
+    for c in range(paths.cross.shape[0]):
+        onward = paths.cross_left[c, p] and paths.cross_right[c, q]
+        if onward and not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
             return False
-    if paths.cross.shape[0] > 0:
-        for d in range(depth):
-            if not agree(row[d], position[d], y, q, paths, pairs, stacks):
-                return False
+        back = paths.cross_left[c, q] and paths.cross_right[c, p]
+        if back and not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
+            return False
     return True
 
 

@@ -64,6 +64,36 @@ def kind_of(type_: pa.DataType) -> Kind:
     return Kind.NULL if pa.types.is_null(type_) else Kind.OTHER
 
 
+def scale_of(type_: pa.DataType) -> int | None:
+    """The digits after the point of a decimal type; None for any other."""
+    if pa.types.is_dictionary(type_):
+        return scale_of(type_.value_type)
+    return type_.scale if pa.types.is_decimal(type_) else None
+
+
+def unscaled(data: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.bool_]] | None:
+    """Decimals without their point: magnitudes and signs, null is 0; None if 64 bits do not hold one."""
+    values = decoded(data)
+    try:
+        wide = values.cast(pa.decimal128(38, values.type.scale))
+    except pa.ArrowInvalid:
+        return None
+    words = [np.zeros((0, 2), np.uint64)]
+    for chunk in wide.chunks:
+        if len(chunk):
+            words.append(
+                np.frombuffer(chunk.buffers()[1], np.uint64).reshape(-1, 2)[chunk.offset :][: len(chunk)]
+            )
+    low, high = np.where(_valid(wide)[:, None], np.concatenate(words), np.uint64(0)).T
+    negative = high >> np.uint64(63) == 1
+    size = np.where(negative, ~low + np.uint64(1), low)
+    fits = np.where(negative, (high == _ALL_ONES) & (size > 0), high == 0)
+    return (size, negative) if fits.all() else None
+
+
+_ALL_ONES = np.uint64(2**64 - 1)
+
+
 def decoded(data: pa.ChunkedArray) -> pa.ChunkedArray:
     """Values instead of codes."""
     return data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
@@ -91,7 +121,8 @@ def from_arrow(data: pa.ChunkedArray) -> Column:
 def floats(values: NDArray[np.float64], valid: NDArray[np.bool_]) -> Column:
     """A FLOAT column: what is not finite is null, and there is one zero."""
     finite = np.isfinite(values)
-    return Column(Kind.FLOAT, values + 0.0, valid if finite.all() else valid & finite)
+    with np.errstate(invalid="ignore"):  # a signalling NaN, from a damaged file
+        return Column(Kind.FLOAT, values + 0.0, valid if finite.all() else valid & finite)
 
 
 def _filled(data: pa.ChunkedArray, value: object) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from trendfold.errors import InputError, RejectError, nearest
+from trendfold.errors import InputError, RejectError, TrendfoldError, nearest
 from trendfold.events.columns import decoded
+from trendfold.events.findings import Findings, sum_of
 from trendfold.events.text import (
     REASON,
     TEXT,
@@ -42,12 +44,36 @@ COMPRESSIONS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 """Further endings that text files may have."""
 
 
+AnyPath = str | os.PathLike[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Events in files: a file, a folder or a glob, not read yet."""
+    """Events in files: a file, a folder or a glob, or several of them, not read yet."""
 
-    path: str | os.PathLike[str]
+    path: AnyPath | Sequence[AnyPath]
     csv: CsvOptions = field(default_factory=CsvOptions)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Each file, folder or glob."""
+        return tuple(os.fspath(path) for path in _several(self.path))
+
+    def __str__(self) -> str:
+        return ", ".join(map(repr, self.paths))
+
+
+def as_files(data: Any) -> Files | None:
+    """The files that a path, or a list or tuple of paths, stands for; None for anything else."""
+    if isinstance(data, (str, os.PathLike)):
+        return Files(data)
+    if isinstance(data, (list, tuple)) and data and all(isinstance(one, (str, os.PathLike)) for one in data):
+        return Files(tuple(data))
+    return data if isinstance(data, Files) else None
+
+
+def _several(path: AnyPath | Sequence[AnyPath]) -> Sequence[AnyPath]:
+    return (path,) if isinstance(path, (str, os.PathLike)) else path
 
 
 @dataclass(frozen=True)
@@ -61,16 +87,19 @@ class Source:
     table: pa.Table
     rejects: pa.Table = field(default_factory=lambda: pa.table({}))
     warnings: tuple[str, ...] = ()
+    findings: Findings = field(default_factory=Findings)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
         return self.table.schema
 
-    def with_text(self, column: str) -> Source:
-        """The same with `column` as text if it has not a single value, so that its absence has a type."""
+    def with_text(self, column: str, time_format: str | None = None) -> Source:
+        """The same with `column` as text if it has not a single value, so that its absence has a type; and if
+        it has whole numbers that a format is to read.
+        """
         at = self.table.schema.get_field_index(column)
-        if at < 0 or not pa.types.is_null(self.table.schema.field(at).type):
+        if at < 0 or not is_for_text(self.table.schema.field(at).type, time_format):
             return self
         text = self.table.column(at).cast(pa.string())
         return replace(self, table=self.table.set_column(at, column, text))
@@ -90,6 +119,19 @@ class Source:
         return together.select([*(name for name in together.column_names if name != reason), reason])
 
 
+def is_for_text(type_: pa.DataType, time_format: str | None) -> bool:
+    """Whether a column of times is taken as text: one without a value, or of numbers that have a format."""
+    return bool(pa.types.is_null(type_) or (time_format is not None and pa.types.is_integer(type_)))
+
+
+def in_format(data: Any, time_column: str, time_format: str | None) -> Any:
+    """Files whose times are read as text, for a format of their own; anything else as it is."""
+    files = as_files(data)
+    if time_format is None or files is None:
+        return data
+    return replace(files, csv=replace(files.csv, as_text=time_column))
+
+
 def read(data: Any, columns: Collection[str] | None = None, time_column: str | None = None) -> Source:
     """The rows of `data` with only the `columns` that are asked for.
 
@@ -98,10 +140,9 @@ def read(data: Any, columns: Collection[str] | None = None, time_column: str | N
     """
     if isinstance(data, Source):
         return data
-    if isinstance(data, (str, os.PathLike)):
-        data = Files(data)
-    if isinstance(data, Files):
-        return _read_files(data, columns, time_column)
+    files = as_files(data)
+    if files is not None:
+        return _read_files(files, columns, time_column)
     return Source(_in_memory(data, columns))
 
 
@@ -128,11 +169,13 @@ def _in_memory(data: Any, columns: Collection[str] | None) -> pa.Table:
             return (chosen.collect() if hasattr(chosen, "collect") else chosen).to_arrow()
         if hasattr(data, "__arrow_c_stream__"):
             return _project(pa.table(data), columns)
+    except MemoryError:
+        raise
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(f"cannot read the {module} frame: {first_line(error)}") from None
     raise InputError(
         f"cannot read events from a {type(data).__module__}.{type(data).__name__}; pass a pyarrow Table, "
-        f"a pandas or polars frame, or a path"
+        f"a pandas or polars frame, a path, or a list of paths"
     )
 
 
@@ -154,12 +197,11 @@ def _wanted(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
 
 def _read_files(files: Files, columns: Collection[str] | None, time_column: str | None) -> Source:
     options = files.csv
-    paths = list_files(files.path)
+    paths, warnings = listed(files)
     if not paths:
-        nothing = empty(dict.fromkeys(columns or (), pa.null()))
-        return Source(nothing, warnings=(f"the folder {os.fspath(files.path)} has no files",))
+        return Source(empty(dict.fromkeys(columns or (), pa.null())), warnings=warnings)
     readers = [_Reader(path, options, time_column) for path in paths]
-    _require_one_format(files.path, [reader.format for reader in readers])
+    require_one_format(str(files), [reader.format for reader in readers])
     known = _union(reader.columns() for reader in readers)
     if known and columns is not None and not set(columns) <= set(known):
         return Source(empty(known))
@@ -170,15 +212,30 @@ def _read_files(files: Files, columns: Collection[str] | None, time_column: str 
         schema = pa.schema([(name, pa.null()) for name in columns or options.types])
     schema = readers[0].fits(schema)
     table = pa.concat_tables([_fit(part.table, schema) for part in parts])
-    return Source(table, _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names))
+    rejects = _named_rejects(concat_rejects([part.rejects for part in parts]), table.column_names)
+    return Source(table, rejects, warnings, sum_of(part.findings for part in parts))
 
 
-def list_files(path: str | os.PathLike[str]) -> list[Path]:
+def list_files(path: AnyPath | Sequence[AnyPath]) -> list[Path]:
     """The files of a path, sorted: the file itself, all files under a folder, or all that match a glob.
 
-    Names that begin with `_` or `.` are no data, as in Spark's own folders.
+    Names that begin with `_` or `.` are no data, as in Spark's own folders. A file that
+    several paths lead to is read once.
     """
-    text = os.fspath(path)
+    return listed(Files(path))[0]
+
+
+def listed(files: Files) -> tuple[list[Path], tuple[str, ...]]:
+    """The files, and a warning per folder that has none."""
+    found = {path: _list(path) for path in files.paths}
+    warnings = tuple(f"the folder {path} has no files" for path, there in found.items() if not there)
+    every = [file for there in found.values() for file in there]
+    if len(found) > 1:
+        every = list({os.path.realpath(file): file for file in every}.values())
+    return every, warnings
+
+
+def _list(text: str) -> list[Path]:
     if not text:
         raise InputError("the path of the events is empty; pass a file, a folder or a glob")
     there = Path(text)
@@ -206,12 +263,11 @@ def _under(folder: Path) -> list[Path]:
     return found
 
 
-def size_on_disk(data: str | os.PathLike[str] | Files) -> int | None:
+def size_on_disk(files: Files) -> int | None:
     """How many bytes the files of an input have; None where they are not on this machine."""
-    path = data.path if isinstance(data, Files) else data
-    if "://" in os.fspath(path):
+    if any("://" in path for path in files.paths):
         return None
-    return sum(each.stat().st_size for each in list_files(path))
+    return sum(each.stat().st_size for each in listed(files)[0])
 
 
 def missing_file(path: Path) -> str:
@@ -261,11 +317,12 @@ def _begins_as_parquet(path: Path) -> bool:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
-def _require_one_format(path: str | os.PathLike[str], formats: Iterable[str]) -> None:
+def require_one_format(where: str, formats: Iterable[str]) -> None:
+    """Raise if files are of several formats."""
     counts = Counter(formats)
     if len(counts) > 1:
         held = " and ".join(f"{count} {name}" for name, count in counts.most_common())
-        raise InputError(f"{os.fspath(path)!r} has {held} files; pass a glob that matches one kind")
+        raise InputError(f"{where} has {held} files; pass a glob that matches one kind")
 
 
 # ---------------------------------------------------------------- one file
@@ -277,6 +334,7 @@ class _Reader:
     def __init__(self, path: Path, options: CsvOptions, time_column: str | None) -> None:
         self.path, self.options, self.time_column = path, options, time_column
         self.format, self.compression = file_format(path)
+        options.require_for(self.format)
         self._json: Part | None = None
         self._text: Text | None = None
 
@@ -292,7 +350,7 @@ class _Reader:
                     return csv_columns(self._text, self.path, self.options)
                 case _:
                     text = text_of(self.path, self.compression)
-                    self._json = read_json(text, self.path, self.options.types, self.time_column)
+                    self._json = read_json(text, self.path, self.options, self.time_column)
                     schema = self._json.table.schema
                     return dict(zip(schema.names, schema.types, strict=True))
 
@@ -307,6 +365,7 @@ class _Reader:
                 case "parquet":
                     schema = self._parquet().schema_arrow
                     names = present(schema.names, columns)
+                    self.require_single(names)
                     words = [name for name in names if _is_coded(schema.field(name), self.time_column)]
                     file = self._parquet(words)
                     if row_groups is None:
@@ -318,7 +377,13 @@ class _Reader:
                 case _:
                     assert self._json is not None
                     names = present(self._json.table.column_names, columns)
-                    return Part(self._json.table.select(names), self._json.rejects)
+                    return replace(self._json, table=self._json.table.select(names))
+
+    def require_single(self, names: Sequence[str]) -> None:
+        """Raise an InputError if a Parquet file has two columns of one of these names."""
+        for name, count in Counter(self._parquet().schema_arrow.names).items():
+            if name in names and count > 1:
+                raise InputError(f"{str(self.path)!r} has {count} columns named {name!r}; rename one")
 
     def _parquet(self, coded: Sequence[str] = ()) -> Any:
         import pyarrow.parquet as pq
@@ -354,6 +419,15 @@ class _blame:  # noqa: N801 - reads as a statement
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, MemoryError):  # pyarrow's is an ArrowException too, and says nothing of the file
+            return
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError(str(error)) from None
+        if isinstance(error, pa.ArrowException) and "Failed to launch worker thread" in str(error):
+            raise TrendfoldError(
+                f"cannot read {str(self.path)!r}: the system has no room for another thread; free some "
+                f"memory, or allow more processes (ulimit -u)"
+            ) from None
         if isinstance(error, OSError) and error.strerror:
             raise InputError(f"cannot read {str(self.path)!r}: {error.strerror}") from None
         if isinstance(error, (OSError, pa.ArrowException, UnicodeDecodeError, EOFError)):
@@ -386,6 +460,7 @@ def look(
     known = reader.columns()
     wanted = _wanted(known, columns)
     if reader.format == "parquet":
+        reader.require_single(wanted)
         schema = pa.schema([(name, known[name]) for name in wanted])
         return Looked(str(path), reader.format, schema, reader.rows())
     part = reader.read(wanted)
@@ -394,7 +469,7 @@ def look(
 
 def unify(looked: Sequence[Looked]) -> pa.Schema:
     """The columns that the rows of all files have in common."""
-    _require_one_format(Path(looked[0].path).parent, [one.format for one in looked])
+    require_one_format(repr(str(Path(looked[0].path).parent)), [one.format for one in looked])
     return _unify([(Path(one.path), one.schema) for one in looked])
 
 
@@ -410,7 +485,8 @@ def read_file(
     reader.columns()
     part = reader.read(schema.names, row_groups)
     table = _fit(part.table, reader.fits(schema))
-    return Source(table, _named_rejects(concat_rejects([part.rejects]), table.column_names))
+    rejects = _named_rejects(concat_rejects([part.rejects]), table.column_names)
+    return Source(table, rejects, findings=part.findings)
 
 
 # ---------------------------------------------------------------- many files

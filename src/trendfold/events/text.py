@@ -10,7 +10,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -21,6 +21,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import InputError, nearest
+from trendfold.events.findings import Findings
+from trendfold.events.nested import MOST_NESTED, deep_lines
+from trendfold.events.times import NUMBER, WHOLE, cast_each, flat_text, matches, read_iso
 
 Array: TypeAlias = "pa.Array[Any]"
 Type: TypeAlias = pa.DataType
@@ -61,8 +64,12 @@ class CsvOptions:
     delimiter: str | None = None
     """One character; None is a tab for .tsv and a comma otherwise."""
     schema: str | None = None
+    as_text: str | None = None
+    """A column that is read as text whatever it looks like: times that have a format of their own."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.header, bool):
+            raise InputError(f"the csv header cannot be {self.header!r}; pass True or False")
         given = self.delimiter
         if given is not None and (len(given) != 1 or not given.isascii() or given in '"\r\n'):
             raise InputError(f"the csv delimiter cannot be {given!r}; pass one ASCII character such as ';'")
@@ -72,6 +79,18 @@ class CsvOptions:
     def types(self) -> dict[str, Type]:
         """The declared columns, in their order."""
         return read_schema(self.schema) if self.schema is not None else {}
+
+    def require_for(self, format_: str) -> None:
+        """Raise an InputError where an option is given that files of a format have no use for."""
+        if format_ == "csv":
+            return
+        if not self.header or self.delimiter is not None:
+            raise InputError(f"a {_CALLED[format_]} file has neither header nor delimiter; leave them out")
+        if format_ == "parquet" and self.schema is not None:
+            raise InputError("a Parquet file has its own types; leave out schema (--schema)")
+
+
+_CALLED = {"parquet": "Parquet", "json": "JSON lines"}
 
 
 def read_schema(text: str) -> dict[str, Type]:
@@ -106,6 +125,7 @@ class Part:
 
     table: pa.Table
     rejects: pa.Table
+    findings: Findings = field(default_factory=Findings)
 
 
 def empty(columns: Mapping[str, Type]) -> pa.Table:
@@ -134,25 +154,24 @@ def first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Text:
-    """A text file in memory without the lines that are not UTF-8: those are `broken`, with their numbers."""
+    """A text file in memory without the lines that cannot be read at all: those are `rejects`."""
 
     data: pa.Buffer
-    broken: tuple[tuple[int, str], ...] = ()
+    rejects: tuple[Reject, ...] = ()
+    is_whole: bool = True
+    """Whether the first line is there."""
 
     @property
     def is_blank(self) -> bool:
         """Whether there is nothing to read."""
         return not _head(self.data).strip()
 
-    def rejects(self) -> list[Reject]:
-        """The broken lines."""
-        return [Reject(f"line {number} is not UTF-8", text) for number, text in self.broken]
-
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that is no row."""
+    """A line that is no row: of what kind it is, what is wrong with it, and the line."""
 
+    kind: str
     reason: str
     text: str
 
@@ -183,14 +202,17 @@ def _as_string(data: pa.Buffer) -> Array:
 
 
 def _without_broken_lines(data: pa.Buffer) -> Text:
-    good, broken = [], []
-    for number, line in enumerate(data.to_pybytes().split(b"\n"), 1):
+    good: list[bytes] = []
+    broken: list[Reject] = []
+    lines = data.to_pybytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
         try:
             line.decode("utf-8")
             good.append(line)
         except UnicodeDecodeError:
-            broken.append((number, line.decode("utf-8", "backslashreplace").rstrip("\r")))
-    return Text(pa.py_buffer(b"\n".join(good)), tuple(broken))
+            shown = line.decode("utf-8", "backslashreplace").rstrip("\r")
+            broken.append(Reject("line is not UTF-8", f"line {number} is not UTF-8", shown))
+    return Text(pa.py_buffer(b"\n".join(good)), tuple(broken), is_whole=good[:1] == lines[:1])
 
 
 def _head(data: pa.Buffer, size: int = 1 << 20) -> bytes:
@@ -212,7 +234,9 @@ def _part(table: pa.Table, rejects: Sequence[Reject], path: Path) -> Part:
         TEXT: pa.array([reject.text for reject in rejects], pa.string()),
         REASON: pa.array([f"{reject.reason} ({path.name})" for reject in rejects], pa.string()),
     }
-    return Part(table, pa.table(lines))
+    counts = Counter(reject.kind for reject in rejects)
+    examples = {reject.kind: reject.text for reject in reversed(rejects)}
+    return Part(table, pa.table(lines), Findings(counts, examples))
 
 
 def _in_microseconds(table: pa.Table) -> pa.Table:
@@ -234,7 +258,7 @@ def csv_columns(text: Text, path: Path, options: CsvOptions) -> dict[str, Type]:
     declared = options.types
     if not options.header and declared:
         return declared
-    if options.header and any(number == 1 for number, _ in text.broken):
+    if options.header and not text.is_whole:
         raise InputError(f"the header of {str(path)!r} is not UTF-8; save the file as UTF-8")
     if text.is_blank:
         return {}
@@ -281,10 +305,12 @@ def read_csv(
     known = csv_columns(text, path, options)
     wanted = present(known, columns)
     if text.is_blank:
-        return _part(empty({name: known[name] for name in wanted}), text.rejects(), path)
+        return _part(empty({name: known[name] for name in wanted}), text.rejects, path)
     _require_single(wanted, text, path, options)
     has_quotes = _has_quotes(text, path, options)
     declared = {name: kind for name, kind in options.types.items() if name in wanted}
+    if options.as_text in wanted:
+        declared[options.as_text] = pa.string()
     # Times are inferred and converted afterwards: Arrow takes either all with an offset or all without.
     quick = {name: kind for name, kind in declared.items() if not pa.types.is_timestamp(kind)}
     try:
@@ -299,8 +325,8 @@ def read_csv(
             f"the schema has {len(options.types)} columns, but every row of {path} differs: {bad[0].reason}"
         )
     # Arrow takes no columns for all columns; a file of a folder may have none that is wanted.
-    part = _part(table.select(wanted), [*text.rejects(), *bad], path)
-    return _with_types(part, _number_type(part.table, time_column) | declared, path)
+    part = _part(table.select(wanted), [*text.rejects, *bad], path)
+    return _with_types(part, _number_type(part.table, time_column) | declared, path, time_column)
 
 
 def _parse_csv(
@@ -318,9 +344,8 @@ def _parse_csv(
     bad: list[Reject] = []
 
     def keep(row: Any) -> str:
-        bad.append(
-            Reject(f"row {row.number} has {row.actual_columns} fields, not {row.expected_columns}", row.text)
-        )
+        told = f"row {row.number} has {row.actual_columns} fields, not {row.expected_columns}"
+        bad.append(Reject("row has another number of fields", told, row.text))
         return "skip"
 
     def parse(threads: bool, block: int) -> pa.Table:
@@ -394,39 +419,67 @@ def _require_single(wanted: Sequence[str], text: Text, path: Path, options: CsvO
 # ---------------------------------------------------------------- JSON lines
 
 
-def read_json(text: Text, path: Path, types: Mapping[str, Type], time_column: str | None = None) -> Part:
+def read_json(text: Text, path: Path, options: CsvOptions, time_column: str | None = None) -> Part:
     """The objects of a file with one JSON object per line; another line is a reject."""
-    import pyarrow.json as arrow_json
-
     if text.is_blank:
-        return _part(empty({}), text.rejects(), path)
+        return _part(empty({}), text.rejects, path)
     if _head(text.data).startswith(b"["):
         raise InputError(f"{str(path)!r} is one JSON array; write one object per line")
-    quick = pa.schema([(name, kind) for name, kind in types.items() if not pa.types.is_timestamp(kind)])
-    try:
-        table = arrow_json.read_json(
-            pa.BufferReader(text.data), parse_options=arrow_json.ParseOptions(explicit_schema=quick)
-        )
-        bad: list[Reject] = []
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    text = _without_deep_lines(text)
+    types = {name: kind for name, kind in options.types.items() if name != options.as_text}
+    quick = {name: kind for name, kind in types.items() if not pa.types.is_timestamp(kind)}
+    ways = [quick]
+    if options.as_text is not None:  # numbers are no text to Arrow: they are read as what they are
+        ways.insert(0, quick | {options.as_text: pa.string()})
+    bad: list[Reject] = []
+    table = next((found for way in ways if (found := _quick_json(text.data, way)) is not None), None)
+    if table is None:
         table, bad, mixed = _parse_json(text.data)
         if not table.num_rows:
-            raise InputError(f"no line of {str(path)!r} is a JSON object: {bad[0].reason}") from None
-        if time_column in mixed:
-            types = _number_type(table, time_column) | dict(types)
-    return _with_types(_part(table, [*text.rejects(), *bad], path), types, path)
+            first = [*text.rejects, *bad][0].reason
+            raise InputError(f"no line of {str(path)!r} is a JSON object: {first}") from None
+        if time_column in mixed and time_column != options.as_text:
+            types = _number_type(table, time_column) | types
+    return _with_types(_part(table, [*text.rejects, *bad], path), types, path, time_column)
+
+
+def _quick_json(data: pa.Buffer, types: Mapping[str, Type]) -> pa.Table | None:
+    """The objects by Arrow's reader, or nothing where a line stops it."""
+    import pyarrow.json as arrow_json
+
+    schema = pa.schema(list(types.items()))
+    options = arrow_json.ParseOptions(explicit_schema=schema)
+    try:
+        return arrow_json.read_json(pa.BufferReader(data), parse_options=options)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _without_deep_lines(text: Text) -> Text:
+    """The text with blanks in place of lines that nest so deep that readers would end the process."""
+    deep = deep_lines(np.frombuffer(text.data, np.uint8))
+    if not deep:
+        return text
+    data, kind = bytearray(text.data.to_pybytes()), f"line nests deeper than {MOST_NESTED} levels"
+    rejects = list(text.rejects)
+    for number, begin, end in deep:
+        shown = data[begin:end].decode("utf-8").rstrip("\r")
+        rejects.append(Reject(kind, f"line {number} nests deeper than {MOST_NESTED} levels", shown))
+        data[begin:end] = b" " * (end - begin)
+    return replace(text, data=pa.py_buffer(bytes(data)), rejects=tuple(rejects))
 
 
 def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject], set[str]]:
     """Line by line; a column that mixes kinds becomes text, as it would in CSV, and is named at the end."""
     rows, bad = [], []
     for number, line in enumerate(data.to_pybytes().decode("utf-8").split("\n"), 1):
-        if not line.strip():
+        if not line.strip(" \t\r"):  # what JSON takes for blank; Python takes more
             continue
         try:
             rows.append(_json_object(line))
         except (ValueError, RecursionError) as error:
-            bad.append(Reject(f"line {number} is no JSON object: {first_line(error)}", line.rstrip("\r")))
+            told = f"line {number} is no JSON object: {first_line(error)}"
+            bad.append(Reject("line is no JSON object", told, line.rstrip("\r")))
     names = dict.fromkeys(name for row in rows for name in row)
     columns: dict[str, Array] = {}
     mixed = set()
@@ -434,6 +487,8 @@ def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject], set[str]]:
         values = [row.get(name) for row in rows]
         try:
             columns[name] = pa.array(values)
+        except pa.ArrowMemoryError:
+            raise
         except (pa.ArrowException, OverflowError):
             mixed.add(name)
             columns[name] = _json_text(values)
@@ -458,6 +513,34 @@ def _json_text(values: list[Any]) -> Array:
     return pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in values], pa.string())
 
 
+def read_objects(texts: Sequence[str], types: Mapping[str, Type]) -> tuple[pa.Table, list[str]]:
+    """Texts of one JSON object each: the declared columns, and per text why it is no row, or "".
+
+    A text that is no row is a row of nulls.
+    """
+    rows: list[dict[str, Any]] = []
+    reasons = []
+    for text in texts:
+        try:
+            rows.append(_json_object(text))
+            reasons.append("")
+        except (ValueError, RecursionError) as error:
+            rows.append({})
+            reasons.append(f"no JSON object: {first_line(error)}")
+    columns = {}
+    for name, kind in types.items():
+        columns[name], fits, _ = convert(_json_text([row.get(name) for row in rows]), kind)
+        for row in np.flatnonzero(~fits):
+            reasons[row] = reasons[row] or misfit(name, rows[row][name], kind)
+    good = pa.array([not reason for reason in reasons])
+    return pa.table({name: pc.if_else(good, values, None) for name, values in columns.items()}), reasons
+
+
+def misfit(name: str, value: Any, kind: Type) -> str:
+    """Why a row is rejected whose value has another type than is declared."""
+    return f"column {name!r} holds {value!r}, which is no {_spelled(kind)}"
+
+
 # ---------------------------------------------------------------- types of columns
 
 
@@ -471,63 +554,53 @@ def _number_type(table: pa.Table, time_column: str | None) -> dict[str, Type]:
         return {}
     if not pa.types.is_string(table.column(time_column).type):
         return {}
-    text = pc.utf8_trim_whitespace(table.column(time_column))
-    whole = _matches(text, r"^-?\d+$")
-    numbers = whole + _matches(text, r"^-?(\d+\.\d*|\.\d+|\d+(\.\d*)?[eE][+-]?\d+)$")
+    text = flat_text(table.column(time_column))
+    whole, numbers = int(matches(text, WHOLE).sum()), int(matches(text, NUMBER).sum())
     if 2 * numbers <= len(text) - text.null_count:
         return {}
     return {time_column: pa.int64() if whole == numbers else pa.float64()}
 
 
-def _matches(text: pa.ChunkedArray, pattern: str) -> int:
-    """How many values a regular expression fits."""
-    return int(pc.sum(pc.match_substring_regex(text, pattern)).as_py() or 0)
-
-
-def _with_types(part: Part, types: Mapping[str, Type], path: Path) -> Part:
+def _with_types(part: Part, types: Mapping[str, Type], path: Path, time_column: str | None) -> Part:
     """Columns in the types they should have; a row with a value that has no such type is a reject."""
     table, reasons = part.table, np.full(part.table.num_rows, "", dtype=object)
+    found = part.findings
     for name, kind in types.items():
         if name not in table.column_names or table.column(name).type == kind:
             continue
         text = pc.cast(table.column(name), pa.string()).combine_chunks()
         text = pa.concat_arrays(text.chunks) if isinstance(text, pa.ChunkedArray) else text
-        values, fits = _convert(text, kind)
-        for row in np.flatnonzero(~fits):
-            told = f"column {name!r} holds {text[int(row)].as_py()!r}, which is no {_spelled(kind)}"
-            reasons[row] = reasons[row] or f"{told} ({path.name})"
+        values, fits, cut = convert(text, kind)
+        bad = np.flatnonzero(~fits & (reasons == ""))
+        for row in bad:
+            reasons[row] = f"{misfit(name, text[int(row)].as_py(), kind)} ({path.name})"
+        if len(bad):
+            what = f"column {name!r} holds a value that is no {_spelled(kind)}"
+            found += Findings({what: len(bad)}, {what: text[int(bad[0])].as_py()})
+        found += Findings(cut=cut if name == time_column else 0)
         table = table.set_column(table.column_names.index(name), name, values)
-    bad = reasons != ""
-    if not bad.any():
-        return Part(table, part.rejects)
-    rejects = table.filter(pa.array(bad)).append_column(REASON, pa.array(reasons[bad].tolist(), pa.string()))
-    return Part(table.filter(pa.array(~bad)), concat_rejects([part.rejects, rejects]))
+    refused = reasons != ""
+    if not refused.any():
+        return Part(table, part.rejects, found)
+    why = pa.array(reasons[refused].tolist(), pa.string())
+    rejects = table.filter(pa.array(refused)).append_column(REASON, why)
+    return Part(table.filter(pa.array(~refused)), concat_rejects([part.rejects, rejects]), found)
 
 
 def _spelled(kind: Type) -> str:
     return next(name for name, known in TYPES.items() if known == kind)
 
 
-def _convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_]]:
-    """Text as values of a type, null where it cannot be one; and where it can (or is null)."""
-    trimmed = pc.utf8_trim_whitespace(text) if not pa.types.is_string(kind) else text
+def convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_], int]:
+    """Text as values of a type, null where it cannot be one; where it can (or is null), and how many times
+    were finer than a microsecond.
+    """
+    if pa.types.is_string(kind):
+        return text, np.ones(len(text), np.bool_), 0
+    trimmed = pc.utf8_trim_whitespace(text)
     if not pa.types.is_timestamp(kind):
-        return _cast_each(trimmed, kind)
-    # Times with an offset and times without are two types to Arrow; without one it is UTC.
-    has_offset = pc.fill_null(pc.match_substring_regex(trimmed, r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"), False)
-    zoned, zoned_fits = _cast_each(pc.if_else(has_offset, trimmed, None), pa.timestamp("us", "UTC"))
-    plain, plain_fits = _cast_each(pc.if_else(has_offset, None, trimmed), pa.timestamp("us"))
-    plain = plain.cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
-    return pc.coalesce(zoned, plain).cast(pa.int64()).cast(kind), zoned_fits & plain_fits
-
-
-def _cast_each(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_]]:
-    """Cast at once; where one value stops it, halve until that value stands alone."""
-    try:
-        return text.cast(kind), np.ones(len(text), np.bool_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if len(text) == 1:
-            return pa.nulls(1, kind), np.zeros(1, np.bool_)
-        half = len(text) // 2
-        low, high = _cast_each(text[:half], kind), _cast_each(text[half:], kind)
-        return pa.concat_arrays([low[0], high[0]]), np.concatenate([low[1], high[1]])
+        return *cast_each(trimmed, kind), 0
+    times = read_iso(trimmed)
+    micros = pa.array(times.micros, mask=~times.is_time)
+    is_null = trimmed.is_null().to_numpy(zero_copy_only=False)
+    return micros.cast(kind), times.is_time | is_null, int(times.is_finer.sum())

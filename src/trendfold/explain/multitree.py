@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
+from trendfold.errors import plural
 from trendfold.explain.picture import MAX_DRAWN, cut
-from trendfold.explain.sections import count, held_between, partial_matches
+from trendfold.explain.sections import held_between, partial_matches
 from trendfold.explain.value import Value
 
 _WIDTH, _HEIGHT, _ACROSS, _DOWN, _MARGIN, _LETTERS = 190, 58, 250, 78, 12, 28
@@ -27,7 +28,7 @@ def picture_joins(matches: Value) -> str:
     if not nodes:
         return ""
     if len(nodes) > MAX_DRAWN:
-        return f"<p>{count(len(nodes), 'node')}: too many to draw</p>"
+        return f"<p>{plural(len(nodes), 'node')}: too many to draw</p>"
     spots = _lay_out(nodes, [clause["node"] for clause in matches["clauses"] if clause["node"] is not None])
     roots = {clause["node"]: k for k, clause in enumerate(matches["clauses"], 1)}
     drawn = [

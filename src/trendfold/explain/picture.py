@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from trendfold.explain.sections import Names, count, names_of
+from trendfold.errors import plural
+from trendfold.explain.sections import Names, names_of
 from trendfold.explain.value import Value
 
 MAX_DRAWN = 40
@@ -30,7 +31,7 @@ def picture(operand: Value) -> str:
     name = names_of(operand)
     places: list[int | str] = ["⊥", *(p["index"] for p in operand["positions"] if not p["negated"]), "⊤"]
     if len(places) > MAX_DRAWN + 2:
-        return f"<p>{count(len(places) - 2, 'position')}: too many to draw</p>"
+        return f"<p>{plural(len(places) - 2, 'position')}: too many to draw</p>"
     boxes = _lay_out(places, name)
     edges = [(edge, boxes[edge["from"]], boxes[edge["to"]]) for edge in operand["edges"]]
     above = max(_rise(a, b) + _LINE * len(_notes(edge, operand)) for edge, a, b in edges) + 2 * _LINE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from trendfold.errors import plural
 from trendfold.explain.gloria import gain_row, other_rows, pool_row
 from trendfold.explain.value import EXTREME_BYTES, NEGATED_BYTES, NUMBER_BYTES, Value
 from trendfold.query.nodes import Semantics, WindowUnit
@@ -246,7 +247,7 @@ def _window_rows(window: Value) -> list[Row]:
     slide, pane = _length(window["slide"], window["unit"]), _length(window["pane"], window["unit"])
     return [
         (window["kind"], f"{length} long, a new one every {slide}"),
-        ("pane", f"{pane} = gcd(length, slide); {count(window['panes_per_window'], 'pane')} to a window"),
+        ("pane", f"{pane} = gcd(length, slide); {plural(window['panes_per_window'], 'pane')} to a window"),
         ("overlap", _overlap(*window["windows_per_event"])),
         *_folded_rows(window),
     ]
@@ -268,7 +269,7 @@ def _folded_rows(window: Value) -> list[Row]:
 
 def _overlap(least: int, most: int) -> str:
     if least == most:
-        return f"every event is in {count(most, 'window')}"
+        return f"every event is in {plural(most, 'window')}"
     if least == 0:
         return "an event is in 1 window, or in the gap between two"
     return f"every event is in {least:,} or {most:,} windows"
@@ -277,16 +278,11 @@ def _overlap(least: int, most: int) -> str:
 def _length(length: int, unit: str) -> str:
     """A length as a query writes it."""
     if unit == WindowUnit.EVENTS:
-        return count(length, "event")
+        return plural(length, "event")
     for word, microseconds in _UNITS_US.items():
         if length % microseconds == 0:
             return f"{length // microseconds} {word}"
     return f"{length // 1_000}.{length % 1_000:03d} ms"
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things, as in `1 window` and `2 windows`."""
-    return f"{number:,} {noun}" + "s" * (number != 1)
 
 
 def _operand_sections(operand: Value, value: Value) -> list[Section]:
@@ -403,10 +399,10 @@ def _state_rows(state: Value | None, name: Names) -> list[Row]:
 
 def _vectors(state: Value) -> str:
     """The arithmetic of what waits in vectors."""
-    vector = f"{count(state['numbers'], 'number')} × {NUMBER_BYTES} bytes"
+    vector = f"{plural(state['numbers'], 'number')} × {NUMBER_BYTES} bytes"
     if state["extremes"]:
-        vector = f"({vector} + {count(state['extremes'], 'extreme')} × {EXTREME_BYTES} bytes)"
-    return f"{count(state['states'], 'state')} × {vector} = {state['bytes']:,} bytes"
+        vector = f"({vector} + {plural(state['extremes'], 'extreme')} × {EXTREME_BYTES} bytes)"
+    return f"{plural(state['states'], 'state')} × {vector} = {state['bytes']:,} bytes"
 
 
 def _cost_rows(operand: Value, value: Value, name: Names) -> list[Row]:

@@ -6,24 +6,109 @@ not neighbours. A walk goes depth first through the bindings of one window, so m
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.jit import kernel, lent
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.wide import add, times
 
 NO_MOMENT = np.int32(2**31 - 1)
 
 
+class Walk(NamedTuple):
+    """The trend that is being built, binding by binding.
+
+    row, position      int32[n]
+    at, taking, until  int64[n], int64[n], int32[n]  where the search for what follows a binding goes on
+    sum_m, sum_e       float64[n, W], int32[n, W]    the numbers of the trend up to a binding
+    best               float64[n, X]                 ... and its extremes
+    linked, links      int32[n], int32[n+1]  bindings that a cross predicate names, links[d] of the first d
+    is_linked          bool[P]  the positions that one names
+    stack_f, stack_i, stack_n   room for conditions (see kernel.pairs)
+    """
+
+    row: NDArray[np.int32]
+    position: NDArray[np.int32]
+    at: NDArray[np.int64]
+    taking: NDArray[np.int64]
+    until: NDArray[np.int32]
+    sum_m: NDArray[np.float64]
+    sum_e: NDArray[np.int32]
+    best: NDArray[np.float64]
+    linked: NDArray[np.int32]
+    links: NDArray[np.int32]
+    is_linked: NDArray[np.bool_]
+    stack_f: NDArray[np.float64]
+    stack_i: NDArray[np.int64]
+    stack_n: NDArray[np.int8]
+
+
 @kernel
 def build_windows(events, lows, highs, paths, pairs, latest, semantics, limit, out):
     """Build and aggregate the trends of every window item; how many were begun, at most limit + 1."""
-    built = 0
+    longest = 0
+    for k in range(lows.shape[0]):
+        longest = max(longest, highs[k] - lows[k])
     nothing = np.empty(0, np.int32)
+    walk = _no_walk(longest, paths, pairs)
+    return _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, nothing, out)
+
+
+@kernel
+def latest_built_starts(events, segment, paths, pairs, limit, out, latest):
+    """guards.latest_starts for a NOT whose trends must be built: a predicate compares far events."""
+    longest = 0
+    for s in range(segment.shape[0] - 1):
+        longest = max(longest, segment[s + 1] - segment[s])
+    nothing = np.empty((0, 0), np.int32)
+    walk = _no_walk(longest, paths, pairs)
+    lows, highs = segment[:-1], segment[1:]
+    built = _build_all(events, lows, highs, paths, pairs, nothing, ANY, limit, walk, latest, out)
+    for s in range(segment.shape[0] - 1):
+        for i in range(segment[s] + 1, segment[s + 1]):
+            now = events.moment[i]
+            if now != events.moment[i - 1]:
+                latest[now] = max(latest[now], latest[now - 1])
+    return built
+
+
+@kernel
+def _no_walk(longest, paths, pairs):
+    """Room for a trend of as many bindings."""
+    size, width, extremes = longest + 1, paths.weight.shape[1], paths.xweight.shape[1]
+    is_linked = np.zeros(paths.is_first.shape[0], np.bool_)
+    for c in range(paths.cross.shape[0]):
+        is_linked |= paths.cross_left[c] | paths.cross_right[c]
+    return Walk(
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int32),
+        np.empty((size, width)),
+        np.empty((size, width), np.int32),
+        np.empty((size, extremes)),
+        np.empty(size, np.int32),
+        np.zeros(size + 1, np.int32),
+        is_linked,
+        np.empty(pairs.depth),
+        np.empty(pairs.depth, np.int64),
+        np.empty(pairs.depth, np.int8),
+    )
+
+
+@kernel
+def _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, ended, out):
+    """Build the trends of rows [lows[k], highs[k]), k by k, until there are more than `limit`."""
+    events, paths, pairs, walk, out = lent(events), lent(paths), lent(pairs), lent(walk), lent(out)
+    built = 0
     for k in range(lows.shape[0]):
         built = _build(
-            events, lows[k], highs[k], paths, pairs, latest, semantics, k, out, nothing, built, limit
+            events, lows[k], highs[k], paths, pairs, latest, semantics, k, out, ended, walk, built, limit
         )
         if built > limit:
             break
@@ -31,155 +116,101 @@ def build_windows(events, lows, highs, paths, pairs, latest, semantics, limit, o
 
 
 @kernel
-def latest_built_starts(events, segment, paths, pairs, limit, out, latest):
-    """guards.latest_starts for a NOT whose trends must be built: a predicate compares far events."""
-    built = 0
-    nothing = np.empty((0, 0), np.int32)
-    for s in range(segment.shape[0] - 1):
-        low, high = segment[s], segment[s + 1]
-        built = _build(events, low, high, paths, pairs, nothing, ANY, 0, out, latest, built, limit)
-        for i in range(low + 1, high):
-            now = events.moment[i]
-            if now != events.moment[i - 1]:
-                latest[now] = max(latest[now], latest[now - 1])
-        if built > limit:
-            break
-    return built
-
-
-@kernel
-def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, built, limit):
+def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, walk, built, limit):
     """Walk all trends of the rows [low, high).
 
     With `ended` of length 0, whole trends are added to row k of `out`; otherwise each trend writes its start
     to `ended` at the moment of its end, if that is later than what is there.
+
+    All in one loop over plain arrays: every array that a function gets is counted (see jit.lent), and a trend
+    is one step.
     """
     symbol, moment = events.symbol, events.moment
-    width, extremes = paths.weight.shape[1], paths.xweight.shape[1]
-    size = high - low + 1
-    row, position = np.empty(size, np.int32), np.empty(size, np.int32)
-    at, taking, until = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int32)
-    sum_m, sum_e = np.zeros((size, width)), np.zeros((size, width), np.int32)
-    best = np.full((size, extremes), np.inf)
-    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    take_start, take, edges, guards = paths.take_start, paths.take, paths.edge, paths.guard
+    pred_start, pred, is_first, is_last = paths.pred_start, paths.pred, paths.is_first, paths.is_last
+    row, position, at, taking, until = walk.row, walk.position, walk.at, walk.taking, walk.until
+    linked, links, is_linked = walk.linked, walk.links, walk.is_linked
+    stack_f, stack_i, stack_n = walk.stack_f, walk.stack_i, walk.stack_n
+    cross, cross_left, cross_right = paths.cross, paths.cross_left, paths.cross_right
+    begins, closes = paths.ends[0], paths.ends[1]
     last_moment = moment[high - 1] if high > low else 0
     for start in range(low, high):
-        if (
-            paths.ends[0] >= 0
-            and moment[start] > 0
-            and latest[paths.ends[0], moment[start] - 1] >= moment[low]
-        ):
+        if begins >= 0 and moment[start] > 0 and latest[begins, moment[start] - 1] >= moment[low]:
             continue  # the NOT at ⊥ is broken before this event
-        for first in range(paths.take_start[symbol[start]], paths.take_start[symbol[start] + 1]):
-            if not paths.is_first[paths.take[first]]:
+        for first in range(take_start[symbol[start]], take_start[symbol[start] + 1]):
+            if not is_first[take[first]]:
                 continue
-            depth = 0
-            candidate_row, candidate_position = start, paths.take[first]
-            while depth >= 0:
-                if candidate_row >= 0:
-                    fits = _crosses(
-                        paths, pairs, row, position, depth, candidate_row, candidate_position, stacks
+            depth, y, q = 0, start, take[first]
+            while True:
+                # The binding (y, q) is adjacent to the one on top; now the cross predicates.
+                fits = True
+                for i in range(links[depth] if is_linked[q] else 0):
+                    x, p = row[linked[i]], position[linked[i]]
+                    for c in range(cross.shape[0]):
+                        if fits and cross_left[c, p] and cross_right[c, q]:
+                            fits = holds(pairs, cross[c], x, y, stack_f, stack_i, stack_n)
+                        if fits and cross_left[c, q] and cross_right[c, p]:
+                            fits = holds(pairs, cross[c], y, x, stack_f, stack_i, stack_n)
+                    if not fits:
+                        break
+                if fits:
+                    built += 1
+                    if built > limit:
+                        return built
+                    row[depth], position[depth] = y, q
+                    at[depth], taking[depth], until[depth] = y + 1, -1, NO_MOMENT
+                    linked[links[depth]] = depth
+                    links[depth + 1] = links[depth] + is_linked[q]
+                    _carry(events, paths, walk, depth)
+                    if is_last[q] and ended.shape[0] > 0:
+                        ended[moment[y]] = max(ended[moment[y]], moment[row[0]])
+                    elif is_last[q] and (closes < 0 or latest[closes, last_moment] <= moment[y]):
+                        _add_trend(k, walk, depth, out)
+                    depth += 1
+                # The next binding that is adjacent to the one on top (spec 5); what has none is taken off.
+                y = -1
+                while depth > 0 and y < 0:
+                    top = depth - 1
+                    x, p, i = row[top], position[top], at[top]
+                    is_over = (
+                        i >= high
+                        or moment[i] > until[top]
+                        or (semantics == CONTIGUOUS and moment[i] > moment[x] + 1)
                     )
-                    if fits:
-                        row[depth], position[depth] = candidate_row, candidate_position
-                        at[depth], taking[depth], until[depth] = candidate_row + 1, -1, NO_MOMENT
-                        built += 1
-                        if built > limit:
-                            return built
-                        _carry(events, paths, depth, candidate_row, candidate_position, sum_m, sum_e, best)
-                        if paths.is_last[candidate_position]:
-                            now = moment[candidate_row]
-                            if ended.shape[0] > 0:
-                                ended[now] = max(ended[now], moment[row[0]])
-                            elif paths.ends[1] < 0 or latest[paths.ends[1], last_moment] <= now:
-                                _add_trend(k, sum_m[depth], sum_e[depth], best[depth], out)
-                        depth += 1
-                    candidate_row = -1
+                    if is_over:
+                        depth -= 1
+                        continue
+                    end = take_start[symbol[i] + 1]
+                    t = taking[top] if taking[top] >= 0 else take_start[symbol[i]]
+                    if moment[i] == moment[x]:
+                        t = end
+                    while t < end and y < 0:
+                        q = take[t]
+                        t += 1
+                        edge = edges[p, q]
+                        if edge < 0:
+                            continue
+                        guard = guards[edge]
+                        fits = guard < 0 or latest[guard, moment[i] - 1] <= moment[x]
+                        for c in range(pred_start[edge], pred_start[edge + 1]):
+                            fits = fits and holds(pairs, pred[c], x, i, stack_f, stack_i, stack_n)
+                        if fits:
+                            y = i
+                    if y < 0:
+                        at[top], taking[top] = i + 1, -1
+                        continue
+                    taking[top] = t
+                    if semantics == NEXT:
+                        until[top] = moment[y]  # all of the earliest moment, nothing after it
                 if depth == 0:
                     break
-                top = depth - 1
-                candidate_row, candidate_position = _next_candidate(
-                    events,
-                    high,
-                    paths,
-                    pairs,
-                    latest,
-                    semantics,
-                    top,
-                    row,
-                    position,
-                    at,
-                    taking,
-                    until,
-                    stacks,
-                )
-                if candidate_row < 0:
-                    depth -= 1
     return built
 
 
 @kernel
-def _next_candidate(
-    events, high, paths, pairs, latest, semantics, top, row, position, at, taking, until, stacks
-):
-    """The next binding adjacent to the one on top of the walk, or row -1 (spec 5)."""
-    symbol, moment = events.symbol, events.moment
-    x, p = row[top], position[top]
-    while at[top] < high:
-        y = at[top]
-        if moment[y] > until[top] or (semantics == CONTIGUOUS and moment[y] > moment[x] + 1):
-            break
-        if taking[top] < 0:
-            taking[top] = paths.take_start[symbol[y]]
-        if moment[y] == moment[x]:
-            taking[top] = paths.take_start[symbol[y] + 1]
-        while taking[top] < paths.take_start[symbol[y] + 1]:
-            q = paths.take[taking[top]]
-            taking[top] += 1
-            edge = paths.edge[p, q]
-            if edge < 0:
-                continue
-            guard = paths.guard[edge]
-            if guard >= 0 and latest[guard, moment[y] - 1] > moment[x]:
-                continue
-            fits = True
-            for c in range(paths.pred_start[edge], paths.pred_start[edge + 1]):
-                fits = fits and holds(pairs, paths.pred[c], x, y, stacks[0], stacks[1], stacks[2])
-            if fits:
-                if semantics == NEXT:
-                    until[top] = moment[y]  # all of the earliest moment, nothing after it
-                return y, q
-        at[top] += 1
-        taking[top] = -1
-    return -1, -1
-
-
-@kernel
-def _crosses(paths, pairs, row, position, depth, y, q, stacks):
-    """Whether every cross predicate holds between a new binding and all before it."""
-    if paths.cross.shape[0] > 0:
-        for d in range(depth):
-            if not agree(row[d], position[d], y, q, paths, pairs, stacks):
-                return False
-    return True
-
-
-@kernel
-def agree(x, p, y, q, paths, pairs, stacks):
-    """Whether every cross predicate between the bindings (x, p) and (y, q) holds."""
-    for c in range(paths.cross.shape[0]):
-        onward = paths.cross_left[c, p] and paths.cross_right[c, q]
-        if onward and not holds(pairs, paths.cross[c], x, y, stacks[0], stacks[1], stacks[2]):
-            return False
-        back = paths.cross_left[c, q] and paths.cross_right[c, p]
-        if back and not holds(pairs, paths.cross[c], y, x, stacks[0], stacks[1], stacks[2]):
-            return False
-    return True
-
-
-@kernel
-def _carry(events, paths, depth, i, p, sum_m, sum_e, best):
+def _carry(events, paths, walk, depth):
     """The trend's own numbers and extremes after one more binding."""
+    i, p, sum_m, sum_e, best = walk.row[depth], walk.position[depth], walk.sum_m, walk.sum_e, walk.best
     sum_m[depth, 0], sum_e[depth, 0] = 1.0, 0
     for w in range(1, sum_m.shape[1]):
         m, e = (sum_m[depth - 1, w], sum_e[depth - 1, w]) if depth else (0.0, np.int32(0))
@@ -196,10 +227,11 @@ def _carry(events, paths, depth, i, p, sum_m, sum_e, best):
 
 
 @kernel
-def _add_trend(k, sum_m, sum_e, best, out):
-    for w in range(sum_m.shape[0]):
+def _add_trend(k, walk, depth, out):
+    """Add the numbers of a whole trend, whose last binding is at `depth`, to row k."""
+    for w in range(walk.sum_m.shape[1]):
         out.mantissa[k, w], out.exponent[k, w] = add(
-            out.mantissa[k, w], out.exponent[k, w], sum_m[w], sum_e[w]
+            out.mantissa[k, w], out.exponent[k, w], walk.sum_m[depth, w], walk.sum_e[depth, w]
         )
-    for x in range(best.shape[0]):
-        out.extreme[k, x] = min(out.extreme[k, x], best[x])
+    for x in range(walk.best.shape[1]):
+        out.extreme[k, x] = min(out.extreme[k, x], walk.best[depth, x])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
@@ -22,7 +24,42 @@ IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 if IS_PLAIN:  # as in compiled code, whole numbers wrap around and x / 0 is inf
     np.seterr(over="ignore", divide="ignore", invalid="ignore")
 
-_compile: Any = partial(numba.njit, cache=True, error_model="numpy", nogil=True)
+
+def _is_kept() -> bool:
+    """Whether numba keeps compiled code: beside the source, in the user's cache, or in a temporary folder.
+
+    A container may have a package that is read-only and no home; numba would then refuse to compile at all.
+    """
+    has_home = os.path.expanduser("~") != "~" or os.access(os.path.dirname(__file__), os.W_OK)
+    if has_home and _can_keep():
+        return True
+    folder = os.path.join(tempfile.gettempdir(), f"trendfold-{os.getuid()}")
+    if not _is_private(folder):
+        return False
+    os.environ["NUMBA_CACHE_DIR"] = folder  # for workers of Spark, too
+    numba.config.reload_config()
+    return _can_keep()
+
+
+def _can_keep() -> bool:
+    try:
+        numba.njit(cache=True)(_can_keep)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _is_private(folder: str) -> bool:
+    """Make a folder that nobody else can write to: what numba keeps is run."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+_compile: Any = partial(numba.njit, cache=IS_PLAIN or _is_kept(), error_model="numpy", nogil=True)
 
 
 def kernel(function: F) -> F:
@@ -131,5 +168,5 @@ def has_compiled(compiled: Any) -> bool:
     """Whether an earlier process has left the code of a kernel on disk."""
     if IS_PLAIN:
         return True
-    folder = Path(compiled._cache.cache_path)
-    return any(folder.glob(f"*.{compiled.py_func.__name__}-*.nbi"))
+    folder = compiled._cache.cache_path  # None where nothing is kept
+    return folder is not None and any(Path(folder).glob(f"*.{compiled.py_func.__name__}-*.nbi"))

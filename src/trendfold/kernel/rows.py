@@ -316,73 +316,98 @@ def _seek(at, low, high, value):
 
 
 @kernel
-def cut_sliding(segment, at, length, slide, origin, first):
-    """Window items [origin + k·slide, + length) that hold any row, per segment; only k >= first.
-
-    `at` is what windows are measured in: time, or a row's number. Returns segment, k, low, high.
-    """
+def count_sliding(segment, at, length, slide, origin, first, last, most):
+    """How many items `cut_sliding` cuts, or most + 1 where they are more; windows are not gone through."""
     found = 0
-    for turn in range(2):  # first count, then fill
-        if turn == 1:
-            owner = np.empty(found, np.int32)
-            index = np.empty(found, np.int64)
-            low = np.empty(found, np.int64)
-            high = np.empty(found, np.int64)
-        n = 0
-        for s in range(segment.shape[0] - 1):
-            i = lo = hi = segment[s]
-            end = segment[s + 1]
-            k = first
-            while i < end:
-                # the windows that hold row i and no row before it come next
-                k = max(k, (at[i] - origin - length) // slide + 1)
-                begin = origin + k * slide
-                while begin <= at[i]:
-                    if turn == 1:
-                        lo = _seek(at, lo, end, begin)
-                        hi = _seek(at, max(hi, lo), end, begin + length)
-                        owner[n], index[n], low[n], high[n] = s, k, lo, hi
-                    n += 1
-                    k += 1
-                    begin += slide
-                i = _seek(at, i, end, begin)
-        found = n
+    for s in range(segment.shape[0] - 1):
+        i, end, k = segment[s], segment[s + 1], first
+        while i < end:
+            k = max(k, (at[i] - origin - length) // slide + 1)
+            if k > last:
+                break
+            newest = min(last, (at[i] - origin) // slide)
+            if newest >= k:
+                if newest - k >= most - found:
+                    return most + 1
+                found += newest - k + 1
+                k = newest + 1
+            i = _seek(at, i, end, origin + k * slide)
+    return found
+
+
+@kernel
+def cut_sliding(segment, at, length, slide, origin, first, last, found):
+    """Window items [origin + k·slide, + length) that hold any row, per segment; only first <= k <= last.
+
+    `at` is what windows are measured in: time, or a row's number. `found` is how many there are, as
+    `count_sliding` counts them. Returns segment, k, low, high.
+    """
+    owner, index = np.empty(found, np.int32), np.empty(found, np.int64)
+    low, high = np.empty(found, np.int64), np.empty(found, np.int64)
+    n = 0
+    for s in range(segment.shape[0] - 1):
+        i = lo = hi = segment[s]
+        end = segment[s + 1]
+        k = first
+        while i < end and k <= last:
+            # the windows that hold row i and no row before it come next
+            k = max(k, (at[i] - origin - length) // slide + 1)
+            begin = origin + k * slide
+            while begin <= at[i] and k <= last:
+                lo = _seek(at, lo, end, begin)
+                hi = _seek(at, max(hi, lo), end, begin + length)
+                owner[n], index[n], low[n], high[n] = s, k, lo, hi
+                n += 1
+                k += 1
+                begin += slide
+            i = _seek(at, i, end, begin)
     return owner, index, low, high
 
 
 @kernel
-def cut_per_event(segment, at, length, group, ending_start, ending):
+def count_per_event(segment, at, length, group, ending_start, ending, most):
+    """How many items `cut_per_event` cuts, or most + 1 where they are more; windows are not gone through."""
+    found = 0
+    for s in range(segment.shape[0] - 1):
+        e, last = ending_start[group[s]], ending_start[group[s] + 1]
+        for i in range(segment[s], segment[s + 1]):
+            # the windows that hold row i and no row before it
+            e = _seek(ending, e, last, at[i])
+            after = _seek(ending, e, last, at[i] + length)
+            if after - e > most - found:
+                return most + 1
+            found += after - e
+            e = after
+    return found
+
+
+@kernel
+def cut_per_event(segment, at, length, group, ending_start, ending, found):
     """Window items (t - length, t] that hold any row, for every t in `ending` of the segment's group.
 
-    ending, ending_start: per group its distinct times in order. Returns segment, t, low, high.
+    ending, ending_start: per group its distinct times in order. `found` is how many there are, as
+    `count_per_event` counts them. Returns segment, t, low, high.
     """
-    found = 0
-    for turn in range(2):
-        if turn == 1:
-            owner = np.empty(found, np.int32)
-            index = np.empty(found, np.int64)
-            low = np.empty(found, np.int64)
-            high = np.empty(found, np.int64)
-        n = 0
-        for s in range(segment.shape[0] - 1):
-            lo = hi = segment[s]
-            e, last = ending_start[group[s]], ending_start[group[s] + 1]
-            while e < last:
-                t = ending[e]
-                while hi < segment[s + 1] and at[hi] <= t:
-                    hi += 1
-                while lo < hi and at[lo] <= t - length:
-                    lo += 1
-                if lo < hi:
-                    if turn == 1:
-                        owner[n], index[n], low[n], high[n] = s, t, lo, hi
-                    n += 1
-                    e += 1
-                elif hi < segment[s + 1]:
-                    e = _seek(ending, e, last, at[hi])  # no row until then
-                else:
-                    break
-        found = n
+    owner, index = np.empty(found, np.int32), np.empty(found, np.int64)
+    low, high = np.empty(found, np.int64), np.empty(found, np.int64)
+    n = 0
+    for s in range(segment.shape[0] - 1):
+        lo = hi = segment[s]
+        e, last = ending_start[group[s]], ending_start[group[s] + 1]
+        while e < last:
+            t = ending[e]
+            while hi < segment[s + 1] and at[hi] <= t:
+                hi += 1
+            while lo < hi and at[lo] <= t - length:
+                lo += 1
+            if lo < hi:
+                owner[n], index[n], low[n], high[n] = s, t, lo, hi
+                n += 1
+                e += 1
+            elif hi < segment[s + 1]:
+                e = _seek(ending, e, last, at[hi])  # no row until then
+            else:
+                break
     return owner, index, low, high
 
 

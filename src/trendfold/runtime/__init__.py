@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from trendfold.errors import UnsupportedError
-from trendfold.events.sources import Files, size_on_disk
+from trendfold.events.sources import as_files, size_on_disk
 
 RUNTIMES = {"local": "trendfold.runtime.local", "spark": "trendfold.runtime.spark.engine"}
 
@@ -40,13 +40,14 @@ def engine_for(data: Any) -> tuple[str, tuple[str, ...]]:
     """
     if type(data).__module__.startswith("pyspark."):
         return "spark", ()
-    if not isinstance(data, (str, os.PathLike, Files)):
+    files = as_files(data)
+    if files is None:
         return "local", ()
     if not has_spark():
         return "local", (NO_SPARK,)
     if runs_spark():
         return "spark", ()
-    size = size_on_disk(data)
+    size = size_on_disk(files)
     if size is None or size >= SMALL_INPUT:
         return "spark", ()
     return "local", (f"an input of {size / 1e6:,.1f} MB is answered in this process, without Spark",)

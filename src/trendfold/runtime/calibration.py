@@ -7,6 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from trendfold.errors import TrendfoldError
 from trendfold.plan import QueryPlan
 from trendfold.plan.costs import Costs
 from trendfold.plan.workload import can_be_lanes, windows_at_once, with_groups
 from trendfold.runtime.rows import Rows
+from trendfold.runtime.staging import make_folder, write_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,8 +51,8 @@ def costs_for(rows: int) -> Costs:
 
 def costs_here() -> Costs:
     """What this machine needs, measured unless an earlier run has done so."""
-    if _place(Costs).is_file():
-        return known_costs()
+    if (known := kept(Costs)) is not None:
+        return known
     from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
 
     costs = keep(measure())
@@ -63,8 +66,9 @@ Table = TypeVar("Table", bound="DataclassInstance")
 
 def kept(table: type[Table]) -> Table | None:
     """A cost table that an earlier run has measured, if there is one."""
+    place = _place(table)
     try:
-        return table(**json.loads(_place(table).read_text(encoding="utf-8")))
+        return table(**json.loads(place.read_text(encoding="utf-8"))) if place is not None else None
     except (OSError, ValueError, TypeError):
         return None
 
@@ -72,19 +76,18 @@ def kept(table: type[Table]) -> Table | None:
 def keep(costs: Table) -> Table:
     """Write a cost table down for later runs; where that is not possible they measure again."""
     place = _place(type(costs))
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps(asdict(costs)), encoding="utf-8")
-        beside.replace(place)
-    except OSError:
-        pass  # measured again the next time
+    if place is not None:
+        with suppress(OSError, TrendfoldError):  # measured again the next time
+            make_folder(place.parent)
+            write_files({place: lambda file: file.write(json.dumps(asdict(costs)).encode())})
     return costs
 
 
-def _place(table: type[DataclassInstance]) -> Path:
-    """A file per machine, version of the kernels, and what is measured."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+def _place(table: type[DataclassInstance]) -> Path | None:
+    """A file per machine, version of the kernels, and what is measured; None for a user without a home."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if home.startswith("~"):
+        return None
     named = (
         platform.machine(),
         platform.processor(),

@@ -1,4 +1,6 @@
-"""Whole numbers of any size for the rows of a result: COUNT, and SUM of integer attributes (spec 9).
+"""Whole numbers of any size for the rows of a result: COUNT, and SUM of integers and decimals (spec 9).
+
+A decimal is a whole number of its last digit, and gets its point back in the end.
 
 The wide fold has been done by then. It says which rows there are and how large their numbers get, and so how
 many digits each window item needs; only the items of the rows asked for are folded again.
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
-from trendfold.events.columns import decoded
+from trendfold.events.columns import decoded, scale_of, unscaled
 from trendfold.events.schema import Kind
 from trendfold.kernel import construct, exact, wide
 from trendfold.kernel.bindings import most_kept
@@ -61,6 +63,13 @@ def is_whole(wanted: Aggregate, batch: EventBatch) -> bool:
     if wanted.function is Function.SUM:
         return batch.schema[wanted.attribute or ""] is Kind.INTEGER
     return wanted.function is Function.COUNT and not wanted.log2
+
+
+def digits_after_point(wanted: Aggregate, batch: EventBatch) -> int | None:
+    """The digits after the point of a SUM of decimals; None for any other aggregate."""
+    if wanted.function is not Function.SUM:
+        return None
+    return scale_of(batch.table.schema.field(wanted.attribute or "").type)
 
 
 @dataclass(frozen=True)
@@ -157,7 +166,7 @@ class Exact:
         carried, more = self.plan.operands[number].carried, 0
         if slot and (summed := carried.numbers[slot - 1]).measure is Measure.VALUE:
             slot = self._present(number, slot)
-            more = int(_whole_values(self.batch, summed.attribute or "")[0].max(initial=0)).bit_length()
+            more = int(self._magnitudes(summed.attribute or "")[0].max(initial=0)).bit_length()
         part = folded[number]
         size: NDArray[np.float64] = np.nan_to_num(wide.log2(part.mantissa[:, slot], part.exponent[:, slot]))
         return size + more
@@ -231,11 +240,23 @@ class Exact:
 
     def _values(self, carried: Carried) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Magnitudes and signs of the values, columns as in Events.values."""
-        columns = [_whole_values(self.batch, attribute) for _, attribute in value_columns(carried)]
+        columns = [self._magnitudes(attribute) for _, attribute in value_columns(carried)]
         rows = self.rows.row
         sizes = [np.ones(len(rows), np.uint64), *[size[rows] for size, _ in columns]]
         signs = [np.zeros(len(rows), np.bool_), *[sign[rows] for _, sign in columns]]
         return np.stack(sizes, axis=1), np.stack(signs, axis=1)
+
+    def _magnitudes(self, attribute: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+        """Magnitudes and signs of an attribute, of decimals without their point; null is 0."""
+        if scale_of(self.batch.table.schema.field(attribute).type) is None:
+            return _whole_values(self.batch, attribute)
+        found = unscaled(self.batch.table.column(attribute))
+        if found is None:
+            raise LimitError(
+                f"query {self.plan.query.name!r}: {attribute!r} has decimals of more than 64 bits, past "
+                f"what arithmetic='exact' adds up; use arithmetic='auto', or decimals of fewer digits"
+            )
+        return found
 
     def _build(self, number: int, chosen: list[int], taken: NDArray[np.int64]) -> list[Whole]:
         """The same where trends are built one by one: there are so few that doubles count them exactly.
@@ -365,3 +386,11 @@ def to_text(number: int) -> str:
 
     digits = format(convert(abs(number), number.bit_length()), "f")
     return f"-{digits}" if number < 0 else digits
+
+
+def to_decimal_text(number: int, scale: int) -> str:
+    """Decimal digits of an integer with a point before the last `scale` of them."""
+    if scale <= 0:
+        return to_text(number * 10**-scale)
+    digits = to_text(abs(number)).rjust(scale + 1, "0")
+    return f"{'-' * (number < 0)}{digits[:-scale]}.{digits[-scale:]}"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Symbol
+from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel.program import Events, Folded
@@ -180,7 +181,7 @@ def counted(workspace: Workspace) -> dict[str, int]:
 def read_group(
     group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None
 ) -> GroupRows | None:
-    """The rows and windows of all members; None where there would be too many rows, or kinds of them."""
+    """The rows and windows of all members; None where there are too many windows, or kinds of rows."""
     if group.method == "lanes" and _has_many_values(group, workspace):
         return None
     symbols = read_symbols(_takers(group), workspace)
@@ -190,7 +191,11 @@ def read_group(
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
-    return GroupRows(rows, moment, alphabet, _items(group, rows, alphabet, origin, asked), workspace.batch)
+    try:
+        items = _items(group, rows, alphabet, origin, limits, asked)
+    except LimitError:  # a query alone has fewer windows, and is judged by those
+        return None
+    return GroupRows(rows, moment, alphabet, items, workspace.batch)
 
 
 def _has_many_values(group: Group, workspace: Workspace) -> bool:
@@ -250,20 +255,25 @@ def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
 
 
 def _items(
-    group: Group, rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], origin: int, asked: Asked | None
+    group: Group,
+    rows: Rows,
+    alphabet: tuple[tuple[Symbol, ...], ...],
+    origin: int,
+    limits: Limits,
+    asked: Asked | None,
 ) -> tuple[Items, ...]:
-    """The windows of every member; those of equal windows are cut once."""
+    """The windows of every member; those of equal windows are cut once. All together are within the limit."""
     found: dict[Window | None, Items] = {}
-    items = []
+    items: list[Items] = []
+    left = limits.windows
     for k, member in enumerate(group.members):
         window = member.query.window
-        if window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS):
-            own = _rows_of_member(rows, alphabet, k)
-            items.append(cut(member, own, rows.time, origin, asked))
-            continue
-        if window not in found:
-            found[window] = cut(member, rows, rows.time, origin, asked)
+        by_event = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
+        if by_event or window not in found:
+            own = _rows_of_member(rows, alphabet, k) if by_event else rows
+            found[window] = cut(member, own, rows.time, origin, replace(limits, windows=left), asked)
         items.append(found[window])
+        left = max(0, left - len(found[window].low))
     return tuple(items)
 
 

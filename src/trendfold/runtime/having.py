@@ -31,7 +31,7 @@ from trendfold.query.nodes import (
     Query,
     Unary,
 )
-from trendfold.runtime.exact import Exact, is_whole
+from trendfold.runtime.exact import Exact, digits_after_point, is_whole
 from trendfold.runtime.expressions import Lookup, evaluate, is_true
 
 _NEAR = 1e-9
@@ -59,7 +59,7 @@ def having(exact: Exact, lookup: Lookup, *, is_strict: bool) -> NDArray[np.bool_
     query, rows = exact.plan.query, len(exact.totals[0].mantissa)
     assert query.having is not None
     found = np.broadcast_to(is_true(evaluate(query.having, lookup)), (rows,))
-    sizes = {leaf: _Size(exact, leaf) for leaf in _leaves(query, query.having)}
+    sizes = {leaf: _Size(exact, leaf, is_strict=is_strict) for leaf in _leaves(query, query.having)}
     open_ = _undecided(query, query.having, lookup, sizes, rows)
     if not open_.any():
         return found
@@ -73,8 +73,9 @@ def having(exact: Exact, lookup: Lookup, *, is_strict: bool) -> NDArray[np.bool_
 class _Size:
     """How large an aggregate that may leave the doubles is, row by row."""
 
-    def __init__(self, exact: Exact, leaf: Aggregate) -> None:
-        self.is_whole = is_whole(leaf, exact.batch)
+    def __init__(self, exact: Exact, leaf: Aggregate, *, is_strict: bool) -> None:
+        self.scale_digits = digits_after_point(leaf, exact.batch) if is_strict else None
+        self.is_whole = is_whole(leaf, exact.batch) or self.scale_digits is not None
         self.mantissa, self.exponent = exact.wide(leaf)
         double = wide.to_double(self.mantissa, self.exponent)
         self.scale = np.abs(np.clip(double, -_LARGEST, _LARGEST))
@@ -84,6 +85,8 @@ class _Size:
             self.is_large |= bits >= 52
             largest = np.where(bits < 1023, np.exp2(np.minimum(bits, 1023)), _LARGEST)
             self.scale = np.maximum(self.scale, largest)
+        if self.scale_digits is not None:  # doubles never tell the last digit of a decimal
+            self.is_large = np.ones(len(double), np.bool_)
 
 
 def _aggregate_of(query: Query, node: Expression) -> Aggregate | None:
@@ -145,7 +148,7 @@ def _true_values(
     for leaf, size in sizes.items():
         values: list[Value]
         if leaf in whole:
-            values = list(whole[leaf])
+            values = [_pointed(value, size.scale_digits) for value in whole[leaf]]
         else:
             values = [
                 _number(Fraction(float(m)) * (1 << (int(e) * wide.RADIX_BITS)))
@@ -154,6 +157,17 @@ def _true_values(
         none = exact.is_null(leaf)[open_]
         found[leaf] = [None if is_none else value for value, is_none in zip(values, none, strict=True)]
     return found
+
+
+def _pointed(whole: int, digits: int | None) -> int | Fraction:
+    """A whole number; of a decimal without its point, the double that is next to it, as literals are."""
+    if digits is None:
+        return whole
+    exact = Fraction(whole) / Fraction(10) ** digits
+    try:
+        return _number(float(exact))
+    except OverflowError:
+        return _number(exact)
 
 
 def _number(value: float | Fraction) -> int | Fraction:

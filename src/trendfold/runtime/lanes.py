@@ -12,6 +12,7 @@ from trendfold.kernel.lower import lower_lanes
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Semantics
+from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows, Workspace
 from trendfold.runtime.windows import Items
 
@@ -49,9 +50,10 @@ class Lanes:
     start: NDArray[np.int64]
     own: frozenset[int]
 
-    def per_lane(self, items: Items) -> Items:
+    def per_lane(self, items: Items, query: str, limits: Limits) -> Items:
         """Each item once per lane of its segment, as if every lane were a segment."""
         count = np.diff(self.start)[items.segment]
+        limits.check_windows(query, int(count.sum()))
         which = np.repeat(np.arange(len(count)), count)
         offset = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
         segment = (self.start[items.segment[which]] + offset).astype(np.int32)

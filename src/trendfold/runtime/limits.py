@@ -21,6 +21,13 @@ class Limits:
     """Matches reported by one RETURN MATCHES query."""
     state: int = 4 << 30
     """Bytes of state of one query."""
+    windows: int = 20_000_000
+    """Windows of one query in one process, counted once per partition and group that has events in them.
+
+    Each takes about 200 bytes until it is a row, so these are about as much as `state` allows.
+    """
+    rows: int = 100_000_000
+    """Rows in the result of one query."""
 
     def check_groups(self, query: str, groups: int) -> None:
         """Raise if a query has too many groups."""
@@ -28,6 +35,24 @@ class Limits:
             raise LimitError(
                 f"query {query!r} has {groups:,} groups, past limits groups={self.groups:,}; "
                 f"raise the limit or group more coarsely"
+            )
+
+    def check_windows(self, query: str, windows: int) -> int:
+        """How many windows are cut; raise if they are too many."""
+        if windows > self.windows:
+            raise LimitError(
+                f"query {query!r} has more than {self.windows:,} windows, counted once per partition and "
+                f"group, past limits windows={self.windows:,}; raise the limit, lengthen SLIDE, shorten "
+                f"WITHIN, or take fewer events at a time"
+            )
+        return windows
+
+    def check_rows(self, query: str, rows: int) -> None:
+        """Raise if the result of a query has too many rows."""
+        if rows > self.rows:
+            raise LimitError(
+                f"query {query!r} has {rows:,} result rows, past limits rows={self.rows:,}; raise the limit, "
+                f"lengthen SLIDE, group more coarsely, or keep fewer rows with HAVING"
             )
 
     def check_matches(self, query: str, found: int, limit: int | None = None) -> int:
@@ -52,10 +77,14 @@ class Limits:
     def check_state(self, query: str, size: int, held: str, instead: str = "shorten WITHIN") -> None:
         """Raise if a query needs too many bytes to hold something; `instead` is what makes them fewer."""
         if size > self.state:
-            raise LimitError(
-                f"query {query!r} needs {size:,} bytes of state for {held}, past limits "
-                f"state={self.state:,}; raise the limit, {instead}, or partition the stream"
-            )
+            raise self.too_much_state(query, size, held, instead)
+
+    def too_much_state(self, query: str, size: int, held: str, instead: str = "shorten WITHIN") -> LimitError:
+        """The error of `check_state`."""
+        return LimitError(
+            f"query {query!r} needs {size:,} bytes of state for {held}, past limits "
+            f"state={self.state:,}; raise the limit, {instead}, or partition the stream"
+        )
 
 
 DEFAULTS = Limits()

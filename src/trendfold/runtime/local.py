@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from trendfold.errors import nearest
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.buffers import empty
-from trendfold.events.sources import Source
+from trendfold.events.required import require_columns
+from trendfold.events.sources import Source, in_format
 from trendfold.events.sources import read as read_source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
@@ -31,7 +32,7 @@ from trendfold.runtime.lanes import fold as fold_lanes
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.result import Result, Summary
-from trendfold.runtime.rows import Rows, Workspace, read_rows, shared_partitionings
+from trendfold.runtime.rows import Rows, Workspace, group_count, read_rows, shared_partitionings
 from trendfold.runtime.side_by_side import Ready
 from trendfold.runtime.tables import Totals, build_table, total
 from trendfold.runtime.windows import Asked, Items, cut
@@ -42,7 +43,10 @@ Progress = Callable[[str, int, int], None]
 
 def read(data: Any, columns: Collection[str], options: Options) -> Source:
     """The rows of an input, with the columns that are asked for."""
-    return read_source(data, columns, options.time_column).with_text(options.time_column)
+    named = options.time_column, options.time_format
+    source = read_source(in_format(data, *named), columns, options.time_column).with_text(*named)
+    require_columns(source.schema, options)
+    return source
 
 
 def run(
@@ -78,16 +82,24 @@ def run(
         if progress is not None:
             progress(plan.query.name, done, len(plans))
     rejects = source.with_rejects(batch.rejects)
+    events, found = source.table.num_rows + source.rejects.num_rows, source.findings + batch.findings
+    told = found.warnings(events, options)
     summary = Summary(
         engine="local",
-        events=source.table.num_rows + source.rejects.num_rows,
+        events=events,
         rejects=rejects.num_rows,
         windows=windows,
         rows={name: result.num_rows for name, result in tables.items()},
         strategy={plan.query.name: plan.strategy for plan in plans},
         seconds=time.perf_counter() - started,
         sharing=counted(workspace),
-        warnings=(*source.warnings, *unseen_types(plans, batch.type_names), *infinite_columns(tables)),
+        warnings=(
+            *told,
+            *source.warnings,
+            *unseen_types(plans, batch.type_names),
+            *infinite_columns(tables),
+        ),
+        reject_reasons=found.rejects,
     )
     return Result(tables, rejects, summary)
 
@@ -140,19 +152,28 @@ def prepare(
     batch = workspace.batch
     if folds_together(plan, arithmetic) and (shared := fold_group(plan, workspace, origin, limits, asked)):
         rows, items = shared.rows_of(plan), shared.items[plan.number]
+        require_few_groups(plan, rows, limits)
         return Prepared(plan, rows, items, (), batch, done=shared.folded[plan.number])
     in_lanes = arithmetic == "auto" and lanes_apply(plan)
     rows = read_rows(plan, workspace, splits=not in_lanes, limits=limits)
+    require_few_groups(plan, rows, limits)
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = tuple(read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands))
-    items = cut(plan, rows, rows.time, origin, asked)
+    items = cut(plan, rows, rows.time, origin, limits, asked)
     if not in_lanes:
         pays = may_be_lanes and arithmetic == "auto" and pays_as_lanes(plan, rows)
         as_lanes = alone_as_lanes(plan, rows, moment, items, batch) if pays else None
         return Prepared(plan, rows, items, events, batch, as_lanes=as_lanes)
     lanes, grouped = read_lanes(plan, workspace, rows)
-    return Prepared(plan, grouped, lanes.per_lane(items), events, batch, (lanes, items))
+    require_few_groups(plan, grouped, limits)
+    per_lane = lanes.per_lane(items, plan.query.name, limits)
+    return Prepared(plan, grouped, per_lane, events, batch, (lanes, items))
+
+
+def require_few_groups(plan: QueryPlan, rows: Rows, limits: Limits) -> None:
+    """Raise if a query has too many groups, before anything is kept per group."""
+    limits.check_groups(plan.query.name, group_count(rows))
 
 
 @dataclass(frozen=True)
@@ -174,12 +195,10 @@ def run_query(
 ) -> Answer:
     """Prepare, fold, add up, and make a table; of all windows, or of those asked for."""
     ready = prepare(plan, workspace, origin, arithmetic, limits, asked)
-    groups = int(ready.rows.group.max(initial=-1)) + 1
-    limits.check_groups(plan.query.name, groups)
     folded = ready.fold(limits)
     totals = total(ready.rows, ready.items, folded)
     table = build_table(totals, ready.exact(folded, totals, limits), origin, is_exact=arithmetic == "exact")
-    return Answer(table, np.unique(ready.items.index), groups)
+    return Answer(table, np.unique(ready.items.index), group_count(ready.rows))
 
 
 def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:

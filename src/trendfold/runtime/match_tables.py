@@ -40,10 +40,10 @@ def run_matches(
     has_positions  whether a row's position says something, and is its id where no column is
     ends           only matches whose last event is at a time in [ends[0], ends[1])
     """
-    shown = Shown(workspace.batch, options, has_positions, ends)
+    shown = Shown(workspace.batch, options, has_positions)
     tables = {}
     for family in families(plan for plan in plans if plan.finds_matches):
-        ready = prepare(family, workspace, limits)
+        ready = prepare(family, workspace, limits, ends)
         first = 0
         for found in find(ready, limits, planner):
             size = len(found.plan.operands[0].machine.automaton.positions)
@@ -64,21 +64,17 @@ def trace(plans: Sequence[QueryPlan], batch: EventBatch, limits: Limits) -> list
 
 @dataclass(frozen=True)
 class Shown:
-    """Which matches are shown, and what of their events; see `run_matches`."""
+    """What is shown of the events of matches; see `run_matches`."""
 
     batch: EventBatch
     options: Options
     has_positions: bool
-    ends: tuple[int, int] | None
 
 
 def build_table(found: Found, ready: Prepared, first: int, shown: Shown) -> pa.Table:
     """The matches of one query, whose positions begin at `first`; ordered by start, end and group."""
     query, rows, batch = found.plan.query, ready.rows, shown.batch
     bindings = concatenated(found.parts)
-    if shown.ends is not None and len(bindings):
-        end = rows.time[bindings.most()]
-        bindings = bindings.keep((end >= shown.ends[0]) & (end < shown.ends[1]))
     least, most = bindings.least(), bindings.most()
     columns = {
         "start": times_column(rows.time[least], batch),

@@ -23,8 +23,10 @@ SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8
 """The longest a plan is searched for, and how long per row and pattern: about what it takes to join them."""
 
 
-def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
-    """Read a family's rows, and all that is asked about them."""
+def prepare(
+    family: Family, workspace: Workspace, limits: Limits, ends: tuple[int, int] | None = None
+) -> Prepared:
+    """Read a family's rows, and all that is asked about them; `ends` as in `run_matches`."""
     batch, machine = workspace.batch, family.machine
     rows = read_rows(family.joint, workspace, limits=limits)
     moment = empty(len(rows.row), np.int32)
@@ -37,7 +39,7 @@ def prepare(family: Family, workspace: Workspace, limits: Limits) -> Prepared:
     windows = (plan.query.window for plan in family.plans)
     lengths = (None if window is None else window.length for window in windows)
     reaches = read_reaches(space, rows.segment, lengths)
-    return Prepared(family, rows, events, space, pairs, latest, reaches)
+    return Prepared(family, rows, events, space, pairs, latest, reaches, ends)
 
 
 def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detection:
@@ -48,7 +50,7 @@ def plan_joins(ready: Prepared, planner: WorkloadPlanner | None = None) -> Detec
     material = Material(ready.space, leaves, ready.reaches, ready.pairs, ready.latest)
     statistics = measure(patterns, material, ready.rows.segment)
     workplan = (planner or Search(_search_s(rows, joins)))(patterns, statistics)
-    return Detection(ready, joins, material, statistics, lay_out(workplan, joins, material))
+    return Detection(ready, joins, material, statistics, lay_out(workplan, patterns, material))
 
 
 def _search_s(rows: int, joins: Joins) -> float:

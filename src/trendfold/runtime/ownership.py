@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import posixpath
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from glob import has_magic
-from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from trendfold.errors import InputError
 from trendfold.runtime.places import Place
@@ -31,24 +33,39 @@ class Owner:
     files: tuple[str, ...] = ()
     """What a run wrote, relative to the folder; a stream owns a folder per query instead."""
 
+    @property
+    def content(self) -> bytes:
+        """The owner as the bytes of its file."""
+        return json.dumps(asdict(self), indent=2).encode()
+
     def write(self, folder: Place) -> None:
         """Claim a folder."""
-        (folder / OWNER_FILE).write(json.dumps(asdict(self), indent=2).encode())
+        (folder / OWNER_FILE).write(self.content)
+
+    def is_of(self, workload: str, queries: Collection[str]) -> bool:
+        """Whether it is a run of the same workload: the query file has its name, or a query is in both."""
+        return self.kind == "run" and (self.workload == workload or bool(set(self.queries) & set(queries)))
 
 
 def owner_of(folder: Place) -> Owner | None:
     """The owner of a folder, or None where nobody has claimed it."""
-    content = (folder / OWNER_FILE).read()
-    if content is None:
-        return None
+    try:
+        content = (folder / OWNER_FILE).read()
+    except OSError as error:
+        raise InputError(f"cannot read {(folder / OWNER_FILE).url!r}: {error.strerror or error}") from None
+    return None if content is None else read_owner(content, repr((folder / OWNER_FILE).url))
+
+
+def read_owner(content: bytes, where: str) -> Owner:
+    """The owner as it was written; `where` is what to call the place."""
     try:
         value = json.loads(content)
         kept: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
         return Owner(**kept)
     except (ValueError, TypeError, AttributeError):
         raise InputError(
-            f"{(folder / OWNER_FILE).url!r} is damaged, so nobody can tell whose results these are; "
-            f"move the folder away, or choose another"
+            f"{where} is damaged, so nobody can tell whose results these are; move them away, or choose "
+            f"another place"
         ) from None
 
 
@@ -61,7 +78,7 @@ def require_apart(output: tuple[str, str], others: Mapping[str, str | os.PathLik
     for other, path in others.items():
         if path is None:
             continue
-        how = _relation(_standing(written), _standing(os.fspath(path)))
+        how = relation(written, os.fspath(path))
         if how:
             raise InputError(
                 f"{name} {written!r} {how} {other} {os.fspath(path)!r}: one would overwrite or read the "
@@ -69,26 +86,85 @@ def require_apart(output: tuple[str, str], others: Mapping[str, str | os.PathLik
             )
 
 
+def relation(written: str, other: str) -> str:
+    """How a folder stands to a file, a folder or a glob: it `is`, `holds` or `lies in` it, or nothing."""
+    fixed, pattern = _split_glob(other)
+    mine, theirs = _standing(written), _standing(fixed)
+    if _steps(mine, theirs) is not None:
+        return "is" if not pattern and _is_same(mine, theirs) else "holds"
+    inner = _steps(theirs, mine)
+    if inner is None:
+        return ""
+    return "lies in" if not pattern or _reaches(pattern, inner) else ""
+
+
 def _standing(path: str) -> str:
-    """One spelling for one place: links followed, and a glob as the folder that it looks into."""
-    if "://" in path and not path.startswith("file:"):
-        return path.rstrip("/")
-    plain = Path(path.removeprefix("file://").removeprefix("file:"))
-    fixed = []
-    for part in plain.parts:
-        if has_magic(part) and not plain.exists():
-            break
-        fixed.append(part)
-    return os.path.realpath(os.path.join(*fixed) if fixed else ".")
+    """One spelling for one place: links followed, `..` and a trailing slash resolved."""
+    if not is_url(path):
+        return os.path.realpath(local_path(path))
+    scheme, rest = path.split("://", 1)
+    host, _, inner = rest.partition("/")
+    return f"{_SCHEMES.get(scheme, scheme)}://{host}{posixpath.normpath(f'/{inner}')}".rstrip("/")
 
 
-def _relation(written: str, other: str) -> str:
-    if written == other:
-        return "is"
-    if _holds(written, other):
-        return "holds"
-    return "lies in" if _holds(other, written) else ""
+_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+"""Spark's names for what pyarrow calls s3."""
 
 
-def _holds(folder: str, inner: str) -> bool:
-    return inner.startswith(folder.rstrip("/") + "/")
+def local_path(path: str) -> str:
+    """A path of this machine, where it may be a `file:` URL."""
+    if not path.startswith("file:"):
+        return path
+    rest = path.removeprefix("file:")
+    return unquote(f"/{rest[2:].partition('/')[2]}" if rest.startswith("//") else rest)
+
+
+def is_url(path: str) -> bool:
+    """Whether a path leads elsewhere than to this machine's files."""
+    return "://" in path and not path.startswith("file:")
+
+
+def _split_glob(path: str) -> tuple[str, tuple[str, ...]]:
+    """A path up to its first wildcard, and the parts from there on."""
+    if not is_url(path) and os.path.lexists(local_path(path)):
+        return path, ()
+    has_wildcard = (lambda part: has_magic(part) or "{" in part) if is_url(path) else has_magic
+    parts = path.split("/")
+    first = next((i for i, part in enumerate(parts) if has_wildcard(part)), None)
+    if first is None:
+        return path, ()
+    return "/".join(parts[:first]) or ("/" if first else "."), tuple(p for p in parts[first:] if p)
+
+
+def _reaches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+    """Whether a glob can match a folder, one around it, or something in it."""
+    for part, step in zip(pattern, steps, strict=False):
+        if part == "**":
+            return True
+        if step.startswith(".") and not part.startswith("."):
+            return False
+        if "{" not in part and not fnmatch(step, part):
+            return False
+    return True
+
+
+def _steps(folder: str, path: str) -> tuple[str, ...] | None:
+    """The names that lead from a folder to what lies in it; None where that lies elsewhere."""
+    found: list[str] = []
+    while not _is_same(folder, path):
+        above, name = os.path.split(path)
+        if above == path or not above:
+            return None
+        found.insert(0, name)
+        path = above
+    return tuple(found)
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two paths are one place, also by another mount or where capitals do not matter."""
+    if one == other:
+        return True
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False

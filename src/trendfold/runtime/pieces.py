@@ -26,6 +26,7 @@ from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import segment_attributes
 from trendfold.runtime.fold import read_events
+from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.rows import Rows, Workspace, name_plain_groups, read_rows
 from trendfold.runtime.stretches import fold_matrices, matrix_shape, multiply_matrices
 from trendfold.runtime.windows import Items, cut
@@ -71,8 +72,10 @@ def cut_rows(rows: Rows, pane: int | None, origin: int, gaps: NDArray[np.int64])
     if pane is None:
         starts, owner = rows.segment[:-1], np.arange(len(rows.segment) - 1, dtype=np.int32)
     else:
-        lowest = np.iinfo(np.int64).min
-        owner, _, starts, _ = kernels.cut_sliding(rows.segment, rows.time, pane, pane, origin, lowest)
+        ever = np.iinfo(np.int64)
+        panes = rows.segment, rows.time, pane, pane, origin, ever.min, ever.max
+        count = kernels.count_sliding(*panes, len(rows.row))  # each has a row of its own
+        owner, _, starts, _ = kernels.cut_sliding(*panes, count)
     bounds = np.append(starts, len(rows.row)).astype(np.int64)
     if len(gaps) and len(starts):
         side = np.searchsorted(gaps, rows.time)
@@ -160,7 +163,7 @@ def _rows_of(lists: pa.ChunkedArray) -> Iterator[slice]:
 
 
 def multiply_pieces(
-    plan: QueryPlan, pieces: pa.Table, batch: EventBatch, origin: int
+    plan: QueryPlan, pieces: pa.Table, batch: EventBatch, origin: int, limits: Limits = DEFAULTS
 ) -> tuple[Rows, Items, tuple[Folded, ...]]:
     """The whole trends of every window, from all pieces of some segments. Raises an OverlapError.
 
@@ -179,7 +182,7 @@ def multiply_pieces(
     segment = np.concatenate([[0], np.flatnonzero(~same) + 1, [len(code)]] if len(code) else [[0]])
     rows = Rows(order, first, (), (), segment.astype(np.int64), np.zeros(0, np.int64), {})
     rows = name_plain_groups(rows, workspace, plan)
-    items = cut(plan, rows, rows.time, origin)
+    items = cut(plan, rows, rows.time, origin, limits)
     pieces = pieces.take(pa.array(order))
     folded = []
     for i, operand in enumerate(plan.operands):

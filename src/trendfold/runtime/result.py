@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trendfold.errors import nearest
+from trendfold.errors import nearest, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,31 @@ class Summary:
     """On Spark, per query how its rows got to where they were folded."""
     sharing: Mapping[str, int] = field(default_factory=dict)
     """Where queries were folded together: bursts of equal events, those that acted once for all, ..."""
+    reject_reasons: Mapping[str, int] = field(default_factory=dict)
+    """How many rows are rejected, by kind of reason."""
+
+    @property
+    def has_no_events(self) -> bool:
+        """Whether there were rows, and every one of them is rejected."""
+        return 0 < self.events == self.rejects
 
     def __str__(self) -> str:
         rows = sum(self.rows.values())
         ways = ", ".join(sorted(set(self.ways.values())))
         where = f"{self.engine}: {ways}" if ways else self.engine
         lines = [
-            f"{self.events:,} events, {self.rejects:,} rejects, {len(self.rows):,} queries, "
-            f"{self.windows:,} windows, {rows:,} rows in {self.seconds:.2f} s ({where})"
+            f"{plural(self.events, 'event')}, {plural(self.rejects, 'reject')}, "
+            f"{plural(len(self.rows), 'query', 'queries')}, {plural(self.windows, 'window')}, "
+            f"{plural(rows, 'row')} in {self.seconds:.2f} s ({where})"
         ]
         if any(self.sharing.values()):
-            lines.append("together: " + ", ".join(f"{n:,} {what}" for what, n in self.sharing.items()))
+            counted = (plural(n, what.removesuffix("s")) for what, n in self.sharing.items())
+            lines.append("together: " + ", ".join(counted))
         lines += (f"notice: {notice}" for notice in self.notices)
-        return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
+        warnings = [f"warning: {warning}" for warning in self.warnings]
+        # That most rows are rejected is the first warning, and the first thing to know.
+        first = warnings[:1] if 2 * self.rejects > self.events else []
+        return "\n".join([*first, *lines, *warnings[len(first) :]])
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,11 @@ class Rows:
     number: NDArray[np.int64] | None = None
 
 
+def group_count(rows: Rows) -> int:
+    """How many groups the rows have."""
+    return int(rows.group.max(initial=-1)) + 1
+
+
 def read_rows(
     plan: QueryPlan, workspace: Workspace, *, splits: bool = True, limits: Limits = DEFAULTS
 ) -> Rows:

@@ -19,7 +19,7 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.carried import extreme_of, numbers_of
 from trendfold.query.names import default_column, having_value, key_column
 from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, WindowUnit
-from trendfold.runtime.exact import Exact, is_whole, to_text
+from trendfold.runtime.exact import Exact, digits_after_point, is_whole, to_decimal_text
 from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.fold import decode_extreme
 from trendfold.runtime.having import having
@@ -98,22 +98,26 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     """The result of one query: window, group, aggregates; ordered by window, then group."""
     plan, rows, batch = exact.plan, exact.rows, exact.batch
     query = plan.query
+    kept = np.ones(len(totals), np.bool_)
+    if query.having is None:
+        exact.limits.check_rows(query.name, len(totals))
+    keys = {key: group_column(key, totals, rows, batch) for key in query.group_by}
+    if query.having is not None:
+        kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
+        exact.limits.check_rows(query.name, int(kept.sum()))
     columns: dict[str, pa.Array] = {}
     columns["window_start"], columns["window_end"] = _window_columns(plan, totals, batch, origin)
-    keys = {key: group_column(key, totals, rows, batch) for key in query.group_by}
     for key, values in keys.items():
         columns[key_column(query, key)] = values
     order = list(columns)
     assert not isinstance(query.returns, Matches)
-    kept = np.ones(len(totals), np.bool_)
-    if query.having is not None:
-        kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
     returned = [(item.name, item.value) for item in query.returns if isinstance(item.value, Aggregate)]
-    whole = [value for _, value in returned if is_exact and is_whole(value, batch)]
-    values = exact.values(list(dict.fromkeys(whole)), kept)
+    scale = {value: digits_after_point(value, batch) for _, value in returned}
+    whole = [v for v in scale if is_exact and (is_whole(v, batch) or scale[v] is not None)]
+    values = exact.values(whole, kept)
     for name, value in returned:
         if value in values:
-            column = _text_column(values[value], kept & ~exact.is_null(value), kept)
+            column = _text_column(values[value], scale[value] or 0, kept & ~exact.is_null(value), kept)
         else:
             column = aggregate(value, plan, totals, batch)
         columns[name or default_column(value)] = column
@@ -227,10 +231,12 @@ def _extreme_column(
     return pa.array(values, mask=none).cast(given)
 
 
-def _text_column(values: NDArray[np.object_], valid: NDArray[np.bool_], kept: NDArray[np.bool_]) -> pa.Array:
-    """Whole numbers of the kept rows as decimal digits."""
+def _text_column(
+    values: NDArray[np.object_], scale: int, valid: NDArray[np.bool_], kept: NDArray[np.bool_]
+) -> pa.Array:
+    """Whole numbers of the kept rows as decimal digits, `scale` of them after a point."""
     found = np.full(len(kept), None, object)
-    found[kept] = [to_text(value) for value in values]
+    found[kept] = [to_decimal_text(value, scale) for value in values]
     found[~valid] = None
     return pa.array(found, pa.string())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +14,20 @@ from trendfold.detect.family import Family, walk_machine
 from trendfold.detect.join import SPAN, Table
 from trendfold.detect.multitree import Planned
 from trendfold.detect.space import Reaches, Space
-from trendfold.detect.walk import Bound, Walked, append, walk
+from trendfold.detect.walk import IS_DONE, TRIED, Bound, Walked, append, no_pace, walk
 from trendfold.kernel.lower import SEMANTICS, lower_paths
 from trendfold.kernel.program import Events, Pairs, Paths
 from trendfold.plan import QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
+
+PORTION = 1 << 16
+"""Trends that are walked at a time, at most."""
+_FEW = 64
+"""... and at first, where LIMIT asks for fewer."""
+_BINDING_BYTES = 32
+"""An event of a match until it is in a table, about."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class Prepared:
     pairs: Pairs
     latest: NDArray[np.int32]
     reaches: Reaches
+    ends: tuple[int, int] | None = None
+    """Only matches whose last event is at a time in [ends[0], ends[1]) are wanted."""
     walkers: dict[tuple[Clause, int], _Walker] = field(default_factory=dict)
 
     def leaf(self, position: int) -> NDArray[np.int32]:
@@ -108,12 +117,15 @@ class Found:
     limits: Limits
     parts: list[Bindings] = field(default_factory=list)
     count: int = 0
+    bytes: int = 0
+    is_complete: bool = False
+    """Whether all matches are here."""
 
     @property
     def is_enough(self) -> bool:
-        """Whether LIMIT is reached."""
+        """Whether LIMIT is reached, or all matches are here."""
         limit = self.plan.query.limit
-        return limit is not None and self.count >= limit
+        return self.is_complete or (limit is not None and self.count >= limit)
 
     @property
     def room(self) -> int:
@@ -129,7 +141,9 @@ class Found:
             bindings = bindings.keep(np.arange(len(bindings)) < limit - self.count)
         self.parts.append(bindings)
         self.count += len(bindings)
+        self.bytes += _BINDING_BYTES * len(bindings.row)
         self.limits.check_matches(self.plan.query.name, self.count)
+        self.limits.check_state(self.plan.query.name, self.bytes, "its matches", "add LIMIT, shorten WITHIN")
 
 
 # ---------------------------------------------------------------- one clause
@@ -152,19 +166,38 @@ class Task:
         return None if window is None else window.length
 
     def take(self, table: Table | None) -> None:
-        """Whole matches from a table of partial ones; None: from nothing."""
+        """Whole matches from a table of partial ones; None: from nothing. Ends where LIMIT is reached."""
         partial = self._nothing() if table is None else self._fixed(table)
-        for number in self.clause.walked:
-            if not len(partial.bindings):
+        for whole in self._walked(partial, self.clause.walked, {}):
+            bindings = self._wanted(whole.bindings)
+            if len(bindings):
+                self.found.add(bindings)
+            if self.found.is_enough:
                 return
-            partial = self._walk(partial, number)
-        bindings = partial.bindings
+
+    def _wanted(self, bindings: Bindings) -> Bindings:
+        """The matches that no NOT at an end breaks, and that end when they should."""
         for operand, guard in self.clause.at_start:
             bindings = bindings.keep(self._unbroken_start(bindings, operand, guard))
         for operand, guard in self.clause.at_end:
             bindings = bindings.keep(self._unbroken_end(bindings, operand, guard))
-        if len(bindings):
-            self.found.add(bindings)
+        if self.ready.ends is not None and len(bindings):
+            end = self.ready.rows.time[bindings.most()]
+            bindings = bindings.keep((end >= self.ready.ends[0]) & (end < self.ready.ends[1]))
+        return bindings
+
+    def _walked(self, partial: _Partial, numbers: Sequence[int], tried: dict[int, int]) -> Iterator[_Partial]:
+        """Every match with every trend of more elements that fits, some at a time; no two levels as a whole.
+
+        tried  per element the bindings that were tried so far
+        """
+        if not len(partial.bindings):
+            return
+        if not numbers:
+            yield partial
+            return
+        for grown in self._walk(partial, numbers[0], tried):
+            yield from self._walked(grown, numbers[1:], tried)
 
     def _nothing(self) -> _Partial:
         none = np.zeros(0, np.int32)
@@ -192,17 +225,14 @@ class Task:
             ends[element] = _Ends(row, at, row, at)
         return _Partial(bindings, ends)
 
-    def _walk(self, partial: _Partial, number: int) -> _Partial:
-        """Every match with every trend of one more element that fits."""
+    def _walk(self, partial: _Partial, number: int, tried: dict[int, int]) -> Iterator[_Partial]:
+        """Every match with every trend of one more element that fits, some at a time."""
         ready = self.ready
         key = self.clause, number
         if key not in ready.walkers:
             ready.walkers[key] = _walker(ready, *key)
         walker = ready.walkers[key]
-        # All of the matches asked for, or as many as show that they are too many.
-        is_final = number == self.clause.walked[-1] and not (self.clause.at_start or self.clause.at_end)
-        most = self.found.room + 1 if is_final else self.limits.trends
-        source, start, row, position, count, tried, used = walk(
+        read = (
             self._bound(partial, number),
             walker.rows,
             walker.is_own,
@@ -214,10 +244,15 @@ class Task:
             ready.latest,
             SEMANTICS[ready.family.machine.semantics],
             self.limits.trends,
-            most,
         )
-        self.limits.check_trends(self.found.plan.query.name, tried if is_final or count < most else most + 1)
-        return partial.grown(number, Walked(source[:count], start[: count + 1], row[:used], position[:used]))
+        pace, portion = no_pace(tried.get(number, 0)), min(PORTION, max(_FEW, self.found.room))
+        while not pace.at[IS_DONE]:
+            walked, pace = walk(*read, portion, pace)
+            tried[number] = int(pace.at[TRIED])
+            self.limits.check_trends(self.found.plan.query.name, tried[number])
+            if len(walked.source):
+                yield partial.grown(number, walked)
+            portion = min(PORTION, 2 * portion)
 
     def _bound(self, partial: _Partial, number: int) -> Bound:
         """What an element must fit in every match so far."""

@@ -14,7 +14,8 @@ from trendfold.events.batch import TICKS
 from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.limits import DEFAULTS, Limits
+from trendfold.runtime.rows import Rows, group_count
 from trendfold.runtime.sorting import numbered_pairs
 
 
@@ -28,6 +29,11 @@ class Items:
     high: NDArray[np.int64]
 
 
+_LOWEST, _HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+_LONGEST = 2**62
+"""No two events are farther apart: their times are below 2^61."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The windows that are asked for: those that end in (after, until] and begin after `since`."""
@@ -36,48 +42,65 @@ class Asked:
     until: int
     since: int
 
-    def of(self, items: Items, window: Window, origin: int) -> Items:
-        """Only the items of these windows."""
-        start, end = bounds(window, items.index, origin)
-        kept = (end > self.after) & (end <= self.until) & (start > self.since)
-        return Items(items.segment[kept], items.index[kept], items.low[kept], items.high[kept])
+    def numbers(self, length: int, slide: int, origin: int) -> tuple[int, int]:
+        """The first and the last of such windows that slide, by number."""
+        ends_after = (self.after - origin - length) // slide + 1
+        first = max(ends_after, (self.since - origin) // slide + 1, _LOWEST)
+        return first, min((self.until - origin - length) // slide, _HIGHEST)
+
+    def holds(self, ending: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
+        """Which windows that end at some times are asked for."""
+        since = min(self.since + length, _HIGHEST)
+        found: NDArray[np.bool_] = (ending > max(self.after, since)) & (ending <= self.until)
+        return found
 
 
 def cut(
-    plan: QueryPlan, rows: Rows, time: NDArray[np.int64], origin: int, asked: Asked | None = None
+    plan: QueryPlan,
+    rows: Rows,
+    time: NDArray[np.int64],
+    origin: int,
+    limits: Limits = DEFAULTS,
+    asked: Asked | None = None,
 ) -> Items:
-    """All window items that hold any row, or those asked for. `time` is that of the rows, in microseconds."""
-    items, window = _cut_all(plan, rows, time, origin), plan.query.window
-    return items if asked is None or window is None else asked.of(items, window, origin)
+    """All window items that hold any row, or those asked for. `time` is that of the rows, in microseconds.
 
-
-def _cut_all(plan: QueryPlan, rows: Rows, time: NDArray[np.int64], origin: int) -> Items:
-    window = plan.query.window
+    Items are counted before memory is taken for them: windows of days that slide by milliseconds are many.
+    """
+    window, name = plan.query.window, plan.query.name
     if window is None:
         low, high = rows.segment[:-1], rows.segment[1:]
         return Items(np.arange(len(low), dtype=np.int32), np.zeros(len(low), np.int64), low, high)
     if window.slide is None:
-        endings = _endings(plan, rows, time)
-        return Items(*kernels.cut_per_event(rows.segment, time, window.length, rows.group, *endings))
+        length = min(window.length, _LONGEST)
+        moving = rows.segment, time, length, rows.group, *_endings(plan, rows, time, asked)
+        count = limits.check_windows(name, kernels.count_per_event(*moving, limits.windows))
+        return Items(*kernels.cut_per_event(*moving, count))
+    at, origin, (first, last) = time, origin, (_LOWEST, _HIGHEST)
     if window.unit is WindowUnit.EVENTS:
         assert rows.number is not None
-        return Items(*kernels.cut_sliding(rows.segment, rows.number, window.length, window.slide, 0, 0))
-    lowest = np.iinfo(np.int64).min
-    return Items(*kernels.cut_sliding(rows.segment, time, window.length, window.slide, origin, lowest))
+        at, origin, first = rows.number, 0, 0
+    elif asked is not None:
+        first, last = asked.numbers(window.length, window.slide, origin)
+    sliding = rows.segment, at, window.length, window.slide, origin, first, last
+    count = limits.check_windows(name, kernels.count_sliding(*sliding, limits.windows))
+    return Items(*kernels.cut_sliding(*sliding, count))
 
 
 def _endings(
-    plan: QueryPlan, rows: Rows, time: NDArray[np.int64]
+    plan: QueryPlan, rows: Rows, time: NDArray[np.int64], asked: Asked | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Per group the times at which it has an event that can take a *last* position, of any operand."""
     ends = np.zeros(len(rows.row), np.bool_)
     for operand, symbol, alphabet in zip(plan.operands, rows.symbols, rows.alphabets, strict=True):
         last = operand.machine.automaton.last
         ends |= np.array([bool(s & last) for s in alphabet], np.bool_)[symbol]
+    if asked is not None:
+        assert plan.query.window is not None
+        ends &= asked.holds(time, plan.query.window.length)
     group = np.repeat(rows.group, np.diff(rows.segment))[ends]
     owner, ending, _ = numbered_pairs(group, time[ends])
-    groups = int(rows.group.max(initial=-1)) + 1
-    return np.searchsorted(owner, np.arange(groups + 1)), ending
+    return np.searchsorted(owner, np.arange(group_count(rows) + 1)), ending
 
 
 def bounds(

@@ -26,6 +26,12 @@ def json_lines(table: pa.Table, first: Mapping[str, str]) -> Iterator[str]:
             yield json.dumps({**first, **{k: _json_value(v) for k, v in row.items()}}, ensure_ascii=False)
 
 
+def query_lines(name: str, table: pa.Table) -> Iterator[str]:
+    """One object per row; `query` goes first, and a column of that name gets an underscore."""
+    columns = [f"_{column}" if column == "query" else column for column in table.column_names]
+    return json_lines(table.rename_columns(columns), {"query": name})
+
+
 def _json_value(value: object) -> object:
     """JSON has no infinities and no times: both become text, times as ISO 8601."""
     match value:

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.events.batch import EventBatch
@@ -62,6 +63,8 @@ class Content(IntEnum):
     """What a shard of a stream keeps."""
     SHARING = 14
     """What folds of queries that go together have counted."""
+    FINDINGS = 15
+    """What reading a part of the source has found."""
 
 
 SCHEMA = pa.schema(
@@ -105,10 +108,23 @@ def unpack(payload: bytes | pa.Buffer) -> pa.Table:
         return reader.read_all()
 
 
+def for_spark(schema: pa.Schema) -> pa.Schema:
+    """The columns as Spark takes them from a task: it has no times finer than a microsecond."""
+    return pa.schema([column.with_type(_coarse(column.type)) for column in schema])
+
+
+def _coarse(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("us", type_.tz)
+    if pa.types.is_struct(type_):
+        return pa.struct([column.with_type(_coarse(column.type)) for column in type_])
+    return pa.list_(_coarse(type_.value_type)) if pa.types.is_list(type_) else type_
+
+
 def fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly these columns; those it has not are null."""
+    """The table with exactly these columns; those it has not are null, and times are cut to their unit."""
     columns = [
-        table.column(f.name).cast(f.type)
+        table.column(f.name).cast(options=pc.CastOptions(f.type, allow_time_truncate=True))
         if f.name in table.column_names
         else pa.chunked_array([pa.nulls(table.num_rows, f.type)])
         for f in schema

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from trendfold import errors
-from trendfold.errors import RejectError, TrendfoldError
+from trendfold.errors import RejectError, TrendfoldError, plural
 from trendfold.events.batch import Options, read_batch, schema_of
 from trendfold.events.columns import decoded, kind_of
+from trendfold.events.findings import Findings, sum_of
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
@@ -46,10 +46,13 @@ from trendfold.runtime.spark.tasks import Job, Way
 MOST_OVERLAP = 0.2
 """The share of rows in overlaps past which parts are not in order."""
 CHUNKS_PER_CORE = 2
+MANY_WINDOWS = 1 << 20
+"""Of one task and query: more are not collected; Spark counts them where they are."""
 _TOLD = (
     Content.WINDOWS,
     Content.GROUPS,
     Content.SEEN,
+    Content.FINDINGS,
     Content.WARNING,
     Content.SHARING,
     Content.ERROR,
@@ -250,7 +253,9 @@ class _Run:
         self.tall = stages.where(F.lit(time.time_ns()) > 0).persist()  # or Spark reuses an equal run's table
         rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
         events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
-        is_told = F.col("content").isin([int(content) for content in _TOLD])
+        is_told = F.col("content").isin([int(content) for content in _TOLD]) & ~(
+            (F.col("content") == int(Content.WINDOWS)) & (F.col("rows") > MANY_WINDOWS)
+        )
         told = self.tall.observe(self.counted, rejects, events).select(
             "bucket", "content", "owner", "rows", F.when(is_told, F.col("payload")).alias("payload")
         )
@@ -281,6 +286,12 @@ class _Run:
         """Whether parts that were taken to be in order are not."""
         return any(self.of(Content.OVERLAP))
 
+    @property
+    def found(self) -> Findings:
+        """What reading all parts of the source has found."""
+        told = [Findings.from_json(bytes(blob.payload)) for blob in self.of(Content.FINDINGS)]
+        return sum_of([*told, self.source.findings] if isinstance(self.source, FrameSource) else told)
+
     def result(self, started: float) -> Result:
         """Views of the persisted table, and the summary."""
         job, counts = self.job, self.counted.get
@@ -292,20 +303,21 @@ class _Run:
         for q, plan in enumerate(job.plans):
             if plan.finds_matches:
                 rows[q] = job.limits.check_matches(plan.query.name, rows[q], plan.query.limit)
+            else:
+                job.limits.check_rows(plan.query.name, rows[q])
         tables = _Views(self.tall, job, {name: (q, rows[q]) for q, name in enumerate(names)})
         rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema())
-        windows: dict[int, list[NDArray[np.int64]]] = {}
-        for blob in self.of(Content.WINDOWS):
-            windows.setdefault(blob.owner, []).append(np.frombuffer(blob.payload, np.int64))
         seen = sorted({name for blob in self.of(Content.SEEN) for name in json.loads(blob.payload)})
-        warnings = [*self.source.warnings, *_slow_session(self.source), *unseen_types(job.plans, seen)]
+        scanned = self.scanned.get["events"] if self.scanned is not None else counts["events"]
+        events, found = int(scanned or 0), self.found
+        warnings = [*found.warnings(events, job.options), *self.source.warnings]
+        warnings += [*_slow_session(self.source), *unseen_types(job.plans, seen)]
         warnings += sorted({bytes(blob.payload).decode() for blob in self.of(Content.WARNING)})
-        events = self.scanned.get["events"] if self.scanned is not None else counts["events"]
         summary = Summary(
             engine="spark",
-            events=int(events or 0),
+            events=events,
             rejects=int(counts["rejects"] or 0),
-            windows=sum(len(np.unique(np.concatenate(found))) for found in windows.values()),
+            windows=self._count_windows(),
             rows={name: rows[q] for q, name in enumerate(names)},
             strategy={plan.query.name: plan.strategy for plan in job.plans},
             seconds=time.perf_counter() - started,
@@ -316,8 +328,21 @@ class _Run:
                 for query in family.queries
             },
             sharing=sum((Counter(json.loads(blob.payload)) for blob in self.of(Content.SHARING)), Counter()),
+            reject_reasons=found.rejects,
         )
         return Result(tables, rejects, summary, self.tall)
+
+    def _count_windows(self) -> int:
+        """The windows that were looked at, of all queries; tasks may have looked at the same."""
+        told: dict[int, list[Blob]] = {}
+        for blob in self.of(Content.WINDOWS):
+            told.setdefault(blob.owner, []).append(blob)
+        many = [query for query, own in told.items() if any(blob.rows > MANY_WINDOWS for blob in own)]
+        total = _distinct_windows(self.tall, many) if many else 0
+        for query, own in told.items():
+            if query not in many:
+                total += len(np.unique(np.concatenate([np.frombuffer(b.payload, np.int64) for b in own])))
+        return total
 
     def _raise_errors(self, rejects: int) -> None:
         failed = [json.loads(blob.payload) for blob in self.of(Content.ERROR)]
@@ -325,7 +350,9 @@ class _Run:
             kind, message = min(failed)
             raise getattr(errors, kind, TrendfoldError)(message)
         if rejects and self.job.options.on_reject == "fail":
-            raise RejectError(f"{rejects:,} rows are rejected; pass on_reject='keep' to keep rejects apart")
+            kinds = ", ".join(f"{count:,} × {kind}" for kind, count in self.found.rejects.items())
+            told = f"{plural(rejects, 'row')} {'is' if rejects == 1 else 'are'} rejected: {kinds}"
+            raise RejectError(f"{told}; pass on_reject='keep' to keep rejects apart")
         groups: dict[int, int] = {}
         for blob in self.of(Content.GROUPS):
             groups[blob.owner] = groups.get(blob.owner, 0) + blob.rows
@@ -336,6 +363,27 @@ class _Run:
         if isinstance(self.source, FileSource):
             return self.source.rejects
         return self.job.nothing.rejects.schema
+
+
+def _distinct_windows(tall: DataFrame, queries: Sequence[int]) -> int:
+    """How many different windows tasks have looked at for some queries, counted by Spark."""
+    schema = pa.schema([("owner", pa.int32()), ("window", pa.int64())])
+
+    def unpack(batches: Batches) -> Batches:
+        for batch in batches:
+            for owner, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+                found = np.frombuffer(payload.as_buffer(), np.int64)
+                for some in range(0, len(found), _UNPACKED):
+                    part = found[some : some + _UNPACKED]
+                    columns = [pa.array(np.full(len(part), owner, np.int32)), pa.array(part)]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    is_asked = (F.col("content") == int(Content.WINDOWS)) & F.col("owner").isin(list(queries))
+    found = tall.filter(is_asked).select("owner", "payload").mapInArrow(unpack, "owner int, window bigint")
+    return found.distinct().count()
+
+
+_UNPACKED = 1 << 16
 
 
 def _is_finished(job: Job, family: Family) -> bool:
@@ -371,18 +419,21 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
                 table = pa.concat_tables([one.table for one in read])
                 refused = [one.rejects for one in read if one.rejects.num_rows]
                 lines = pa.concat_tables(refused, promote_options="permissive") if refused else None
-                yield from blobs.to_batches(tasks.scan(job, table, lines))
+                found = sum_of(one.findings for one in read)
+                yield from blobs.to_batches(tasks.scan(job, table, lines, found))
 
     numbers = source.spark.range(0, len(parts), 1, max(1, len(parts)))
     return numbers.mapInArrow(scan, blobs.DDL)
 
 
-def narrowed(job: Job, source: FrameSource) -> DataFrame:
-    """Only the rows and columns that matter leave Spark; conditions leave as bits."""
-    frame, read_there = source.frame, _columns_read(job)
+def narrowed(job: Job, source: FrameSource, also: Collection[str] = ()) -> DataFrame:
+    """Only the rows and columns that matter, and those in `also`, leave Spark; conditions leave as bits."""
+    frame, read_there = source.frame, _columns_read(job).union(also)
     frame = frame.filter(keep) if (keep := _kept_rows(job, source)) is not None else frame
     bits = catalyst.bits(job.bits, schema_of(source.schema))
-    chosen = [catalyst.quoted(name) for name in source.schema.names if name in read_there]
+    names = [name for name in source.schema.names if name in read_there]
+    names += [name for name in also if name not in names]
+    chosen = map(catalyst.quoted, names)
     return frame.select(*chosen, *(column.alias(BITS.format(k)) for k, column in enumerate(bits)))
 
 
@@ -466,6 +517,7 @@ class _Views(Mapping[str, DataFrame]):
 
 def _view(tall: DataFrame, content: Content, owner: int, schema: pa.Schema) -> DataFrame:
     """The rows inside the blobs of one kind, as a DataFrame of their own."""
+    schema = blobs.for_spark(schema)
 
     def unpack(batches: Batches) -> Batches:
         for batch in batches:

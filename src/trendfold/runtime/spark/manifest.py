@@ -7,14 +7,15 @@ here is written which queries were added when, how their events are kept, and ho
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
-from trendfold.errors import InputError, TrendfoldError, nearest
+from trendfold.errors import InputError, QueryError, TrendfoldError, nearest
 from trendfold.query import expression_text, needed_columns, parse, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.places import Place
@@ -22,7 +23,7 @@ from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.families import Family
 
-FILE, TALLY = "workload.json", "tally.json"
+FILE, TALLY, SPARK = "workload.json", "tally.json", "spark"
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,10 @@ class Manifest:
     families: tuple[str, ...] = ()
     """How events are kept, family by family."""
     is_flushed: bool = False
+    id: str = ""
+    """Of the stream; empty where an earlier release made the checkpoint."""
+    claimed: tuple[str, ...] | None = None
+    """Which of output and rejects are this stream's own; None until they are looked at for the first time."""
     version: int = layout.VERSION
 
     def to_json(self) -> bytes:
@@ -64,16 +69,36 @@ class Manifest:
         return json.dumps(asdict(self), indent=2).encode()
 
     @staticmethod
-    def from_json(content: bytes) -> Manifest:
-        """As it was written."""
-        value = json.loads(content)
-        if value.get("version") != layout.VERSION:
-            raise TrendfoldError(
-                f"the checkpoint has layout {value.get('version')}, and this release reads "
-                f"{layout.VERSION}; go on with the release that wrote it, or begin with a new checkpoint"
-            )
-        entries = tuple(Entry(**entry) for entry in value.pop("entries"))
-        return Manifest(**value | {"entries": entries, "families": tuple(value["families"])})
+    def from_json(content: bytes, where: str = FILE) -> Manifest:
+        """As it was written; `where` is what to call the file."""
+        with _whole(where):
+            value = json.loads(content)
+            if value["version"] != layout.VERSION:
+                raise TrendfoldError(
+                    f"the checkpoint has layout {value['version']}, and this release reads "
+                    f"{layout.VERSION}; go on with the release that wrote it, or begin with a new checkpoint"
+                )
+            entries = tuple(Entry(**entry) for entry in value.pop("entries"))
+            claimed = None if value.get("claimed") is None else tuple(value["claimed"])
+            families = tuple(value["families"])
+            made = Manifest(**value | {"entries": entries, "families": families, "claimed": claimed})
+            made.epochs()  # the queries can be read
+            return made
+
+    @staticmethod
+    def read(folder: Place) -> Manifest | None:
+        """What a checkpoint was made for; None where there is none."""
+        content = (folder / FILE).read()
+        return None if content is None else Manifest.from_json(content, (folder / FILE).url)
+
+    def write(self, folder: Place) -> None:
+        """Keep it."""
+        (folder / FILE).write(self.to_json())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all queries that the stream ever had."""
+        return tuple(dict.fromkeys(entry.query.name for entry in self.entries))
 
     @property
     def asked(self) -> dict[str, Entry]:
@@ -124,9 +149,9 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
             "this stream has ended: flush reported its open windows; begin with a new checkpoint"
         )
     problems = [
-        f"{name} is {new.settings[name]!r}, and the checkpoint was made with {kept!r}"
-        for name, kept in old.settings.items()
-        if new.settings[name] != kept
+        f"{name} is {new.settings.get(name)!r}, and the checkpoint was made with {kept!r}"
+        for name, kept in ({"time_format": None} | dict(old.settings)).items()
+        if new.settings.get(name) != kept
     ]
     known: dict[str, set[str]] = {}
     for entry in old.entries:
@@ -244,4 +269,41 @@ class Tally:
     def read(folder: Place) -> Tally:
         """What was kept, or the beginning."""
         content = (folder / TALLY).read()
-        return Tally() if content is None else Tally(**json.loads(content))
+        if content is None:
+            return Tally()
+        with _whole((folder / TALLY).url):
+            return Tally(**json.loads(content))
+
+
+@contextmanager
+def _whole(where: str) -> Iterator[None]:
+    """A file that cannot be read as it was written is named, and what to do is said."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, QueryError):
+        raise InputError(
+            f"{where!r} is damaged, and without it nobody can tell where the stream was; put a copy of it "
+            f"back, or begin with a new checkpoint and a new output"
+        ) from None
+
+
+def require_whole(folder: Place, tally: Tally) -> None:
+    """Raise if Spark's part of a checkpoint is not of the same stream and time as what is kept beside it.
+
+    The tally is written before Spark commits the batch that it counts, so they differ by one at most.
+    """
+    batches = [int(name) for name in (folder / SPARK / "commits").names() if name.isdigit()]
+    done = max(batches, default=-1)
+    if not (folder / SPARK).exists() and tally.batch >= 0:
+        missing = f"{(folder / SPARK).url!r} is gone, with the state of the stream and how far it had read"
+    elif tally.batch < done:
+        missing = (
+            f"{(folder / TALLY).url!r} counts {tally.batch + 1} micro-batches, and Spark has done {done + 1}"
+        )
+    elif tally.batch > done + 1:
+        missing = f"{(folder / SPARK).url!r} ends before micro-batch {tally.batch}, which was delivered"
+    else:
+        return
+    raise InputError(
+        f"{missing}; put a copy of the whole checkpoint back, or begin with a new checkpoint and a new output"
+    )

@@ -119,8 +119,9 @@ def _watermark(times: TimerValues) -> int:
 
 def _parcels(frames: Iterable[pd.DataFrame]) -> Iterator[Parcel]:
     for frame in frames:
-        for bucket, content, owner, rows, payload, low, high in frame.itertuples(index=False, name=None):
-            yield Parcel(Blob(bucket, Content(content), owner, rows, payload or b""), low, high)
+        for *blob, low, high, rest in frame.itertuples(index=False, name=None):
+            bucket, content, owner, rows, payload = blob
+            yield Parcel(Blob(bucket, Content(content), owner, rows, payload or b""), low, high, rest or b"")
 
 
 def _frames(key: Any, blobs: Iterable[Blob]) -> Iterator[pd.DataFrame]:

@@ -18,9 +18,13 @@ from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
+from trendfold.runtime.spark.claims import Claim
 from trendfold.runtime.spark.manifest import Tally
 from trendfold.runtime.spark.shards import StreamJob
 from trendfold.runtime.spark.sinks import Sink
+
+REJECTS = "rejects"
+"""The name under which rejected rows are kept, as a query's would be."""
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Recorder:
     rejects: Sink | None
     folder: Place
     """Where the tally is kept."""
+    claims: tuple[Claim, ...] = ()
     _tally: Tally | None = field(default=None, repr=False)
     _schemas: dict[int, pa.Schema] = field(default_factory=dict, repr=False)
 
@@ -43,16 +48,17 @@ class Recorder:
 
     def write(self, spark: SparkSession, batch: int, told: list[Blob]) -> Tally:
         """Write the rows of finished windows; the tally with this batch is not kept yet."""
-        failed = [json.loads(bytes(blob.payload)) for blob in told if blob.content is Content.ERROR]
+        job = self.stream.job
+        finished = list(tasks.finish(job, told))
+        failed = [json.loads(bytes(blob.payload)) for blob in finished if blob.content is Content.ERROR]
         if failed:
             kind, message = min(failed)
             raise getattr(errors, kind, TrendfoldError)(message)
         is_first, before = self._tally is None, self._tally or Tally.read(self.folder)
-        job = self.stream.job
         tables: dict[int, list[pa.Table]] = {
             query: [] for query, release in enumerate(self.stream.releases) if release is not None
         }
-        for blob in tasks.finish(job, told):
+        for blob in finished:
             if blob.content is Content.RESULT:
                 tables[blob.owner].append(blob.table())
         found = {}
@@ -64,13 +70,15 @@ class Recorder:
             # In one chunk: Spark ends a table at its first empty one (ADR 7).
             rows = pa.concat_tables([schema.empty_table(), *fitted]).combine_chunks()
             found[job.plans[query].query.name] = rows
+        for claim in self.claims:
+            claim.require_held(spark)
         self.sink.write(spark, batch, found, is_again=is_first)
         refused = [b for b in told if b.content in (Content.REJECTS, Content.LATE)]
         if self.rejects is not None:
             kept = [blob.table() for blob in refused if len(blob.payload)]
             if kept:
                 together = pa.concat_tables(kept, promote_options="permissive")
-                self.rejects.write(spark, batch, {"rejects": together}, is_again=is_first)
+                self.rejects.write(spark, batch, {REJECTS: together}, is_again=is_first)
         shards = [blob for blob in told if blob.content is Content.STATE]
         state = {str(b.bucket): {"rows": b.rows, **json.loads(bytes(b.payload))} for b in shards}
         return before.after(

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -41,8 +42,8 @@ HOW_TO_GET_JAVA = (
 )
 
 
-def session(master: str | None = None) -> SparkSession:
-    """The active session, or a new one."""
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """The active session, or a new one, with more settings if any are given."""
     active = SparkSession.getActiveSession()
     if active is not None and master is None:
         return active
@@ -56,7 +57,7 @@ def session(master: str | None = None) -> SparkSession:
         builder = builder.remote(master) if remote else builder.master(master)
     shows_progress = sys.stderr.isatty()
     if not remote:
-        for name, value in SETTINGS.items():
+        for name, value in {**SETTINGS, **(settings or {})}.items():
             builder = builder.config(name, value)
         builder = builder.config("spark.ui.showConsoleProgress", str(shows_progress).lower())
     made: SparkSession = builder.getOrCreate()
@@ -83,6 +84,21 @@ def _require_java() -> None:
         )
 
 
+@contextmanager
+def needs_connector(spark: SparkSession) -> Iterator[None]:
+    """Says what to pass where the session cannot speak to Kafka."""
+    try:
+        yield
+    except Exception as error:
+        if not re.search(r"find (the )?data source: `?kafka", str(error)):
+            raise
+        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
+        raise UnsupportedError(
+            f"this Spark session has no Kafka connector; make it with spark.jars.packages={package} "
+            f"(trendfold stream --conf spark.jars.packages={package}); docs/streaming.md says more"
+        ) from None
+
+
 def is_remote(spark: SparkSession) -> bool:
     """Whether the session is a Spark Connect client, whose files are the server's."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
@@ -102,17 +118,22 @@ def _asked_parallelism(spark: SparkSession) -> int:
     return max(1, int(parts))
 
 
+_SETTINGS = threading.RLock()
+"""A session's settings are for all of its threads: who changes them for a while keeps others waiting."""
+
+
 @contextmanager
 def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings for as long as this lasts; the session has its own back afterwards."""
-    before = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, kept in before.items():
-            if kept is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, kept)
+    """Settings for as long as this lasts, one thread at a time; the session has its own back afterwards."""
+    with _SETTINGS:
+        before = {name: spark.conf.get(name, None) for name in settings}
+        try:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, kept in before.items():
+                if kept is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, kept)

@@ -15,10 +15,11 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import RejectError, TrendfoldError
-from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.batch import EventBatch, Options, read_batch, schema_of
 from trendfold.events.columns import decoded
 from trendfold.events.sources import untaken
 from trendfold.plan import QueryPlan
@@ -27,12 +28,18 @@ from trendfold.runtime.pieces import concat
 from trendfold.runtime.release import ALWAYS, NEVER, Release
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.spark import layout, tasks
-from trendfold.runtime.spark.blobs import Blob, Content, hashes, is_bits, pack, read_bits, split
+from trendfold.runtime.spark.blobs import Blob, Content, hashes, pack, read_bits, split, unpack
 from trendfold.runtime.spark.families import Family, families, within_families
 from trendfold.runtime.spark.tasks import Job, Way
 
+REFUSED, WHY = "text of a refused message", "why it was refused"
+"""Columns of rows that a source could not read as events: such a row has a reason, and nulls otherwise."""
 HOME = "is home"
 """A column of events that are also sent elsewhere: whether this is where they are told of if late."""
+CLOCK = "clock of the micro-batch"
+"""A column with the time at which Spark began a micro-batch, the same when the batch is run again."""
+AHEAD, LATE = "ahead of the clock by more than max_ahead", "late"
+"""Why an event of a stream is rejected."""
 MOST_STRETCHES = 32
 """Into which one part of a micro-batch is cut at most, however long a time it covers."""
 MANY_PARTS = 8
@@ -46,6 +53,8 @@ class StreamJob:
     job: Job
     releases: tuple[Release | None, ...]
     keeps_rejects: bool = False
+    max_ahead: int | None = None
+    """How far ahead of the clock an event may be, in microseconds; None for any time."""
 
     def of(self, family: Family) -> dict[int, Release]:
         """The queries of a family that are asked."""
@@ -86,6 +95,7 @@ def stream_job(
     arithmetic: str,
     shards: int,
     keeps_rejects: bool = False,
+    max_ahead: int | None = None,
 ) -> StreamJob:
     """The job of a stream. Queries of different epochs never share a family, so that what is kept for those
     that were there before keeps its layout whatever is added or removed.
@@ -116,16 +126,20 @@ def stream_job(
         shared=np.zeros((0, 2), np.int64),
         chunks=np.zeros(0, np.int64),
     )
-    return StreamJob(job, tuple(releases), keeps_rejects)
+    return StreamJob(job, tuple(releases), keeps_rejects, max_ahead)
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A blob on its way to its shard; for events, their first and last times."""
+    """A blob on its way to its shard; for events, their first and last times.
+
+    rest  where rejects are kept: the columns that queries read and the state does not need, row by row
+    """
 
     blob: Blob
     low: int = 0
     high: int = 0
+    rest: bytes = b""
 
 
 # ---------------------------------------------------------------- pack
@@ -133,13 +147,15 @@ class Parcel:
 
 def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Parcel]]:
     """The latest time in a part of a micro-batch, and what shards need of it."""
-    job = stream.job
-    batch = read_batch(table, replace(job.options, on_reject="keep"))
+    job, rows = stream.job, table.num_rows
+    table, unread = _readable(table)
+    batch, rejects = _read(stream, table)
     latest = int(batch.time.max()) if len(batch) else None
     told = json.dumps({"types": batch.type_names, "latest": latest}).encode()
-    parcels = [Parcel(Blob(0, Content.SEEN, 0, table.num_rows, told))]
-    if batch.rejects.num_rows:
-        parcels.append(Parcel(_refused(stream, Content.REJECTS, batch.rejects)))
+    parcels = [Parcel(Blob(0, Content.SEEN, 0, rows, told))]
+    for part in (unread, *rejects):
+        if part.num_rows:
+            parcels.append(Parcel(_refused(stream, Content.REJECTS, part)))
     if not len(batch):
         return latest, parcels
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
@@ -151,6 +167,40 @@ def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Pa
     return latest, parcels
 
 
+def _read(stream: StreamJob, table: pa.Table) -> tuple[EventBatch, list[pa.Table]]:
+    """The events of a part of a micro-batch, and the rows that are rejected: no events, or too far ahead.
+
+    One event of the far future would move the watermark past all others.
+    """
+    options = replace(stream.job.options, on_reject="keep")
+    clock = None
+    if CLOCK in table.column_names and table.num_rows:
+        clock = table.column(CLOCK)[0].cast(pa.timestamp("us", "UTC")).value
+    batch = read_batch(table.drop_columns([CLOCK]) if CLOCK in table.column_names else table, options)
+    if clock is None or stream.max_ahead is None or not len(batch):
+        return batch, [batch.rejects]
+    ahead = batch.time > clock + stream.max_ahead
+    if not ahead.any():
+        return batch, [batch.rejects]
+    refused = _with_reason(batch.table.filter(pa.array(ahead)), AHEAD)
+    return read_batch(batch.table.filter(pa.array(~ahead)), options), [batch.rejects, refused]
+
+
+def _with_reason(rows: pa.Table, reason: str) -> pa.Table:
+    reasons = pa.array([reason] * rows.num_rows, pa.string())
+    return rows.append_column(untaken("reason", rows.column_names), reasons)
+
+
+def _readable(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of a table, and apart from them those that its source could not read, with text and reason."""
+    if WHY not in table.column_names:
+        return table, table.slice(0, 0)
+    bad, columns = table.column(WHY).is_valid(), [n for n in table.column_names if n not in (REFUSED, WHY)]
+    unread = table.select([*columns, REFUSED, WHY]).filter(bad)
+    names = [*columns, untaken("text", columns), untaken("reason", columns)]
+    return table.select(columns).filter(pc.invert(bad)), unread.rename_columns(names)
+
+
 def _refused(stream: StreamJob, content: Content, rejects: pa.Table) -> Blob:
     """Rows that are told of, and kept where a place for them is given."""
     if stream.job.options.on_reject == "fail":
@@ -158,7 +208,8 @@ def _refused(stream: StreamJob, content: Content, rejects: pa.Table) -> Blob:
         raise RejectError(f"a row is rejected: {why}; pass on_reject='keep' to keep rejects apart")
     if not stream.keeps_rejects:
         return Blob(0, content, 0, rejects.num_rows)
-    kept = rejects.drop_columns([n for n in rejects.column_names if is_bits(n) or n == HOME])
+    names = [*stream.job.schema.names, rejects.column_names[-1]]
+    kept = rejects.select([name for name in names if name in rejects.column_names])
     return Blob(0, content, 0, rejects.num_rows, pack(kept))
 
 
@@ -175,14 +226,27 @@ def _send(
     packed = tasks.packed_rows(workspace, family)
     if not home[needed].all():
         packed = packed.append_column(HOME, pa.array(home))
+    rest = _columns_of_rejects(stream, batch.table, packed.column_names)
+    for name in rest:
+        packed = packed.append_column(name, batch.table.column(name))
     pane, stretches = _stretches(batch.time, stream.pane(family), job.origin)
     place = pane * np.uint64(shards) + known % np.uint64(shards)
     packed = packed.append_column(_TIME, pa.array(batch.time))
     for which, part in split(packed, place, needed, stretches * shards):
         time = part.column(_TIME).to_numpy()
         low, high = int(time.min()), int(time.max())
-        payload = layout.to_bytes(part.drop_columns([_TIME]))
-        yield Parcel(Blob(which % shards, Content.ROWS, number, part.num_rows, payload), low, high)
+        payload = layout.to_bytes(part.drop_columns([_TIME, *rest]))
+        beside = pack(part.select(rest)).to_pybytes() if rest else b""
+        blob = Blob(which % shards, Content.ROWS, number, part.num_rows, payload)
+        yield Parcel(blob, low, high, beside)
+
+
+def _columns_of_rejects(stream: StreamJob, table: pa.Table, there: Collection[str]) -> list[str]:
+    """What queries read of an event and a family does not keep: conditions are bits there."""
+    if not stream.keeps_rejects:
+        return []
+    known = set(table.column_names) - set(there)
+    return [name for name in stream.job.schema.names if name in known]
 
 
 _TIME = "time in microseconds"
@@ -301,7 +365,7 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
             continue
         low, high, rows, payload = parcel.low, parcel.high, blob.rows, bytes(blob.payload)
         if low < cutoff:
-            kept, late = _without_late(stream, blob, cutoff)
+            kept, late = _without_late(stream, parcel, cutoff)
             if late is not None:
                 yield late
             if kept is None:
@@ -318,10 +382,10 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
 
 
 def _without_late(
-    stream: StreamJob, blob: Blob, cutoff: int
+    stream: StreamJob, parcel: Parcel, cutoff: int
 ) -> tuple[tuple[int, int, int, bytes] | None, Blob | None]:
     """What is kept of a parcel, and the events that are told of as late."""
-    table = layout.from_bytes(blob.payload)
+    table = layout.from_bytes(parcel.blob.payload)
     time = read_batch(table, stream.job.options).time
     kept = time >= cutoff
     at_home = ~kept
@@ -329,11 +393,13 @@ def _without_late(
         at_home &= table.column(HOME).to_numpy()
     late = None
     if at_home.any():
-        rows = table.filter(pa.array(at_home))
+        whole = {name: table.column(name) for name in table.column_names}
+        if parcel.rest:
+            rest = unpack(parcel.rest)
+            whole |= {name: rest.column(name) for name in rest.column_names}
+        rows = pa.table(whole).filter(pa.array(at_home))
         rows = pa.table({name: decoded(rows.column(name)) for name in rows.column_names})
-        reason = pa.array(["late"] * rows.num_rows, pa.string())
-        rejects = rows.append_column(untaken("reason", rows.column_names), reason)
-        late = _refused(stream, Content.LATE, rejects)
+        late = _refused(stream, Content.LATE, _with_reason(rows, LATE))
     if not kept.any():
         return None, late
     rest, time = table.filter(pa.array(kept)), time[kept]

@@ -1,24 +1,29 @@
-"""Where the rows of a stream go: a folder, a table, the terminal, or a function of the user's.
+"""Where the rows of a stream go: a folder, a table, a Kafka topic, the terminal, or a function of the user's.
 
 A micro-batch that is run again after a crash hands over the same rows under the same number, so whatever
-keeps them by that number keeps them once.
+keeps them by that number keeps them once. Folders and tables also keep whose rows they are (claims.py).
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from trendfold.errors import InputError
+from trendfold.errors import InputError, TrendfoldError
+from trendfold.runtime.ownership import OWNER_FILE, Owner, owner_of, read_owner
 from trendfold.runtime.places import Place, place
-from trendfold.runtime.spark.session import with_settings
-from trendfold.runtime.writing import WRITERS, file_name
+from trendfold.runtime.spark.session import needs_connector, with_settings
+from trendfold.runtime.topics import Topic, is_topic, read_topic
+from trendfold.runtime.writing import WRITERS, file_name, query_lines
 
 Foreach = Callable[[DataFrame, int, str], None]
 """Called with the rows of one query in one micro-batch, the batch's number, and the query's name."""
@@ -26,7 +31,14 @@ Output = str | os.PathLike[str] | Foreach
 
 FORMATS = ("parquet", "json")
 TABLE, TERMINAL = "table:", "terminal"
+OWNER_TABLE = "_trendfold"
+"""Stands where a query's name would: the table that says whose the others are."""
 _ENDINGS = {"parquet": "parquet", "json": "jsonl"}
+_BATCH = re.compile(r"\.?batch=\d+")
+_IDENTIFIER = re.compile(r"\w+", re.ASCII)
+_LONGEST_NAME = 255
+"""Bytes of one name that file systems take."""
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 class Sink(Protocol):
@@ -46,12 +58,29 @@ def open_sink(output: Output, file_format: str = "parquet") -> Sink:
     if text == TERMINAL:
         return ForeachSink(_show)
     if text.startswith(TABLE):
-        return TableSink(text.removeprefix(TABLE))
+        return _table(text.removeprefix(TABLE))
+    if is_topic(text):
+        return TopicSink(read_topic(text))
     if file_format not in FORMATS:
         raise InputError(f"unknown format {file_format!r} of a stream's output; choose one of {FORMATS}")
-    found = place(text)
-    found.make()
-    return FolderSink(found, file_format)
+    return FolderSink(place(text), file_format)
+
+
+def folder_of(output: Output | None) -> str | None:
+    """The folder that an output is; None for a table, a topic, the terminal or a function."""
+    if output is None or callable(output):
+        return None
+    text = os.fspath(output)
+    return None if text == TERMINAL or text.startswith(TABLE) or is_topic(text) else text
+
+
+def _table(name: str) -> TableSink:
+    if not all(_IDENTIFIER.fullmatch(part) for part in name.split(".")):
+        raise InputError(
+            f"{name!r} is no name of a table; use letters, digits and underscores, as in table:rides or "
+            f"table:database.rides"
+        )
+    return TableSink(name)
 
 
 def _show(rows: DataFrame, batch: int, query: str) -> None:
@@ -80,14 +109,63 @@ class FolderSink:
             beside.remove()
             beside.make()
             path = beside / f"part-0.{_ENDINGS[self.file_format]}"
-            with path.system.open_output_stream(path.path) as file:
-                WRITERS[self.file_format](table, file)
-            beside.become(final)
+            try:
+                with path.system.open_output_stream(path.path) as file:
+                    WRITERS[self.file_format](table, file)
+                path.sync()
+                beside.become(final)
+            except OSError as error:
+                why = os.strerror(error.errno) if error.errno else str(error)
+                raise TrendfoldError(
+                    f"cannot write {final.url!r}: {why}; nothing is lost: mend that and start again"
+                ) from None
+
+    def __str__(self) -> str:
+        return f"the folder {self.folder.url!r}"
+
+    def require_names(self, names: Iterable[str]) -> None:
+        """Raise for queries that cannot each have a folder of their own on every file system."""
+        known = {OWNER_FILE.casefold(): ""}
+        for name in names:
+            own = file_name(name)
+            if len(own) > _LONGEST_NAME:
+                raise InputError(
+                    f"query {name[:40] + '...'!r} would have a folder with a name of {len(own)} bytes, and "
+                    f"file systems take {_LONGEST_NAME}; give it a shorter name"
+                )
+            _require_untaken(name, own, known, "folder")
+
+    def owner(self, spark: SparkSession) -> Owner | None:
+        """Whose rows are here."""
+        return owner_of(self.folder)
+
+    def holds_any(self, spark: SparkSession, names: Iterable[str]) -> bool:
+        """Whether there is anything here, hidden files aside."""
+        return any(not name.startswith(".") for name in self.folder.names())
+
+    def clear(self, spark: SparkSession, names: Iterable[str], files: Iterable[str]) -> None:
+        """Remove the micro-batches of queries, and files that a run wrote; all else stays."""
+        for name in names:
+            own = self.folder / file_name(name)
+            for batch in own.names():
+                if _BATCH.fullmatch(batch):
+                    (own / batch).remove()
+        for name in files:
+            (self.folder / name).remove_file()
+
+    def own(self, spark: SparkSession, owner: Owner) -> None:
+        """Write down whose rows are here."""
+        self.folder.make()
+        owner.write(self.folder)
 
 
 @dataclass(frozen=True)
 class TableSink:
-    """A table per query, partitioned by `batch`: a batch that is run again overwrites its partition."""
+    """A table per query, partitioned by `batch`: a batch that is run again overwrites its partition.
+
+    A catalog in memory forgets its tables when the process ends, but their files stay. They are made
+    known again, and so is the table that says whose they are: a property would be forgotten.
+    """
 
     prefix: str
 
@@ -96,15 +174,93 @@ class TableSink:
     ) -> None:
         """Into `<prefix>_<query>`."""
         for name, table in tables.items():
-            if not table.num_rows:
-                continue
-            frame = spark.createDataFrame(table).withColumn("batch", F.lit(batch).cast("bigint"))
-            own = f"{self.prefix}_{name}"
-            if not spark.catalog.tableExists(own):
-                frame.write.partitionBy("batch").saveAsTable(own)
-                continue
-            with with_settings(spark, {"spark.sql.sources.partitionOverwriteMode": "dynamic"}):
-                frame.write.insertInto(own, overwrite=True)  # of this batch only
+            if table.num_rows:
+                frame = spark.createDataFrame(table).withColumn("batch", F.lit(batch).cast("bigint"))
+                self._replace(spark, self._named(name), frame)
+
+    def _replace(self, spark: SparkSession, own: str, frame: DataFrame) -> None:
+        if not _recall(spark, own):
+            frame.write.partitionBy("batch").saveAsTable(own)
+            return
+        kept = spark.table(own).columns
+        if kept != frame.columns:
+            raise TrendfoldError(
+                f"table {own!r} has the columns {', '.join(kept)}, and the rows have "
+                f"{', '.join(frame.columns)}; drop the table, or choose another"
+            )
+        with with_settings(spark, {_OVERWRITE_MODE: "dynamic"}):
+            frame.write.insertInto(own, overwrite=True)  # of this batch only
+
+    def _named(self, query: str) -> str:
+        return f"{self.prefix}_{query}"
+
+    def __str__(self) -> str:
+        return f"the table {self.prefix!r}"
+
+    def require_names(self, names: Iterable[str]) -> None:
+        """Raise for queries that cannot each have a table of their own."""
+        known = {OWNER_TABLE: ""}
+        for name in names:
+            if not _IDENTIFIER.fullmatch(name) or len(self._named(name)) > _LONGEST_NAME:
+                raise InputError(
+                    f"query {name[:40]!r} cannot be part of a table's name; give it one of letters, digits "
+                    f"and underscores, or write to a folder"
+                )
+            _require_untaken(name, name, known, "table")
+
+    def owner(self, spark: SparkSession) -> Owner | None:
+        """Whose rows are here."""
+        own = self._named(OWNER_TABLE)
+        rows = spark.table(own).take(1) if _recall(spark, own) else []
+        return read_owner(rows[0][0].encode(), f"table {own!r}") if rows else None
+
+    def holds_any(self, spark: SparkSession, names: Iterable[str]) -> bool:
+        """Whether there is a table of one of these queries."""
+        return any(_recall(spark, self._named(name)) for name in names)
+
+    def clear(self, spark: SparkSession, names: Iterable[str], files: Iterable[str]) -> None:
+        """Remove the rows of queries; their tables stay."""
+        for name in names:
+            own = self._named(name)
+            if _recall(spark, own):
+                nothing = spark.createDataFrame([], spark.table(own).schema)
+                with with_settings(spark, {_OVERWRITE_MODE: "static"}):
+                    nothing.write.insertInto(own, overwrite=True)
+
+    def own(self, spark: SparkSession, owner: Owner) -> None:
+        """Write down whose rows are here."""
+        own = self._named(OWNER_TABLE)
+        frame = spark.createDataFrame([(json.dumps(asdict(owner)),)], "owner string")
+        if _recall(spark, own):
+            frame.write.insertInto(own, overwrite=True)
+        else:
+            frame.write.saveAsTable(own)
+
+
+def _require_untaken(query: str, name: str, known: dict[str, str], what: str) -> None:
+    """Raise if a name is taken where A and a are one; what trendfold has itself is known under no query."""
+    other = known.setdefault(name.casefold(), query)
+    if other == query:
+        return
+    whose = f"query {other!r} has" if other else "trendfold has"
+    raise InputError(f"query {query!r} would have the {what} that {whose}; give it another name")
+
+
+def _recall(spark: SparkSession, name: str) -> bool:
+    """Whether there is a table; one that the catalog has forgotten is made known again from its files."""
+    if spark.catalog.tableExists(name):
+        return True
+    *database, table = name.split(".")
+    try:
+        home = spark.catalog.getDatabase(".".join(database) or spark.catalog.currentDatabase()).locationUri
+        location = f"{home.rstrip('/')}/{table.lower()}"
+        columns = spark.read.parquet(location).columns
+    except AnalysisException:
+        return False  # no such database, no such folder, or nothing in it
+    spark.catalog.createTable(name, path=location, source="parquet")
+    if "batch" in columns:
+        spark.catalog.recoverPartitions(name)
+    return True
 
 
 @dataclass(frozen=True)
@@ -122,12 +278,37 @@ class ForeachSink:
                 self.function(spark.createDataFrame(table), batch, name)
 
 
+@dataclass(frozen=True)
+class TopicSink:
+    """A Kafka topic: a JSON object per row.
+
+    A batch that is run again sends its rows again under the same keys, so that a receiver can tell copies.
+    """
+
+    topic: Topic
+
+    def write(
+        self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
+    ) -> None:
+        """Keyed `QUERY/BATCH/NUMBER`; rows are numbered in an order that does not depend on how they came."""
+        lines = {name: sorted(query_lines(name, table)) for name, table in tables.items()}
+        keys = [f"{name}/{batch}/{number}" for name, own in lines.items() for number in range(len(own))]
+        values = [line for own in lines.values() for line in own]
+        if not values:
+            return
+        rows = spark.createDataFrame(pa.table({"key": keys, "value": values}))
+        with needs_connector(spark):
+            rows.write.format("kafka").options(
+                **{"kafka.bootstrap.servers": self.topic.servers, "topic": self.topic.name}
+            ).save()
+
+
 # ---------------------------------------------------------------- a micro-batch
 
 
 def no_place(output: Any) -> InputError:
     """What to say where an output is none."""
     return InputError(
-        f"output is {output!r}; it is a folder, 'table:NAME', 'terminal', or a function of "
-        f"(rows, batch, query)"
+        f"output is {output!r}; it is a folder, 'table:NAME', 'kafka:SERVERS/TOPIC', 'terminal', or a "
+        f"function of (rows, batch, query)"
     )

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import IntegralType, StringType, StructField, StructType
 
 from trendfold.errors import InputError
 from trendfold.events.batch import Options, read_batch
-from trendfold.events.columns import kind_of
+from trendfold.events.columns import from_arrow, kind_of
+from trendfold.events.findings import Findings
+from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Kind
 from trendfold.events.sources import (
     Files,
     Looked,
+    as_files,
     file_format,
-    list_files,
+    in_format,
+    is_for_text,
+    listed,
     look,
     named_format,
     read,
+    require_one_format,
     unify,
     unknown_format,
     untaken,
@@ -68,6 +75,8 @@ class FrameSource:
     frame: DataFrame
     schema: pa.Schema
     warnings: tuple[str, ...] = ()
+    findings: Findings = field(default_factory=Findings)
+    """What was found before Spark got the rows."""
 
     @property
     def spark(self) -> SparkSession:
@@ -83,66 +92,99 @@ def is_frame(data: Any) -> bool:
 def open_source(data: Any, columns: Collection[str], options: Options) -> FileSource | FrameSource:
     """The source of a run, its columns known and nothing read yet."""
     if is_frame(data):
-        return frame_source(data, columns)
+        return frame_source(data, columns, options)
     spark = session()
-    if isinstance(data, (str, os.PathLike)):
-        data = Files(data)
-    if not isinstance(data, Files):  # an in-memory table goes to the cluster as it is
+    files = as_files(in_format(data, options.time_column, options.time_format))
+    if files is None:  # an in-memory table goes to the cluster as it is
         table = read(data, columns, options.time_column).with_text(options.time_column).table
-        return frame_source(spark.createDataFrame(_for_spark(table)), columns)
-    if is_remote(spark) or "://" in os.fspath(data.path):
-        return frame_source(_read_by_spark(spark, data), columns)
-    return file_source(spark, data, columns, options)
+        require_columns(table.schema, options)
+        table, cut = _in_microseconds(table, options.time_column)
+        source = frame_source(spark.createDataFrame(_for_spark(table)), columns, options)
+        return replace(source, findings=Findings(cut=cut))
+    if is_remote(spark) or any("://" in path for path in files.paths):
+        return frame_source(_read_by_spark(spark, files), columns, options)
+    return file_source(spark, files, columns, options)
 
 
 # ---------------------------------------------------------------- DataFrames
 
 
-def frame_source(frame: DataFrame, columns: Collection[str]) -> FrameSource:
+def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -> FrameSource:
     """A DataFrame with only the columns that are asked for, if it has them all."""
-    doubled = sorted({name for name in frame.columns if frame.columns.count(name) > 1})
-    if doubled:
-        raise InputError(
-            "\n".join(f"column {name!r} is there more than once; rename one" for name in doubled)
-        )
-    if set(columns) <= set(frame.columns):
-        frame = frame.select(*(quoted(name) for name in frame.columns if name in columns))
+    if frame.isStreaming:
+        raise InputError("run() needs data that ends; a streaming DataFrame is for start()")
+    require_names(frame.columns, options, columns)  # Spark cannot tell columns of one name apart
+    needed = [name for name in frame.columns if name in columns]
+    if set(columns) <= set(needed):
+        frame = frame.select(*map(quoted, needed))
+    frame = with_text_times(frame, options)
     schema = frame.limit(0).toArrow().schema.remove_metadata()
+    require_columns(schema, options)
     return FrameSource(frame, schema)
+
+
+def with_text_times(frame: DataFrame, options: Options) -> DataFrame:
+    """The frame with a time column of text where a format is to read whole numbers."""
+    name = options.time_column
+    if options.time_format is None or not isinstance(frame.schema[name].dataType, IntegralType):
+        return frame
+    return frame.withColumn(name, F.col(quoted(name)).cast("string"))
+
+
+def _in_microseconds(table: pa.Table, time_column: str) -> tuple[pa.Table, int]:
+    """The table with times as Spark has them, and how many were finer."""
+    at = table.schema.get_field_index(time_column)
+    given = table.schema.field(at).type
+    if not pa.types.is_timestamp(given) or given.unit != "ns":
+        return table, 0
+    column = from_arrow(table.column(at))
+    micros, rest = np.divmod(column.values, column.per_microsecond)
+    times = pa.array(micros, mask=~column.valid).cast(pa.timestamp("us", given.tz))
+    return table.set_column(at, time_column, times), int((rest != 0).sum())
 
 
 def _for_spark(table: pa.Table) -> pa.Table:
     """Spark knows no dictionaries, no columns without a type, and ends a table at its first empty chunk."""
-    for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(field.type.value_type))
-        elif pa.types.is_null(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+    for i, column in enumerate(table.schema):
+        if pa.types.is_dictionary(column.type):
+            table = table.set_column(i, column.name, table.column(i).cast(column.type.value_type))
+        elif pa.types.is_null(column.type):
+            table = table.set_column(i, column.name, table.column(i).cast(pa.string()))
     return table.combine_chunks()
 
 
 def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
     """Where this process cannot see the files, Spark reads them."""
-    path, csv = os.fspath(files.path), files.csv
-    reader = spark.read.format(kind := _format_there(spark, path))
+    paths, csv = list(dict.fromkeys(files.paths)), files.csv
+    reader = spark.read.format(kind := _format_there(spark, files))
+    csv.require_for(kind)
     if kind == "parquet":
-        return reader.load(path)
+        return reader.load(paths)
     if kind == "csv":
         reader = reader.options(header=csv.header, sep=csv.delimiter or ",", inferSchema=True)
-    frame = reader.load(path)
+    frame = reader.load(paths)
     if kind == "csv" and not csv.header and len(csv.types) == len(frame.columns):
         frame = frame.toDF(*csv.types)
+    if csv.as_text in frame.columns and not isinstance(frame.schema[csv.as_text].dataType, StringType):
+        frame = reader.schema(with_text(frame.schema, csv.as_text)).load(paths)
     declared = {name: kind for name, kind in csv.types.items() if name in frame.columns}
+    declared.pop(csv.as_text or "", None)
     casts = {name: F.col(quoted(name)).try_cast(from_arrow_type(kind)) for name, kind in declared.items()}
     return frame.withColumns(casts) if casts else frame
 
 
-def _format_there(spark: SparkSession, path: str) -> str:
-    """The format that the first name tells; only Spark can list the files, and it reads none for that."""
-    names = spark.read.format("binaryFile").load(path).inputFiles()
+def with_text(schema: StructType, column: str) -> StructType:
+    """The schema with one column as text."""
+    return StructType([StructField(f.name, StringType()) if f.name == column else f for f in schema.fields])
+
+
+def _format_there(spark: SparkSession, files: Files) -> str:
+    """The format that the names tell; only Spark can list the files, and it reads none for that."""
+    names = spark.read.format("binaryFile").load(list(files.paths)).inputFiles()
     found = [format_ for name in names if (format_ := named_format(name.rpartition("/")[2])) is not None]
     if not found:
-        raise InputError(unknown_format(path))
+        raise InputError(unknown_format(files.paths[0]))
+    require_one_format(str(files), [kind for kind, _ in found])
     return found[0][0]
 
 
@@ -151,15 +193,19 @@ def _format_there(spark: SparkSession, path: str) -> str:
 
 def file_source(spark: SparkSession, files: Files, columns: Collection[str], options: Options) -> FileSource:
     """Look at the files: their columns, sizes and, where it is cheap, times."""
-    paths = [str(path) for path in list_files(files.path)]
+    found, warnings = listed(files)
+    paths = [str(path) for path in found]
     if not paths:
-        nothing = read(files, columns, options.time_column).with_text(options.time_column)
+        nothing = read(files, columns, options.time_column).with_text(
+            options.time_column, options.time_format
+        )
         return FileSource(spark, files, (), nothing.schema, _with_reason(nothing.schema), nothing.warnings)
     looked = _look_at(spark, paths, files, columns, options.time_column)
-    schema = _text_time(unify(looked), options.time_column)
+    schema = _text_time(unify(looked), options)
+    require_columns(schema, options)
     splits = [split for one in looked for split in _splits(one, schema, options)]
     rejects = _with_reason(schema, has_text=any(one.rejects for one in looked))
-    return FileSource(spark, files, tuple(splits), schema, rejects)
+    return FileSource(spark, files, tuple(splits), schema, rejects, warnings)
 
 
 def _look_at(
@@ -202,11 +248,11 @@ _LOOKED_SCHEMA = pa.schema(
 _LOOKED = _LOOKED_SCHEMA.names
 
 
-def _text_time(schema: pa.Schema, column: str) -> pa.Schema:
-    """A time column without a single value has a type all the same."""
-    at = schema.get_field_index(column)
-    if at >= 0 and pa.types.is_null(schema.field(at).type):
-        return schema.set(at, pa.field(column, pa.string()))
+def _text_time(schema: pa.Schema, options: Options) -> pa.Schema:
+    """The schema with a time column of text, where it has not a single value or numbers in a format."""
+    at = schema.get_field_index(options.time_column)
+    if at >= 0 and is_for_text(schema.field(at).type, options.time_format):
+        return schema.set(at, pa.field(options.time_column, pa.string()))
     return schema
 
 

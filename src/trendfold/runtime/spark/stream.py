@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import pyarrow as pa
@@ -15,21 +17,26 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold import errors
-from trendfold.errors import InputError, TrendfoldError, nearest
+from trendfold.errors import InputError, TrendfoldError
 from trendfold.events.batch import Options, schema_of
+from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Schema
 from trendfold.plan import QueryPlan
 from trendfold.query import needed_columns, parse, read_duration, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.ownership import require_apart
 from trendfold.runtime.places import Place, place
 from trendfold.runtime.release import require_streamable
 from trendfold.runtime.spark import blobs, processor, shards
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
+from trendfold.runtime.spark.claims import Claim, claims, require_query_names
 from trendfold.runtime.spark.engine import narrowed, translatable
+from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import (
     FILE,
+    SPARK,
     Entry,
     Manifest,
     Tally,
@@ -37,13 +44,22 @@ from trendfold.runtime.spark.manifest import (
     column_types,
     describe,
     require_same_families,
+    require_whole,
 )
 from trendfold.runtime.spark.processor import Shards
-from trendfold.runtime.spark.recorder import Recorder
+from trendfold.runtime.spark.recorder import REJECTS, Recorder
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
-from trendfold.runtime.spark.shards import Epoch, Parcel, StreamJob, pack_events, stream_job
-from trendfold.runtime.spark.sinks import Output, Sink, no_place, open_sink
-from trendfold.runtime.spark.source import FrameSource, is_frame
+from trendfold.runtime.spark.shards import (
+    REFUSED,
+    WHY,
+    Epoch,
+    Parcel,
+    StreamJob,
+    pack_events,
+    stream_job,
+)
+from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
+from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
 
 Batches = Iterator[pa.RecordBatch]
@@ -51,9 +67,15 @@ Planner = Callable[[Sequence[Query], Schema], tuple[QueryPlan, ...]]
 """Checks queries against the columns there are, and plans them."""
 
 PARCEL = pa.schema(
-    [pa.field("clock", pa.timestamp("us", "UTC")), *blobs.SCHEMA, ("low", pa.int64()), ("high", pa.int64())]
+    [
+        pa.field("clock", pa.timestamp("us", "UTC")),
+        *blobs.SCHEMA,
+        ("low", pa.int64()),
+        ("high", pa.int64()),
+        ("rest", pa.binary()),
+    ]
 )
-PARCEL_DDL = f"clock timestamp, {blobs.DDL}, low bigint, high bigint"
+PARCEL_DDL = f"clock timestamp, {blobs.DDL}, low bigint, high bigint, rest binary"
 
 _STATE_STORE = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -61,7 +83,10 @@ _STATE_STORE = {
     ),
     # A commit writes what changed, and not all files of the store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A stream that runs on the checkpoint already is not stopped for this one.
+    "spark.sql.streaming.stopActiveRunOnRestart": "false",
 }
+_IDLE_INTERVAL = "spark.sql.streaming.noDataProgressEventInterval"
 
 
 @dataclass(frozen=True)
@@ -81,6 +106,8 @@ class Settings:
     flush: bool = False
     shards: int | None = None
     name: str | None = None
+    overwrite: bool = False
+    max_ahead: str | None = None
 
 
 def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Settings) -> Handle:
@@ -89,7 +116,16 @@ def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Sett
         raise InputError("start() needs a streaming DataFrame, as spark.readStream gives; run() takes data")
     if not settings.output:
         raise no_place(settings.output)
+    places = {"output": settings.output, "rejects": settings.rejects, "checkpoint": settings.checkpoint}
+    require_all_apart({name: folder_of(path) for name, path in places.items()})
     return Handle(queries, frame, planner, settings)
+
+
+def require_all_apart(places: Mapping[str, str | None]) -> None:
+    """Raise if one of the places of a stream is, holds or lies in another."""
+    for (name, path), (other, its_path) in combinations(places.items(), 2):
+        if path is not None:
+            require_apart((name, path), {other: its_path})
 
 
 class Handle:
@@ -99,9 +135,14 @@ class Handle:
         self, queries: Sequence[Query], frame: DataFrame, planner: Planner, settings: Settings
     ) -> None:
         require_streamable(tuple(queries))
-        self._frame, self._planner, self._settings = frame, planner, settings
+        require_names(frame.columns, settings.options, settings.options.columns)
+        self._frame = with_text_times(frame, settings.options)
+        self._planner, self._settings = planner, settings
         self._spark: SparkSession = frame.sparkSession
         self._delay_ms = -(-read_duration(settings.watermark, "watermark") // 1_000)
+        self._max_ahead: int | None = None
+        if settings.max_ahead is not None:
+            self._max_ahead = read_duration(settings.max_ahead, "max_ahead")
         self._trigger = _trigger(settings.trigger)
         if settings.flush and self._trigger != {"availableNow": True}:
             raise InputError("flush=True is for a stream that ends: pass trigger='availableNow' with it")
@@ -115,8 +156,18 @@ class Handle:
         self._query: StreamingQuery | None = None
         self._recorder: Recorder | None = None
         self._is_done = False
-        self._manifest = self._first_manifest(queries)
-        self._launch(self._manifest)
+        self._lease = Lease(self._folder, self._is_busy)
+        self._lease.take()
+        try:
+            kept = self._kept_manifest()
+            name = (kept.id if kept is not None else "") or str(uuid.uuid4())
+            self._claims = claims(name, self._sink, self._rejects)
+            self._require_places(kept, queries)
+            self._manifest = self._first_manifest(queries, kept, name)
+            self._launch(self._manifest)
+        except BaseException:
+            self._lease.release()
+            raise
 
     # ------------------------------------------------------------ the workload
 
@@ -131,7 +182,8 @@ class Handle:
             queries = parse(text)
             require_streamable(queries)
             self._plan(queries)
-            self._manifest.with_queries(queries, 0)  # errors are told while the stream still runs
+            changed = self._manifest.with_queries(queries, 0)  # errors are told while the stream still runs
+            require_query_names(self._sink, changed.names)
             self._halt()
             self._launch(self._manifest.with_queries(queries, Tally.read(self._folder).latest))
 
@@ -142,7 +194,31 @@ class Handle:
             self._halt()
             self._launch(changed)
 
-    def _first_manifest(self, queries: Sequence[Query]) -> Manifest:
+    def _kept_manifest(self) -> Manifest | None:
+        """What the checkpoint was made for; None for a new one."""
+        kept = Manifest.read(self._folder)
+        if kept is not None:
+            require_whole(self._folder, Tally.read(self._folder))
+        elif (self._folder / SPARK).exists():
+            raise InputError(
+                f"{self._folder.url!r} holds a checkpoint but no {FILE}; begin with a new checkpoint"
+            )
+        return kept
+
+    def _require_places(self, kept: Manifest | None, queries: Sequence[Query]) -> None:
+        """Raise where this stream would replace the rows of others, or where its own are gone."""
+        known = kept.names if kept is not None else ()
+        names = tuple(dict.fromkeys((*known, *(query.name for query in queries))))
+        require_query_names(self._sink, names)
+        if self._settings.overwrite:
+            return
+        claimed = () if kept is None else kept.claimed
+        if claimed and Tally.read(self._folder).batch < 0:
+            claimed = ()  # nothing was delivered yet
+        for claim in self._claims:
+            claim.require(self._spark, _held(claim, names), claimed)
+
+    def _first_manifest(self, queries: Sequence[Query], kept: Manifest | None, name: str) -> Manifest:
         options = self._settings.options
         self._plan(queries)
         entries = tuple(Entry(to_text(query)) for query in queries)
@@ -151,25 +227,30 @@ class Handle:
             "time_column": options.time_column,
             "order_column": options.order_column,
             "time_unit": options.time_unit,
+            "time_format": options.time_format,
             "origin": self._settings.origin,
             "arithmetic": self._settings.arithmetic,
             "shards": self._settings.shards or parallelism(self._spark),
         }
-        fresh = Manifest(settings, column_types(self._schema(queries)), entries)
-        content = (self._folder / FILE).read()
-        if content is None:
-            if (self._folder / "spark").exists():
-                raise InputError(
-                    f"{self._folder.url!r} holds a checkpoint but no {FILE}; begin with a new checkpoint"
-                )
+        fresh = Manifest(settings, column_types(self._schema(queries)), entries, id=name, claimed=())
+        if kept is None:
             return fresh
-        kept = Manifest.from_json(content)
         if self._settings.shards is None:  # Spark keeps the number of partitions of a checkpoint
             fresh = replace(fresh, settings={**settings, "shards": kept.settings["shards"]})
         asked = [entry.query for entry in kept.entries]
         both = self._schema([*queries, *asked], kept.columns)
         fresh = replace(fresh, columns=column_types(both))
-        return carried_on(kept, fresh, Tally.read(self._folder).latest)
+        return carried_on(replace(kept, id=name), fresh, Tally.read(self._folder).latest)
+
+    def _claim(self, manifest: Manifest) -> Manifest:
+        """Make the places of the stream its own; the id is kept first, and that they are its own last."""
+        manifest.write(self._folder)
+        for claim in self._claims:
+            claim.take(self._spark, _held(claim, manifest.names), manifest.claimed)
+        claimed = dict.fromkeys((*(manifest.claimed or ()), *(claim.what for claim in self._claims)))
+        manifest = replace(manifest, claimed=tuple(claimed))
+        manifest.write(self._folder)
+        return manifest
 
     def _schema(self, queries: Sequence[Query], also: Mapping[str, str] | None = None) -> pa.Schema:
         """The columns that queries need, as far as there are such."""
@@ -183,13 +264,9 @@ class Handle:
         return pa.schema([self._fields[name] for name in names])
 
     def _plan(self, queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-        options, names = self._settings.options, self._frame.columns
-        missing = [name for name in options.columns if name not in names]
-        if missing:
-            there = f"columns are {', '.join(names)}"
-            told = (f"there is no column {name!r}; {nearest(name, names) or there}" for name in missing)
-            raise InputError("\n".join(told))
-        return self._planner(queries, schema_of(self._schema(queries)))
+        schema = self._schema(queries)
+        require_columns(schema, self._settings.options)
+        return self._planner(queries, schema_of(schema))
 
     # ------------------------------------------------------------ running
 
@@ -202,24 +279,28 @@ class Handle:
         require_same_families(manifest.families, told, names)
         manifest = replace(manifest, families=told)
         self._folder.make()
-        (self._folder / FILE).write(manifest.to_json())
-        self._manifest = manifest
-        self._recorder = Recorder(stream, self._sink, self._rejects, self._folder)
+        self._manifest = self._claim(manifest)
+        self._recorder = Recorder(stream, self._sink, self._rejects, self._folder, self._claims)
         source = FrameSource(self._frame, job.schema)
         settings = {**_STATE_STORE, "spark.sql.shuffle.partitions": str(job.buckets)}
         if self._spark.conf.get(ARROW_BATCH, None) is None or not is_remote(self._spark):
             settings[ARROW_BATCH] = UNCHECKED
+        if self._settings.flush:
+            settings[_IDLE_INTERVAL] = "0"  # the end is told of (_has_read_all)
         with with_settings(self._spark, settings):
             writer = (
                 _chain(stream, source, self._delay_ms)
                 .writeStream.foreachBatch(self._recorder)
-                .option("checkpointLocation", (self._folder / "spark").url)
+                .option("checkpointLocation", (self._folder / SPARK).url)
             )
             if self._settings.name is not None:
                 writer = writer.queryName(self._settings.name)
             if self._trigger is not None:
                 writer = writer.trigger(**self._trigger)
-            self._query = writer.start()
+            try:
+                self._query = writer.start()
+            except Exception as error:
+                raise _own_error(error) from error
 
     def _job(self, manifest: Manifest) -> StreamJob:
         epochs = [Epoch(self._plan(queries), since) for queries, since in manifest.epochs()]
@@ -235,6 +316,7 @@ class Handle:
             settings.arithmetic,
             manifest.settings["shards"],
             settings.rejects is not None,
+            self._max_ahead,
         )
         conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.families[n].conditions)
         bits = translatable(conditions, schema_of(stream.job.schema))
@@ -249,6 +331,18 @@ class Handle:
         with self._changing:
             self._halt()
             self._is_done = True
+            self._lease.release()
+
+    def _is_busy(self) -> bool:
+        """Whether the checkpoint is in use: the stream runs, starts, restarts, or is being flushed."""
+        if not self._changing.acquire(blocking=False):
+            return True
+        try:
+            return self._query is None or bool(self._query.isActive)
+        except Exception:  # Spark itself has ended
+            return False
+        finally:
+            self._changing.release()
 
     @property
     def is_active(self) -> bool:
@@ -265,7 +359,8 @@ class Handle:
     def await_termination(self, timeout: float | None = None) -> bool:
         """Wait until the stream ends, and say whether it did; an error of the stream is raised here.
 
-        With `flush`, the windows that are still open are then reported.
+        With `flush`, the windows that are still open are then reported, if all that there was has been
+        read: a stream that somebody has stopped goes on with the next start (`is_flushed` tells).
         """
         while True:
             running = self.query
@@ -278,10 +373,16 @@ class Handle:
             with self._changing:
                 if running is not self._query:
                     continue  # it was restarted with another workload
-                if self._settings.flush and not self._is_done:
+                if self._settings.flush and not self._is_done and _has_read_all(running):
                     self._flush()
                 self._is_done = True
+                self._lease.release()
                 return True
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether the open windows were reported, which ends the stream for good."""
+        return self._manifest.is_flushed
 
     def process_all_available(self) -> None:
         """Wait until all that has arrived by now is processed; for tests and notebooks."""
@@ -296,11 +397,15 @@ class Handle:
         The tally comes last: a flush that is cut short is done again under the same number.
         """
         assert self._recorder is not None
+        if not self._lease.is_held:
+            raise TrendfoldError(
+                f"another stream has gone on with the checkpoint {self._folder.url!r}; flush that one"
+            )
         batch = Tally.read(self._folder).batch + 1
-        told = _flushed(self._spark, self._recorder.stream, (self._folder / "spark").url)
+        told = _flushed(self._spark, self._recorder.stream, (self._folder / SPARK).url)
         tally = self._recorder.write(self._spark, batch, told)
         self._manifest = replace(self._manifest, is_flushed=True)
-        (self._folder / FILE).write(self._manifest.to_json())
+        self._manifest.write(self._folder)
         tally.write(self._folder)
 
     # ------------------------------------------------------------ looking on
@@ -317,6 +422,21 @@ class Handle:
         return listener
 
 
+def _held(claim: Claim, queries: tuple[str, ...]) -> tuple[str, ...]:
+    """The names under which a stream keeps rows in one of its places."""
+    return queries if claim.what == "output" else (REJECTS,)
+
+
+def _has_read_all(query: StreamingQuery) -> bool:
+    """Whether a query that ended had nothing left to read, and was not stopped before.
+
+    Spark ends it after a look at its sources that brought no batch, and tells of that look. It tells of
+    every batch too, and then there is the time that adding it took.
+    """
+    told: list[Any] = list(query.recentProgress)
+    return bool(told) and "addBatch" not in told[-1]["durationMs"]
+
+
 def _by_epoch(manifest: Manifest) -> list[Entry]:
     """Entries in the order in which their plans are numbered."""
     return sorted(manifest.entries, key=lambda entry: entry.epoch)
@@ -328,8 +448,13 @@ def _wait(query: StreamingQuery, timeout: float | None) -> bool:
     return query.awaitTermination(seconds) is not False
 
 
+_TAKEN = re.compile(r"CONCURRENT_(QUERY|STREAM_LOG_UPDATE)|another query with same id is already active")
+
+
 def _own_error(error: Exception) -> Exception:
-    """An error that was raised on purpose inside Spark, as it was raised."""
+    """An error that was raised on purpose inside Spark, as it was raised; or that two use one checkpoint."""
+    if _TAKEN.search(str(error)):
+        return TrendfoldError("another stream runs on this checkpoint; stop it first, or choose another")
     found = re.search(r"trendfold\.errors\.(\w+): (.*)", str(error))
     kind = getattr(errors, found[1], None) if found is not None else None
     if found is None or kind is None or kind is errors.QueryError:
@@ -367,7 +492,12 @@ def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
             for parcel in parcels:
                 yield _row(parcel, labels, latest)
 
-    parcels = narrowed(stream.job, source).mapInArrow(pack, PARCEL_DDL)
+    also = [name for name in (REFUSED, WHY) if name in source.frame.columns]
+    also += stream.job.schema.names if stream.keeps_rejects else []
+    rows = narrowed(stream.job, source, also)
+    if stream.max_ahead is not None:
+        rows = rows.withColumn(shards.CLOCK, F.current_timestamp())  # kept with the batch's offsets
+    parcels = rows.mapInArrow(pack, PARCEL_DDL)
     timed = parcels.withWatermark("clock", f"{delay_ms} milliseconds").drop("clock")
     return timed.groupBy("bucket").transformWithStateInPandas(
         Shards(stream), blobs.DDL, "append", "EventTime"
@@ -378,7 +508,7 @@ def _row(parcel: Parcel, labels: Sequence[int], latest: int | None) -> pa.Record
     blob = parcel.blob
     payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
     values = [latest, labels[blob.bucket], int(blob.content), blob.owner, blob.rows, payload]
-    columns = [[value] for value in (*values, parcel.low, parcel.high)]
+    columns = [[value] for value in (*values, parcel.low, parcel.high, parcel.rest)]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, PARCEL, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=PARCEL)
 

@@ -1,21 +1,44 @@
-"""Streams by name: files that arrive in a folder, or Spark's own clockwork. All others come as DataFrames."""
+"""Streams by name: files that arrive in a folder, a Kafka topic, or Spark's own clockwork.
+
+All others come as DataFrames.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from trendfold.errors import InputError
-from trendfold.events.text import CsvOptions
+from trendfold.events.messages import read_messages
+from trendfold.events.text import CsvOptions, read_schema
+from trendfold.runtime.spark.session import needs_connector
+from trendfold.runtime.spark.shards import REFUSED, WHY
+from trendfold.runtime.spark.source import with_text
+from trendfold.runtime.topics import Topic, is_topic, read_topic
 
 FILES = ("parquet", "csv", "json")
 RATE = "rate"
 _RATE_ROWS = 1_000
+_VALUE, _PLACE = "value", ("partition", "offset")
+"""Columns of Kafka's messages: what was sent, and where it stands."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How much of a source makes a micro-batch, where it begins, and options of Spark's own."""
+
+    files_per_batch: int | None = None
+    rows_per_batch: int | None = None
+    starting_offsets: str = "earliest"
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def open_stream(
@@ -23,32 +46,110 @@ def open_stream(
     source: str,
     csv: CsvOptions,
     types: Sequence[str] = (),
-    files_per_batch: int | None = None,
+    reading: Reading | None = None,
 ) -> DataFrame:
-    """`parquet:FOLDER`, `csv:FOLDER`, `json:FOLDER`, or `rate` and `rate:ROWS_PER_SECOND`."""
+    """`parquet:FOLDER`, `csv:FOLDER`, `json:FOLDER`, `kafka:SERVERS/TOPIC`, or `rate:ROWS_PER_SECOND`."""
+    reading = reading or Reading()
     kind, _, rest = source.partition(":")
     if kind == RATE:
         return _rate(spark, rest, types)
+    if is_topic(source):
+        return _topic(spark, read_topic(source), csv.schema, reading)
     if kind not in FILES or not rest:
         raise InputError(
-            f"unknown source {source!r}; it is parquet:FOLDER, csv:FOLDER, json:FOLDER or rate:N"
+            f"unknown source {source!r}; it is parquet:FOLDER, csv:FOLDER, json:FOLDER, kafka:SERVERS/TOPIC "
+            f"or rate:N"
         )
-    reader = spark.readStream.format(kind).schema(_schema(spark, kind, rest, csv))
+    reader = spark.readStream.format(kind).schema(_schema(spark, kind, rest, csv)).options(**reading.options)
     if kind == "csv":
         reader = reader.options(header=csv.header, sep=csv.delimiter or ",")
-    if files_per_batch is not None:
-        reader = reader.option("maxFilesPerTrigger", files_per_batch)
+    if reading.files_per_batch is not None:
+        reader = reader.option("maxFilesPerTrigger", reading.files_per_batch)
     return reader.load(rest)
+
+
+def folder_read(source: str) -> str | None:
+    """The folder that a source reads; None where it reads none."""
+    kind, _, rest = source.partition(":")
+    return rest if kind in FILES and rest else None
+
+
+# ---------------------------------------------------------------- messages
+
+
+def _topic(spark: SparkSession, topic: Topic, schema: str | None, reading: Reading) -> DataFrame:
+    if schema is None:
+        raise InputError(
+            "messages do not tell their columns: pass --schema with names and types, as in "
+            "'type string, ts timestamp, speed double'"
+        )
+    reader = spark.readStream.format("kafka").options(
+        **{"kafka.bootstrap.servers": topic.servers, "subscribe": topic.name},
+        startingOffsets=reading.starting_offsets,
+        **reading.options,
+    )
+    if reading.rows_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", reading.rows_per_batch)
+    with needs_connector(spark):
+        return json_events(reader.load(), schema)
+
+
+def json_events(messages: DataFrame, schema: str) -> DataFrame:
+    """Events from messages with a JSON object each in the column `value`, as Kafka's have.
+
+    `schema` names the fields that become columns, as in `type string, ts timestamp, speed double`. A message
+    that is no such object is a reject, with its text and, where there are the columns `partition` and
+    `offset`, its place.
+    """
+    types = read_schema(schema)
+    place = [name for name in _PLACE if name in messages.columns]
+    given = messages.select(F.col(_VALUE).cast("binary").alias(_VALUE), *place)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield from _events(batch, types).to_batches()
+
+    fields = [StructField(name, from_arrow_type(kind)) for name, kind in types.items()]
+    refused = [StructField(name, StringType()) for name in (REFUSED, WHY)]
+    return given.mapInArrow(read, StructType([*fields, *refused]))
+
+
+def _events(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Messages as columns, with the text of those that are no event, and why."""
+    found = read_messages(batch.column(0), types)
+    why = found.reason.to_pylist()
+    if batch.num_columns > 1:
+        place = zip(*(column.to_pylist() for column in batch.columns[1:]), strict=True)
+        named = (", ".join(f"{n} {v}" for n, v in zip(_PLACE, at, strict=True)) for at in place)
+        why = [None if reason is None else f"{reason} ({at})" for reason, at in zip(why, named, strict=True)]
+    table = found.table.append_column(REFUSED, found.text)
+    return table.append_column(WHY, pa.array(why, pa.string())).combine_chunks()
+
+
+# ---------------------------------------------------------------- files and the clock
 
 
 def _schema(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> StructType:
     """Columns as they are declared; otherwise as the files that are there already have them."""
+    schema = _columns(spark, kind, path, csv)
+    return schema if csv.as_text is None else with_text(schema, csv.as_text)
+
+
+def _columns(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> StructType:
     if csv.types:
         return StructType([StructField(n, from_arrow_type(kind_of)) for n, kind_of in csv.types.items()])
     reader = spark.read.format(kind)
     if kind == "csv":
         reader = reader.options(header=csv.header, sep=csv.delimiter or ",", inferSchema=True)
-    found = reader.load(path).schema
+    try:
+        found = reader.load(path).schema
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            raise InputError(f"there is no folder {path!r}; make it, or correct the path") from None
+        if "UNABLE_TO_INFER_SCHEMA" not in str(error):
+            raise
+        found = StructType()
     if not found.fields:
         raise InputError(f"no file in {path!r} tells the columns yet; pass --schema, or put one there")
     return found

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from trendfold.errors import TrendfoldError
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.events.columns import Column, from_arrow, kind_of
+from trendfold.events.findings import Findings
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import Mode, ends_with_segment
@@ -109,11 +110,17 @@ class Job:
 # ---------------------------------------------------------------- scan
 
 
-def scan(job: Job, table: pa.Table, rejects: pa.Table | None = None) -> Iterator[Blob]:
-    """Read a part of the source, and send what each family needs of it."""
+def scan(
+    job: Job, table: pa.Table, rejects: pa.Table | None = None, found: Findings | None = None
+) -> Iterator[Blob]:
+    """Read a part of the source, and send what each family needs of it.
+
+    `rejects` are lines that are no rows, and `found` is what reading the lines has found.
+    """
     batch = read_batch(table, replace(job.options, on_reject="keep"))
     seen = json.dumps(batch.type_names).encode()
     yield Blob(0, Content.SEEN, 0, table.num_rows + (rejects.num_rows if rejects is not None else 0), seen)
+    yield Blob(0, Content.FINDINGS, 0, 0, (batch.findings + (found or Findings())).to_json())
     for refused in (batch.rejects, rejects):
         if refused is not None and refused.num_rows:
             kept = refused.drop_columns([name for name in refused.column_names if is_bits(name)])
@@ -332,8 +339,6 @@ def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] |
     """The matches of a family's queries among rows that are together; only those that end in `ends`."""
     queries = job.families[number].queries
     plans = [job.plans[query] for query in queries]
-    if ends is not None:  # LIMIT counts what ends here
-        plans = [replace(plan, query=replace(plan.query, limit=None)) for plan in plans]
     try:
         found = run_matches(
             plans, gather(job, number, tables), job.options, job.limits, has_positions=False, ends=ends
@@ -380,14 +385,14 @@ def fold_query(
                 pieces.append(fold_pieces(plan, workspace, cut))
         together = concat(pieces)
         batch = as_batch(together, job.schema, job.nothing)
-        rows, items, folded = multiply_pieces(plan, together, batch, job.origin)
+        rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
     elif workspace is not None:
         ready = prepare(plan, workspace, job.origin, limits=job.limits, asked=asked)
         batch, rows, items, folded = workspace.batch, ready.rows, ready.items, ready.fold(job.limits)
     else:
         return
-    windows = unique_windows(items)
-    yield Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
+    if asked is None:
+        yield _windows(query, unique_windows(items))
     totals = total(rows, items, folded)
     if ends_with_segment(plan):
         yield from _finished(job, query, totals, rows, batch)
@@ -397,11 +402,17 @@ def fold_query(
 
 def _complete(job: Job, query: int, workspace: Workspace, asked: Asked | None) -> Iterator[Blob]:
     done = run_query(job.plans[query], workspace, job.origin, job.limits, job.arithmetic, asked)
-    table, windows = done.table, done.windows
-    yield Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
+    table = done.table
+    if asked is None:
+        yield _windows(query, done.windows)
     yield Blob(0, Content.GROUPS, query, done.groups)
     if table.num_rows:
         yield from _results(job, query, table)
+
+
+def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
+    """The windows that were looked at, for the summary; in a stream nobody asks."""
+    return Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
 
 
 def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Table:
@@ -440,7 +451,10 @@ def finish(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
         else:
             yield blob
     for query in sorted(totals):
-        yield from _finish_query(job, query, concat(totals.pop(query)))
+        try:
+            yield from _finish_query(job, query, concat(totals.pop(query)))
+        except TrendfoldError as error:
+            yield failure(query, error)
 
 
 def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:

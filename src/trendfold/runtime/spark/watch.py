@@ -16,6 +16,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from trendfold.errors import plural
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.manifest import Tally
 
@@ -42,10 +43,10 @@ class Progress:
     def __str__(self) -> str:
         rows = ", ".join(f"{name} {count:,}" for name, count in self.rows.items())
         return (
-            f"batch {self.batch}: {self.events:,} events ({self.events_per_second:,.0f}/s), "
-            f"watermark {self.watermark or 'none'}, {self.open_windows:,} open windows, "
-            f"{self.state_rows:,} events in {self.state_bytes:,} bytes of state, {self.late:,} late, "
-            f"{self.rejects:,} rejects; rows: {rows}"
+            f"batch {self.batch}: {plural(self.events, 'event')} ({self.events_per_second:,.0f}/s), "
+            f"watermark {self.watermark or 'none'}, {plural(self.open_windows, 'open window')}, "
+            f"{plural(self.state_rows, 'event')} in {plural(self.state_bytes, 'byte')} of state, "
+            f"{self.late:,} late, {plural(self.rejects, 'reject')}; rows: {rows}"
         )
 
 
