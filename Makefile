@@ -11,7 +11,7 @@ MINUTES ?= 30
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help java demo test test-all check format lock bench bench-check bench-peers benchmarks chaos clean
+.PHONY: help java demo test test-all test-plain check format lock bench bench-check bench-peers benchmarks chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test: java $(READY) ## run the tests, without the slow ones
 test-all: java $(READY) ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+test-plain: $(READY) ## run every kernel as plain Python on small cases, without compiling: for debuggers and coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/plain
+
 check: $(READY) ## lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -57,7 +60,10 @@ lock: $(READY) ## pin pyproject.toml's dependencies again (make lock UPGRADE=--u
 bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
 
-bench-check: $(READY) ## measure some ratios again (3 minutes): each within 30 % of docs/benchmarks.json
+bench-test-plain: $(READY) ## run every kernel as plain Python on small cases, without compiling: for debuggers and coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/plain
+
+check: $(READY) ## measure some ratios again (3 minutes): each within 30 % of docs/benchmarks.json
 	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
 
 bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes trendfold-bench/report.html

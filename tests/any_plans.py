@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trendfold.automaton.glushkov import Automaton
+from trendfold.papers.gloria import Crossing, Share, SharingPlan
+from trendfold.papers.gloria.valid import transitions, unfit_shares
 from trendfold.plan import Group, QueryPlan, plan_auto, plan_cogra
-from trendfold.plan.gloria import Crossing, Share, SharingPlan
-from trendfold.plan.gloria.valid import transitions, unfit_shares
 from trendfold.plan.workload import PER_EVENT, WorkloadPlanner, rows_key, windows_at_once
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 

@@ -9,7 +9,7 @@ import pytest
 from warm import compile_kernels
 
 SOURCE = Path(__file__).parents[1] / "src" / "trendfold"
-KERNELS = (SOURCE / "kernel", SOURCE / "detect")
+KERNELS = (SOURCE / "kernel", SOURCE / "detect", *(SOURCE / "papers").glob("*/"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

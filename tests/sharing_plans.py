@@ -18,9 +18,9 @@ from random import Random
 import trendfold as tf
 from trendfold.automaton import END, START, Automaton
 from trendfold.automaton import build as build_automaton
-from trendfold.plan.gloria import Share, SharingPlan
-from trendfold.plan.gloria.cost import Weights
-from trendfold.plan.gloria.template import make_template
+from trendfold.papers.gloria import Share, SharingPlan
+from trendfold.papers.gloria.cost import Weights
+from trendfold.papers.gloria.template import make_template
 
 Edge = tuple[str, str]
 Shares = tuple[Share, ...]

@@ -14,8 +14,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "trendfold"
 MODULES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
-    "interrupt errors events datasets query automaton plan kernel detect runtime explain api bench console "
-    "cli"
+    "interrupt errors events datasets query automaton plan kernel detect runtime papers explain api bench "
+    "console cli"
 ).split()
 DOORS = {"__init__", "__main__"}
 """The package's own front: may import every room, belongs to none."""
@@ -80,6 +80,20 @@ def test_imports_point_upstream(path: Path) -> None:
     for top, inner in imports(path):
         if top == "trendfold" and inner in ROOMS:
             assert ROOMS.index(inner) <= ROOMS.index(room), f"{room} may not import {inner}"
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "papers").rglob("*.py")), ids=name_of)
+def test_no_paper_imports_another(path: Path) -> None:
+    others = {each.name for each in (SOURCE / "papers").iterdir()} - set(path.relative_to(SOURCE).parts)
+    written = path.read_text(encoding="utf-8")
+    for other in others:
+        assert f"trendfold.papers.{other}" not in written
+
+
+def test_the_core_names_the_papers_in_one_table_only() -> None:
+    core = {path for path in MODULES if room_of(path) in ROOMS[: ROOMS.index("papers")]}
+    named = {name_of(path) for path in core if "trendfold.papers" in path.read_text(encoding="utf-8")}
+    assert named == {"plan/papers.py"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -11,7 +11,7 @@ from trendfold.bench.claims import read_claims
 from trendfold.bench.flattened import flattened
 from trendfold.bench.hamlet_state import NUMBER, fixed_state, greta_state, state
 from trendfold.bench.harness import Report
-from trendfold.kernel.hamlet import ALWAYS
+from trendfold.papers.hamlet.kernel import ALWAYS
 
 TWO = """
     QUERY a RETURN COUNT(*) PATTERN SEQ(A, B+);

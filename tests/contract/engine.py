@@ -25,6 +25,7 @@ import trendfold
 import workloads
 from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import TrendfoldError, UnsupportedError
+from trendfold.kernel.jit import IS_PLAIN
 from trendfold.plan import PLANNERS
 from trendfold.query import PredicateKind, Query, kind
 from trendfold.query.nodes import Attribute, Compare
@@ -210,6 +211,8 @@ def check_seed(seed: int, strategy: str, shape: Shape = to_table, **features: An
 
 # ---- How many ------------------------------------------------------------------------------------
 
+PLAIN_EXAMPLES = 5
+"""Of every kind, where kernels run as plain Python."""
 FUZZ = int(os.environ.get("TRENDFOLD_FUZZ") or 0)
 
 
@@ -219,7 +222,7 @@ def many(examples: int) -> settings:
     A case is one seed, so there is nothing to shrink; `check` reduces the case itself.
     """
     return settings(
-        max_examples=FUZZ or examples,
+        max_examples=FUZZ or (min(examples, PLAIN_EXAMPLES) if IS_PLAIN else examples),
         derandomize=not FUZZ,
         database=None,
         deadline=None,

@@ -22,9 +22,11 @@ from contract.sequences import Workload
 from stream.simulation import arrival, ordered, simulate
 from stream.simulation import cuts as micro_batches
 from trendfold.errors import LimitError, UnsupportedError
-from trendfold.plan import QueryPlan, prefix, workload
-from trendfold.plan.aseq import line_of
-from trendfold.plan.prefix import share_prefixes
+from trendfold.papers.aseq import plan as aseq
+from trendfold.papers.aseq import prefixes as prefix
+from trendfold.papers.aseq.plan import line_of
+from trendfold.papers.aseq.prefixes import share_prefixes
+from trendfold.plan import QueryPlan
 
 SEEDS = st.integers(0, 2**40)
 TYPES = {"type": pa.string(), "ts": pa.int64(), "k": pa.int64(), "g": pa.string(), "v": pa.int64()}
@@ -79,7 +81,7 @@ def chopped(cuts: Callable[[list[prefix.Line]], prefix.Cuts]) -> Iterator[None]:
         return share_prefixes(lines, cuts(lines))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workload, "share_lines", share)
+        patch.setattr(aseq, "share_lines", share)
         yield
 
 
@@ -107,7 +109,7 @@ def test_lines_may_be_chopped_anywhere(seed: int) -> None:
         }
 
     with chopped(cuts), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trendfold.runtime.prefix.is_wide", lambda *_: seed % 2 == 0)
+        patch.setattr("trendfold.papers.aseq.run.is_wide", lambda *_: seed % 2 == 0)
         check(seed)
 
 
@@ -115,7 +117,7 @@ def test_lines_may_be_chopped_anywhere(seed: int) -> None:
 @given(seed=SEEDS)
 def test_wide_numbers_give_the_same_rows(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trendfold.runtime.prefix.is_wide", lambda *_: True)
+        patch.setattr("trendfold.papers.aseq.run.is_wide", lambda *_: True)
         check(seed)
 
 

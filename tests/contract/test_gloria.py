@@ -24,11 +24,12 @@ from contract import engine
 from contract.test_hamlet import AGGREGATES, LOCAL, WINDOWS, differences, letters, random_events, table
 from trendfold.errors import LimitError
 from trendfold.events.batch import Options, read_batch
-from trendfold.kernel import lower_gloria
-from trendfold.plan import Group, plan_cogra, workload
-from trendfold.plan.gloria import Crossing, Share, SharingPlan
-from trendfold.plan.gloria.valid import unshared, why_invalid
-from trendfold.runtime.gloria import Ready, Tally, ready
+from trendfold.papers.gloria import Crossing, Share, SharingPlan
+from trendfold.papers.gloria import lower as lower_gloria
+from trendfold.papers.gloria import plan as gloria
+from trendfold.papers.gloria.run import Ready, Tally, ready
+from trendfold.papers.gloria.valid import unshared, why_invalid
+from trendfold.plan import Group, plan_cogra
 from trendfold.runtime.groups import read_group
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.rows import Workspace
@@ -77,14 +78,9 @@ def is_allowed(text: str) -> bool:
 
 def wrong_rows(seed: int, queries: list[str], events: list[dict[str, Any]]) -> list[str]:
     """How the rows under a random plan differ from the oracle's."""
-    before = workload.WORKLOAD_PLANNERS.get("gloria")
-    workload.WORKLOAD_PLANNERS["gloria"] = any_plans.planner(random.Random(seed))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(gloria.PLANNERS, "gloria", any_plans.planner(random.Random(seed)))
         return differences(queries, events, "gloria")
-    finally:
-        del workload.WORKLOAD_PLANNERS["gloria"]
-        if before is not None:
-            workload.WORKLOAD_PLANNERS["gloria"] = before
 
 
 def check(seed: int) -> None:
@@ -287,7 +283,7 @@ def test_large_numbers_agree_with_queries_alone(ties: int, bits: int, seed: int)
     queries_text = "; ".join(queries)
     with pytest.MonkeyPatch.context() as patch:
         planner = any_plans.planner(random.Random(seed))
-        patch.setitem(workload.WORKLOAD_PLANNERS, "gloria", planner)
+        patch.setitem(gloria.PLANNERS, "gloria", planner)
         together = tf.parse(queries_text).run(events, strategy="gloria")
     alone = tf.parse(queries_text).run(events, strategy="cogra")
     for query in tf.parse(queries_text):

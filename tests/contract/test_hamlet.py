@@ -20,11 +20,11 @@ import trendfold as tf
 import workloads
 from contract import engine
 from trendfold.events.batch import Options, read_batch
-from trendfold.kernel import hamlet as kernel
-from trendfold.plan.hamlet import Burst, Sharer, pruned_choice, snapshots
+from trendfold.papers.hamlet import kernel
+from trendfold.papers.hamlet.benefit import Burst, Sharer, pruned_choice, snapshots
+from trendfold.papers.hamlet.run import NO_JOURNAL, Tally, ready
 from trendfold.plan.workload import plan_all
 from trendfold.runtime.groups import GroupRows, read_group
-from trendfold.runtime.hamlet import NO_JOURNAL, Tally, ready
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.rows import Workspace
 

@@ -9,8 +9,8 @@ import pytest
 
 import trendfold as tf
 from trendfold.bench.answers import first_difference
+from trendfold.papers.gloria import offer as choosing
 from trendfold.query import refs
-from trendfold.runtime import choosing
 
 SHARED = Path(os.environ.get("TRENDFOLD_SHARED") or Path(__file__).resolve().parents[2].parent / "shared")
 FILES = sorted((SHARED / "data" / "workloads").rglob("*.txt"))

@@ -12,10 +12,10 @@ from trendfold.bench import trade_queries
 from trendfold.bench.harness import Case, Promise, Verdict
 from trendfold.events.generate import Options as Stream
 from trendfold.events.generate import stock
+from trendfold.papers.gloria import SharingPlan
+from trendfold.papers.gloria.plan import share
+from trendfold.papers.gloria.valid import why_invalid
 from trendfold.plan import QueryPlan
-from trendfold.plan.gloria import SharingPlan
-from trendfold.plan.gloria.planner import share
-from trendfold.plan.gloria.valid import why_invalid
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
 

@@ -19,12 +19,14 @@ from trendfold.bench.gloria_plans import MIXED, stream
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.kernel.together import state_bytes
+from trendfold.papers.gloria import run as gloria
+from trendfold.papers.gloria.calibrate import sharing_costs_here
+from trendfold.papers.gloria.offer import chosen, with_sharing_plans
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.workload import plan_all, with_groups
 from trendfold.query.nodes import Query
-from trendfold.runtime import gloria, local
-from trendfold.runtime.calibration import costs_here, sharing_costs_here, with_costs
-from trendfold.runtime.choosing import chosen, with_sharing_plans
+from trendfold.runtime import local
+from trendfold.runtime.calibration import costs_here, with_costs
 from trendfold.runtime.groups import FOLDS, GroupRows, rows_of_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.result import Result

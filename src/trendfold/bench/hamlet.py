@@ -24,14 +24,14 @@ from trendfold.bench.harness import Case, Measurement, Promise, Report
 from trendfold.events.batch import Options, read_batch
 from trendfold.events.generate import Options as Stream
 from trendfold.events.generate import ridesharing, stock
-from trendfold.kernel.hamlet import ALWAYS, BY_BENEFIT, choose
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.program import Folded
+from trendfold.papers.hamlet.kernel import ALWAYS, BY_BENEFIT, choose
+from trendfold.papers.hamlet.run import Ready, Tally, ready
 from trendfold.plan import plan
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
 from trendfold.runtime.groups import read_group
-from trendfold.runtime.hamlet import Ready, Tally, ready
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.local import prepare
 from trendfold.runtime.rows import Workspace

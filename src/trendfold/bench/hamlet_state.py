@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.events.batch import Options, read_batch
-from trendfold.kernel.hamlet import VALUE
+from trendfold.papers.hamlet.kernel import VALUE
+from trendfold.papers.hamlet.run import Ready
 from trendfold.plan import plan
 from trendfold.query.nodes import Query
-from trendfold.runtime.hamlet import Ready
 from trendfold.runtime.local import prepare
 from trendfold.runtime.rows import Workspace
 

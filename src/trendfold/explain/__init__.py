@@ -15,7 +15,8 @@ from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
 from trendfold.explain.value import Explained, Unplanned, describe, to_json
 from trendfold.plan import PLANNERS, QueryPlan
-from trendfold.plan.workload import WORKLOAD_PLANNERS, plan_all
+from trendfold.plan.papers import PAPERS
+from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
 
 __all__ = [
@@ -77,7 +78,7 @@ def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
     try:
         return plan_all([query], strategy)[0]
     except UnsupportedError as error:
-        if strategy not in PLANNERS and strategy not in WORKLOAD_PLANNERS:
+        if strategy not in PLANNERS and strategy not in PAPERS:
             raise
         return Unplanned(query, strategy, str(error))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from trendfold.papers.gloria import Considered, Share, SharingPlan
+from trendfold.papers.hamlet.plan import Pair, Sharable
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.gloria import Considered, Share, SharingPlan
-from trendfold.plan.sharable import Pair, Sharable
 from trendfold.plan.workload import shape_of
 
 Value = dict[str, Any]

@@ -12,11 +12,11 @@ from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
 from trendfold.explain.matches import Traced, traced
 from trendfold.explain.sharing import describe_sharing, tell_lanes
+from trendfold.papers.aseq.prefixes import PrefixPlan
+from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.neighbour import BOUNDS, Structure
-from trendfold.plan.prefix import PrefixPlan
-from trendfold.plan.prefix import describe as tell
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk

@@ -6,16 +6,23 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import event, types
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+IS_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""Whether kernels run as plain Python (`NUMBA_DISABLE_JIT=1`), for debuggers and coverage."""
+
+if IS_PLAIN:  # as in compiled code, whole numbers wrap around and x / 0 is inf
+    np.seterr(over="ignore", divide="ignore", invalid="ignore")
 
 
 def _is_kept() -> bool:
@@ -52,7 +59,7 @@ def _is_private(folder: str) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
-_compile: Any = partial(numba.njit, cache=_is_kept(), error_model="numpy", nogil=True)
+_compile: Any = partial(numba.njit, cache=IS_PLAIN or _is_kept(), error_model="numpy", nogil=True)
 
 
 def kernel(function: F) -> F:
@@ -60,10 +67,28 @@ def kernel(function: F) -> F:
 
     Only kernels call those whose names begin with `_`: they get no door to Python, which takes long to make.
     """
+    if IS_PLAIN:
+        return cast(F, _noted(function))
     is_inner = function.__name__.startswith("_")
     compiled = _compile(no_cpython_wrapper=is_inner, no_cfunc_wrapper=True)(function)
     _forget_literals(compiled)
     return cast(F, compiled)
+
+
+PLAIN: dict[str, int] = {}
+"""In plain Python, how often each kernel was called."""
+
+
+def _noted(function: Callable[..., Any]) -> Callable[..., Any]:
+    name = f"{function.__module__}.{function.__qualname__}"
+    PLAIN[name] = 0
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        PLAIN[name] += 1
+        return function(*args)
+
+    return run
 
 
 def _forget_literals(compiled: Any) -> None:
@@ -107,7 +132,16 @@ def _lent(_context, arrays):
     return arrays(arrays), generate
 
 
-lent: Any = intrinsic(_lent)
+def vector_step(generate: Any, plain: Callable[..., Any]) -> Any:
+    """A step written in LLVM's own instructions, or what it means where nothing is compiled."""
+    return plain if IS_PLAIN else intrinsic(generate)
+
+
+def _as_it_is(arrays: Any) -> Any:
+    return arrays
+
+
+lent: Any = vector_step(_lent, _as_it_is)
 
 
 def watch_compiling(tell: Callable[[int], None]) -> None:
@@ -132,5 +166,7 @@ class _Watcher(event.Listener):
 
 def has_compiled(compiled: Any) -> bool:
     """Whether an earlier process has left the code of a kernel on disk."""
+    if IS_PLAIN:
+        return True
     folder = compiled._cache.cache_path  # None where nothing is kept
     return folder is not None and any(Path(folder).glob(f"*.{compiled.py_func.__name__}-*.nbi"))

@@ -14,8 +14,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from trendfold.kernel import plain
+from trendfold.kernel.jit import vector_step
+from trendfold.kernel.plain import LARGEST
 from trendfold.kernel.vectors import (
     DOUBLES,
     INDEX,
@@ -33,8 +35,6 @@ from trendfold.kernel.wide import RADIX, SHRINK
 
 RUN = LANES
 """Lanes of a run: two or one of the machine's own vectors."""
-LARGEST = 2.0**900
-"""Numbers up to here are plain doubles, and so is any sum of fewer than 2^100 of them."""
 
 _BYTE = ir.IntType(8)
 _SIZE = types.uint64
@@ -250,13 +250,13 @@ def _lower(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", a, b), a, b)
 
 
-add_up: Any = intrinsic(_add_up)
-add_up_wide: Any = intrinsic(_add_up_wide)
-add_to_each: Any = intrinsic(_add_to_each)
-add_to_each_wide: Any = intrinsic(_add_to_each_wide)
-take_least: Any = intrinsic(_take_least)
-lower_each: Any = intrinsic(_lower_each)
-add_times: Any = intrinsic(_add_times)
-any_mass: Any = intrinsic(_any_mass)
-any_large: Any = intrinsic(_any_large)
-count_bits: Any = intrinsic(_count_bits)
+add_up: Any = vector_step(_add_up, plain.add_up)
+add_up_wide: Any = vector_step(_add_up_wide, plain.add_up_wide)
+add_to_each: Any = vector_step(_add_to_each, plain.add_to_each)
+add_to_each_wide: Any = vector_step(_add_to_each_wide, plain.add_to_each_wide)
+take_least: Any = vector_step(_take_least, plain.take_least)
+lower_each: Any = vector_step(_lower_each, plain.lower_each)
+add_times: Any = vector_step(_add_times, plain.add_times)
+any_mass: Any = vector_step(_any_mass, plain.any_mass)
+any_large: Any = vector_step(_any_large, plain.any_large)
+count_bits: Any = vector_step(_count_bits, plain.count_bits)

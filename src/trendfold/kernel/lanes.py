@@ -191,7 +191,7 @@ def _bridge(at, term, mass, factor, odd):
     last = factor.shape[1] - 1
     for t in range(term.shape[0]):
         bridge = scale(mass[term[t, 0], 1, at], mass[term[t, 1], 1, at]) if fits else 0.0
-        factor[t, last] += (bridge != 1.0) - (factor[t, at] != 1.0)
+        factor[t, last] += int(bridge != 1.0) - int(factor[t, at] != 1.0)
         factor[t, at] = bridge
     if not (fits or odd[1, at]):
         last = odd.shape[1] - 1

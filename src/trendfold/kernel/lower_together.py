@@ -44,7 +44,7 @@ class Member:
 
     machine: Machine
     carried: Carried
-    windows: int
+    windows: int = 1
 
 
 @dataclass

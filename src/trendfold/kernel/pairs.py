@@ -86,7 +86,7 @@ def holds(pairs, condition, x, y, stack_f, stack_i, stack_n):
         left, right = pairs.floats[pairs.left[condition], x], pairs.floats[pairs.right[condition], y]
         if left != left or right != right:  # NaN is null
             return False
-        return _compares(op, (left > right) - (left < right))
+        return _compares(op, int(left > right) - int(left < right))
     return _run(pairs, condition, x, y, stack_f, stack_i, stack_n)
 
 
@@ -100,7 +100,7 @@ def _run(pairs, condition, x, y, f, i, n):
             if op < 10:
                 top -= 1
                 n[top] |= n[top + 1]
-                i[top] = _compares(op, (f[top] > f[top + 1]) - (f[top] < f[top + 1]))
+                i[top] = _compares(op, int(f[top] > f[top + 1]) - int(f[top] < f[top + 1]))
             elif op == 17:
                 f[top] = np.float64(i[top])
             else:
@@ -126,7 +126,7 @@ def _run(pairs, condition, x, y, f, i, n):
         elif op < 50:
             top -= 1
             n[top] |= n[top + 1]
-            i[top] = _compares(op - 40, (i[top] > i[top + 1]) - (i[top] < i[top + 1]))
+            i[top] = _compares(op - 40, int(i[top] > i[top + 1]) - int(i[top] < i[top + 1]))
         elif op == 52:
             i[top] = 1 - i[top]
         elif op == 53:

@@ -13,8 +13,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from trendfold.kernel import plain
+from trendfold.kernel.jit import vector_step
 from trendfold.kernel.vectors import (
     DOUBLE,
     DOUBLES,
@@ -274,17 +275,21 @@ def _inside(builder: Any, low: Any, high: Any) -> Any:
     return builder.and_(from_low, builder.icmp_signed("<", lane, spread(builder, builder.trunc(high, INT))))
 
 
-top_of_blocks: Any = intrinsic(_top_of_blocks)
-sum_blocks: Any = intrinsic(_sum_blocks)
-step_rows: Any = intrinsic(_step_rows)
-grow_rows: Any = intrinsic(_grow_rows(has_factor=False, has_weight=False))
-grow_rows_by_factor: Any = intrinsic(_grow_rows(has_factor=True, has_weight=False))
-grow_rows_by_weight: Any = intrinsic(_grow_rows(has_factor=False, has_weight=True))
-grow_rows_by_both: Any = intrinsic(_grow_rows(has_factor=True, has_weight=True))
-gather_rows: Any = intrinsic(_gather_rows(has_factor=False))
-gather_rows_by_factor: Any = intrinsic(_gather_rows(has_factor=True))
-empty_rows: Any = intrinsic(_empty_rows)
-pour_rows: Any = intrinsic(_pour_rows(has_weight=False))
-pour_rows_by_weight: Any = intrinsic(_pour_rows(has_weight=True))
-trailing_zeros: Any = intrinsic(_trailing_zeros)
-prefetch: Any = intrinsic(_prefetch)
+top_of_blocks: Any = vector_step(_top_of_blocks, plain.top_of_blocks)
+sum_blocks: Any = vector_step(_sum_blocks, plain.sum_blocks)
+step_rows: Any = vector_step(_step_rows, plain.step_rows)
+grow_rows: Any = vector_step(_grow_rows(has_factor=False, has_weight=False), plain.grow_rows)
+grow_rows_by_factor: Any = vector_step(
+    _grow_rows(has_factor=True, has_weight=False), plain.grow_rows_by_factor
+)
+grow_rows_by_weight: Any = vector_step(
+    _grow_rows(has_factor=False, has_weight=True), plain.grow_rows_by_weight
+)
+grow_rows_by_both: Any = vector_step(_grow_rows(has_factor=True, has_weight=True), plain.grow_rows_by_both)
+gather_rows: Any = vector_step(_gather_rows(has_factor=False), plain.gather_rows)
+gather_rows_by_factor: Any = vector_step(_gather_rows(has_factor=True), plain.gather_rows_by_factor)
+empty_rows: Any = vector_step(_empty_rows, plain.empty_rows)
+pour_rows: Any = vector_step(_pour_rows(has_weight=False), plain.pour_rows)
+pour_rows_by_weight: Any = vector_step(_pour_rows(has_weight=True), plain.pour_rows_by_weight)
+trailing_zeros: Any = vector_step(_trailing_zeros, plain.trailing_zeros)
+prefetch: Any = vector_step(_prefetch, plain.prefetch)

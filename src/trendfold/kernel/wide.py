@@ -127,3 +127,15 @@ def ratio(m1: np.ndarray, e1: np.ndarray, m2: np.ndarray, e2: np.ndarray) -> np.
         quotient = np.where(m2 != 0, m1 / m2, np.nan)
         gap = (e1.astype(np.int64) - e2) * RADIX_BITS
         return np.asarray(np.ldexp(quotient, np.clip(gap, -(1 << 20), 1 << 20).astype(np.int32)))
+
+
+@kernel
+def wide_sum(m1, e1, m2, e2):
+    """`add`, compiled once and called: for kernels so large that inlining it costs more than a call."""
+    return add(m1, e1, m2, e2)
+
+
+@kernel
+def wide_times(m, e, a):
+    """`times`, compiled once and called."""
+    return times(m, e, a)

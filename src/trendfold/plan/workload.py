@@ -7,9 +7,7 @@ from dataclasses import replace
 
 from trendfold.errors import UnsupportedError
 from trendfold.plan import PLANNERS, Group, QueryPlan, plan, plan_auto
-from trendfold.plan.aseq import plan_sequence, share_lines
-from trendfold.plan.gloria.planner import plan_with_gloria
-from trendfold.plan.sharable import plan_shared
+from trendfold.plan.papers import PAPERS, paper
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
@@ -34,62 +32,15 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
 _NOBODY = "no other query of its kind needs the same partitions and groups"
 
 
-def plan_hamlet(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Queries with a common sub-pattern E+ share bursts of E, where that pays."""
-    return plan_shared(queries, "hamlet", rows_key)
-
-
-def plan_hamlet_static(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, and every burst is shared by all who can."""
-    return plan_shared(queries, "hamlet-static", rows_key)
-
-
-def plan_gloria(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Per transition queries go together, with snapshots of some type, by the cheapest path of a graph."""
-    return plan_with_gloria(queries, "gloria", rows_key)
-
-
-def plan_gloria_greedy(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, with what seems best transition by transition."""
-    return plan_with_gloria(queries, "gloria-greedy", rows_key)
-
-
-def plan_gloria_noprune(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, with nothing pruned from the graph."""
-    return plan_with_gloria(queries, "gloria-noprune", rows_key)
-
-
-def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Every query a sequence; those whose rows can be sorted alike share prefix counters."""
-
-    def key(each: QueryPlan) -> Hashable:
-        # Where windows move with events, each partition has a stream for every value of GROUP BY T.g that its
-        # group has, otherwise for its own: members are alike in that.
-        alike = rows_key(each)
-        return each.query.name if alike is None else alike, windows_at_once(each) == PER_EVENT
-
-    plans = tuple(map(plan_sequence, queries))
-    return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
-
-
-WORKLOAD_PLANNERS: dict[str, WorkloadPlanner] = {
-    "auto": plan_auto_together,
-    "hamlet": plan_hamlet,
-    "hamlet-static": plan_hamlet_static,
-    "aseq": plan_aseq,
-    "gloria": plan_gloria,
-    "gloria-greedy": plan_gloria_greedy,
-    "gloria-noprune": plan_gloria_noprune,
-}
-"""Strategies that look at a workload as a whole; all others plan query by query."""
-
-
 def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPlan, ...]:
     """The plans of a workload under a strategy."""
-    if strategy in WORKLOAD_PLANNERS:
-        return WORKLOAD_PLANNERS[strategy](queries)
+    if strategy == "auto":
+        return plan_auto_together(queries)
+    if strategy in PAPERS:
+        planner: WorkloadPlanner = paper(strategy, "plan").PLANNERS[strategy]
+        return planner(queries)
     if strategy not in PLANNERS:
-        known = dict.fromkeys([*PLANNERS, *WORKLOAD_PLANNERS])
+        known = dict.fromkeys([*PLANNERS, *PAPERS])
         raise UnsupportedError(f"unknown strategy {strategy!r}; choose one of {', '.join(known)}")
     return tuple(plan(query, strategy) for query in queries)
 

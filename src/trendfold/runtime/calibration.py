@@ -12,17 +12,19 @@ from dataclasses import asdict, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from trendfold.errors import TrendfoldError
 from trendfold.plan import QueryPlan
 from trendfold.plan.costs import Costs
-from trendfold.plan.gloria.cost import KernelCosts
 from trendfold.plan.workload import can_be_lanes, windows_at_once, with_groups
 from trendfold.runtime.rows import Rows
 from trendfold.runtime.staging import make_folder, write_files
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...]:
@@ -35,7 +37,7 @@ def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...
 @cache
 def known_costs() -> Costs:
     """What an earlier run has measured, or what one machine had."""
-    return _kept(Costs) or Costs()
+    return kept(Costs) or Costs()
 
 
 WORTH_MEASURING = 200_000
@@ -49,26 +51,21 @@ def costs_for(rows: int) -> Costs:
 
 def costs_here() -> Costs:
     """What this machine needs, measured unless an earlier run has done so."""
-    if (kept := _kept(Costs)) is not None:
-        return kept
+    if (known := kept(Costs)) is not None:
+        return known
     from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
 
-    costs = _keep(measure())
+    costs = keep(measure())
     known_costs.cache_clear()
     return costs
 
 
-def sharing_costs_here() -> KernelCosts:
-    """What carrying out a sharing plan costs on this machine, measured where it is first asked for."""
-    from trendfold.runtime.measuring import measure_sharing
-
-    return _kept(KernelCosts) or _keep(measure_sharing())
+Table = TypeVar("Table", bound="DataclassInstance")
+"""A cost table: a frozen dataclass of numbers."""
 
 
-Table = TypeVar("Table", Costs, KernelCosts)
-
-
-def _kept(table: type[Table]) -> Table | None:
+def kept(table: type[Table]) -> Table | None:
+    """A cost table that an earlier run has measured, if there is one."""
     place = _place(table)
     try:
         return table(**json.loads(place.read_text(encoding="utf-8"))) if place is not None else None
@@ -76,7 +73,8 @@ def _kept(table: type[Table]) -> Table | None:
         return None
 
 
-def _keep(costs: Table) -> Table:
+def keep(costs: Table) -> Table:
+    """Write a cost table down for later runs; where that is not possible they measure again."""
     place = _place(type(costs))
     if place is not None:
         with suppress(OSError, TrendfoldError):  # measured again the next time
@@ -85,7 +83,7 @@ def _keep(costs: Table) -> Table:
     return costs
 
 
-def _place(table: type[Costs] | type[KernelCosts]) -> Path | None:
+def _place(table: type[DataclassInstance]) -> Path | None:
     """A file per machine, version of the kernels, and what is measured; None for a user without a home."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if home.startswith("~"):

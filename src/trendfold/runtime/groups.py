@@ -16,12 +16,10 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import mark_own_items, number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
+from trendfold.plan.papers import paper
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.fold import values_beside
-from trendfold.runtime.gloria import fold_gloria
-from trendfold.runtime.hamlet import fold_hamlet, fold_hamlet_static
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.prefix import fold_lines
 from trendfold.runtime.rows import (
     Rows,
     Symbols,
@@ -96,11 +94,8 @@ GroupFolder = Callable[[Group, GroupRows, Limits], tuple[Folded, ...] | None]
 
 FOLDS: dict[str, GroupFolder] = {
     "lanes": fold_lanes,
-    "hamlet": fold_hamlet,
-    "hamlet-static": fold_hamlet_static,
-    "aseq": fold_lines,
-    "gloria": fold_gloria,
 }
+"""The core's own way; those of the papers are in the table of plan.papers."""
 
 
 def folds_together(plan: QueryPlan, arithmetic: str) -> bool:
@@ -135,7 +130,8 @@ def rows_of_group(
 
 def _fold(group: Group, together: GroupRows, limits: Limits) -> GroupFold | None:
     """Fold all members; a member's items that hold none of its rows are left out, as if it were alone."""
-    folded = FOLDS[group.method](group, together, limits)
+    folds = FOLDS if group.method in FOLDS else paper(group.method, "run").FOLDS
+    folded = folds[group.method](group, together, limits)
     if folded is None:
         return None
     items, found = [], []

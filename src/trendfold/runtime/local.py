@@ -20,8 +20,8 @@ from trendfold.events.sources import read as read_source
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
+from trendfold.plan.papers import offer
 from trendfold.runtime.calibration import costs_for, pays_as_lanes, with_costs
-from trendfold.runtime.choosing import with_sharing_plans
 from trendfold.runtime.compiling import tell_of_compiling
 from trendfold.runtime.exact import Exact
 from trendfold.runtime.fold import fold_items, read_events
@@ -67,8 +67,8 @@ def run(
     if any(plan.group is not None and plan.group.method == "lanes" for plan in plans):
         plans = with_costs(plans, costs_for(len(batch)))
     workspace = Workspace(batch, shared=shared_partitionings(plans))
-    if arithmetic == "auto":
-        plans = with_sharing_plans(plans, workspace, origin, limits)
+    if arithmetic == "auto" and any(plan.group is not None for plan in plans):
+        plans = offer().with_sharing_plans(plans, workspace, origin, limits)
     tables: dict[str, pa.Table] = {}
     windows = 0
     matches = run_matches(plans, workspace, options, limits)

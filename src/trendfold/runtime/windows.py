@@ -113,6 +113,12 @@ def bounds(
     return start, start + window.length
 
 
+def open_at_once(items: Items) -> int:
+    """The most windows that hold one row; they end in the order in which they begin."""
+    ended = np.searchsorted(items.high, items.low, side="right")
+    return int((np.arange(1, len(items.low) + 1) - ended).max(initial=1))
+
+
 def read_origin(origin: int | float | str | datetime | None, time_unit: str) -> int:
     """Where windows are counted from, in microseconds: a time, or the midnight of a zone on 1970-01-01."""
     match origin:

@@ -1,0 +1,135 @@
+"""A-Seq: which queries are sequences of one length, and each of them as a line of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from trendfold.automaton import Automaton, build, split
+from trendfold.automaton.glushkov import END, START
+from trendfold.errors import UnsupportedError
+from trendfold.papers.aseq.prefixes import Element, Line, PrefixPlan, Step, share_prefixes
+from trendfold.plan import QueryPlan, plan_cogra
+from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
+from trendfold.query.names import PredicateKind, kind, walk
+from trendfold.query.nodes import (
+    Both,
+    Either,
+    Matches,
+    Maybe,
+    Not,
+    Pattern,
+    Plus,
+    Query,
+    Repeat,
+    Semantics,
+    WindowUnit,
+)
+from trendfold.query.printer import expression_text
+
+
+def plan_sequence(query: Query) -> QueryPlan:
+    """The plan of one sequence, as if it were alone; where A-Seq has no answer, an error names the clause."""
+    _check_clauses(query)
+    automaton = build(query.pattern)
+    _check_pattern(query, automaton)
+    _check_predicates(query, automaton)
+    return replace(plan_cogra(query), strategy="aseq")
+
+
+def share_lines(members: Sequence[QueryPlan]) -> PrefixPlan:
+    """How the counters of sequences are shared; see `papers.aseq.prefixes`."""
+    return share_prefixes([line_of(member) for member in members])
+
+
+def _refused(query: Query, clause: str, why: str) -> UnsupportedError:
+    return UnsupportedError(f"query {query.name!r}: {clause}, {why}; use 'auto'")
+
+
+def _check_clauses(query: Query) -> None:
+    if isinstance(query.returns, Matches):
+        raise UnsupportedError(
+            f"query {query.name!r}: RETURN MATCHES, and strategy 'aseq' counts trends without building them; "
+            f"use aggregates"
+        )
+    if query.semantics is not Semantics.ANY:
+        clause = f"SEMANTICS {query.semantics}"
+        raise _refused(query, clause, "and strategy 'aseq' counts under skip-till-any-match only")
+    if isinstance(query.pattern, Both):
+        raise _refused(query, "PATTERN has an outermost AND", "and strategy 'aseq' counts one sequence")
+    if query.window is not None and query.window.unit is WindowUnit.EVENTS:
+        raise _refused(query, "WITHIN counts events", "and strategy 'aseq' knows durations only")
+
+
+def _check_pattern(query: Query, automaton: Automaton) -> None:
+    """Raise unless trends have one length, and every NOT is of one type."""
+    if any(len(guard.positions) != 1 for guard in automaton.guards):
+        raise _refused(
+            query, "PATTERN has a NOT of a pattern", "and strategy 'aseq' resets counts by one type"
+        )
+    line = [position.index for position in automaton.positive]
+    if automaton.edges != {*pairwise([START, *line, END])}:
+        clause = f"PATTERN has {_branching(query.pattern)}"
+        raise _refused(query, clause, "and strategy 'aseq' counts sequences of one length")
+
+
+def _check_predicates(query: Query, automaton: Automaton) -> None:
+    """Raise where WHERE compares events with one another: counters know none of them any more."""
+    why = "which strategy 'aseq' cannot judge: it keeps counts, no events"
+    for conjunct in query.where:
+        if kind(conjunct) is PredicateKind.ADJACENCY:
+            raise _refused(query, f"WHERE compares neighbours in {expression_text(conjunct)}", why)
+    if split(query, automaton).cross:
+        raise _refused(query, "WHERE compares two aliases without NEXT", why)
+
+
+_WORDS: tuple[tuple[type, str], ...] = (
+    (Plus, "+ or * (Kleene)"),
+    (Either, "OR"),
+    (Maybe, "? (an option)"),
+    (Repeat, "{m,n} (repetition)"),
+)
+
+
+def _branching(pattern: Pattern) -> str:
+    """What makes trends of a pattern differ in length or types."""
+    negated = {id(inner) for node in walk(pattern) if isinstance(node, Not) for inner in walk(node)}
+    found = [node for node in walk(pattern) if id(node) not in negated]
+    return next(word for type_, word in _WORDS if any(isinstance(node, type_) for node in found))
+
+
+def line_of(plan: QueryPlan) -> Line:
+    """The steps of a sequence that `plan_sequence` has let through."""
+    automaton = plan.operands[0].machine.automaton
+    guarded = {
+        edge: _element(plan, automaton.guards[guard].positions[0])
+        for edge, guard in automaton.guard_of.items()
+    }
+    line = [position.index for position in automaton.positive]
+    steps = [Step(_element(plan, here), guarded.get((here, after))) for here, after in pairwise([*line, END])]
+    return Line(tuple(steps), plan.query.window, guarded.get((START, line[0])))
+
+
+def _element(plan: QueryPlan, position: int) -> Element:
+    machine = plan.operands[0].machine
+    wanted = machine.predicates.wanted_at(position)
+    place = machine.automaton.positions[position]
+    keyed = [key.attribute for key in plan.qualified_keys if place.is_called(key.alias or "")]
+    return Element(place.type, frozenset(map(expression_text, wanted)), frozenset(keyed), position)
+
+
+def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """Every query a sequence; those whose rows can be sorted alike share prefix counters."""
+
+    def key(each: QueryPlan) -> Hashable:
+        # Where windows move with events, each partition has a stream for every value of GROUP BY T.g that its
+        # group has, otherwise for its own: members are alike in that.
+        alike = rows_key(each)
+        return each.query.name if alike is None else alike, windows_at_once(each) == PER_EVENT
+
+    plans = tuple(map(plan_sequence, queries))
+    return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
+
+
+PLANNERS = {"aseq": plan_aseq}

@@ -1,0 +1,193 @@
+"""Sequences folded together by A-Seq: rows of a group -> counters and snapshots -> aggregates per member."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log2
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.kernel.program import Events, Folded
+from trendfold.papers.aseq import kernel as kernels
+from trendfold.papers.aseq.lower import lower_prefixes
+from trendfold.papers.aseq.marks import Marked, PrefixProgram, Stops
+from trendfold.papers.aseq.prefixes import Family
+from trendfold.plan import Group
+from trendfold.plan.carried import Carried, union
+from trendfold.runtime.fold import no_trends
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.windows import Items
+
+if TYPE_CHECKING:
+    from trendfold.runtime.groups import GroupRows
+
+_PLAIN_BITS = 900
+"""Numbers that stay below two to this are plain doubles; a mean of them and of their sums stays finite."""
+
+
+def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
+    """The whole trends of every member's items: one pass over the rows for each family of windows."""
+    carried = [member.operands[0].carried for member in group.members]
+    columns = union(carried)
+    events = together.events(columns)
+    found: dict[int, Folded] = {}
+    for family in group.details.families:
+        program = lower_prefixes(family, carried, columns, together.alphabet)
+        names = ", ".join(group.members[reading.member].query.name for reading in family.readings)
+        found |= _fold_family(family, program, events, together, carried, names, limits)
+    return tuple(found[member] for member in range(len(group.members)))
+
+
+def _fold_family(
+    family: Family,
+    program: PrefixProgram,
+    events: Events,
+    together: GroupRows,
+    carried: Sequence[Carried],
+    names: str,
+    limits: Limits,
+) -> dict[int, Folded]:
+    members = [reading.member for reading in family.readings]
+    items = [together.items[member] for member in members]
+    shapes = [
+        (len(own.low), carried[m].width, len(carried[m].extremes))
+        for m, own in zip(members, items, strict=True)
+    ]
+    stops = stops_of(
+        items,
+        [shape[1] for shape in shapes],
+        [shape[2] for shape in shapes],
+        program.links,
+        len(events.symbol),
+    )
+    segment = together.rows.segment
+    marks = kernels.most_marks(events.symbol, events.moment, segment, stops, program)
+    longest = max(len(reading.positions) for reading in family.readings)
+    wide = is_wide(longest, events, items)
+    limits.check_state(names, state_bytes(program, marks, wide=wide), "prefix counters and snapshots")
+    flat = no_trends(
+        1, sum(n * width for n, width, _ in shapes), sum(n * extremes for n, _, extremes in shapes)
+    )
+    out = Folded(flat.mantissa[0], flat.exponent[0], flat.extreme[0])
+    state = no_marks(program, marks, wide=wide)
+    kernels.fold_prefixes(events, segment, stops, program, state, out)
+    found, at, low_at = {}, 0, 0
+    for member, (n, width, extremes) in zip(members, shapes, strict=True):
+        numbers, lows = slice(at, at + n * width), slice(low_at, low_at + n * extremes)
+        found[member] = Folded(
+            out.mantissa[numbers].reshape(n, width),
+            out.exponent[numbers].reshape(n, width),
+            out.extreme[lows].reshape(n, extremes),
+        )
+        at, low_at = numbers.stop, lows.stop
+    return found
+
+
+def stops_of(
+    items: Sequence[Items], widths: Sequence[int], extremes: Sequence[int], links: int, rows: int
+) -> Stops:
+    """The items of all readings in the order in which they end."""
+    low = np.concatenate([own.low for own in items])
+    high = np.concatenate([own.high for own in items])
+    sizes = [len(own.low) for own in items]
+    order = np.argsort(high, kind="stable")
+    some = low < high
+    order = order[some[order]]
+    edge = np.full(rows, -1, np.int64)
+    floor = np.full(rows + 1, rows, np.int64)
+    edge[low[some]] = low[some]
+    np.minimum.at(floor, high[some] - 1, low[some])
+    return Stops(
+        low[order],
+        high[order],
+        (links + np.repeat(np.arange(len(items)), sizes))[order].astype(np.int32),
+        _places(sizes, widths)[order],
+        _places(sizes, extremes)[order],
+        np.maximum.accumulate(edge),
+        np.minimum.accumulate(floor[::-1])[::-1],
+    )
+
+
+def _places(sizes: Sequence[int], widths: Sequence[int]) -> NDArray[np.int64]:
+    """Where each item's numbers begin, when all items of a reading lie together."""
+    each = np.repeat(np.array(widths, np.int64), sizes)
+    return np.cumsum(each) - each
+
+
+def is_wide(longest: int, events: Events, items: Sequence[Items]) -> bool:
+    """Whether a number may leave the range of doubles.
+
+    A window of n rows has at most n^longest trends, and each adds at most `longest` times the largest value.
+    """
+    most = max((int((own.high - own.low).max(initial=0)) for own in items), default=0)
+    largest = max(events.values.max(initial=1.0), -events.values.min(initial=-1.0))
+    return longest * log2(most + 1) + log2(longest) + log2(largest) > _PLAIN_BITS
+
+
+def state_bytes(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool) -> int:
+    """What `no_marks` takes."""
+    number = 12 if wide else 8
+    columns = _columns(marks)
+    counters = columns * (number * int(program.entry_start[-1]) + 8 * int(program.low_start[-1]))
+    tags, slots = _tables(program, marks)
+    outs = (
+        np.diff(program.out_start)[: program.links] * number
+        + np.diff(program.low_out_start)[: program.links] * 8
+    )
+    return counters + int((tags * slots * outs).sum())
+
+
+def no_marks(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool) -> Marked:
+    """State with room for so many active marks per tree."""
+    columns, trees, links = _columns(marks), len(marks), program.links
+    entries, lows = int(program.entry_start[-1]), int(program.low_start[-1])
+    tags, slots = _tables(program, marks)
+    outs, low_outs = np.diff(program.out_start)[:links], np.diff(program.low_out_start)[:links]
+    snap_at = _offsets(np.repeat(tags * slots, outs))
+    low_at = _offsets(np.repeat(tags * slots, low_outs))
+    most_slots = int(slots.max(initial=0))
+    none = np.full(trees, -1, np.int64)
+    return Marked(
+        mantissa=np.zeros((entries, columns)),
+        exponent=np.zeros((entries, columns if wide else 0), np.int32),
+        least=np.full((lows, columns), np.inf),
+        begin=np.zeros((trees, columns), np.int64),
+        barred=np.zeros((trees, columns), np.int64),
+        head=np.zeros(trees, np.int64),
+        tail=np.zeros(trees, np.int64),
+        base=np.zeros(trees, np.int64),
+        born=none.copy(),
+        taken=none.copy(),
+        closed=none.copy(),
+        ends=np.zeros((links, most_slots), np.int64),
+        snap_at=snap_at[:-1],
+        snap=np.zeros(int(snap_at[-1])),
+        snap_exponent=np.zeros(int(snap_at[-1]) if wide else 0, np.int32),
+        low_at=low_at[:-1],
+        low_snap=np.full(int(low_at[-1]), np.inf),
+        tags=tags,
+        slots=slots,
+        is_wide=wide,
+    )
+
+
+def _columns(marks: NDArray[np.int64]) -> int:
+    """Twice the marks that are active at once: they move to the front when the columns are used up."""
+    return 2 * int(marks.max(initial=0)) + 1
+
+
+def _tables(program: PrefixProgram, marks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Per link the rows of a snapshot, one for each START event, and how many snapshots are held at once."""
+    room = 8 << np.ceil(np.log2(np.maximum(marks, 8) / 8)).astype(np.int64)
+    into = np.empty(program.links, np.int64)
+    into[program.join] = np.repeat(np.arange(len(marks)), np.diff(program.join_start))
+    return room[program.origin[: program.links]], room[into]
+
+
+def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+FOLDS = {"aseq": fold_lines}

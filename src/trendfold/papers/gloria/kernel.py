@@ -1,0 +1,606 @@
+"""GLORIA's executor: one pass over rows carries out any sharing plan (see papers.gloria.network).
+
+An event at a node has a value per lane, or an expression over the snapshots s of a ring, or both:
+
+    count = Σ c[s] · count(s)                            c of an event is that of the node's row
+    sum   = Σ c[s] · sum(s) + σ[s] · count(s)            σ = σ of the row + a · c
+    min   = min over s with c[s] · count(s) > 0 of min(s), μ[s]       μ = min(μ of the row, a)
+
+Values go to inboxes and become snapshots; expressions are added to the rows of the nodes after. All events
+of a moment read what was there before it: first each event adds to the sums of its nodes and bundles (_take),
+then these are handed on (_settle). One event alone, with nobody beside it, hands on at once.
+
+Snapshots from before a window are 0 in its lanes, so windows share expressions. Snapshots that nobody has
+read in between are one. Where a ring is full, or coefficients grow past 2^400, every row becomes one snapshot
+(_fold_up): no coefficient ever needs an exponent. Values do: they are wide numbers, but as long as no number
+of a block has an exponent, it is worked on as plain doubles, lane beside lane.
+
+Source: GLORIA (SIGMOD 2022), Section 3.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trendfold.kernel.jit import kernel, lent
+from trendfold.kernel.pairs import holds
+from trendfold.kernel.simd import gather_rows, gather_rows_by_factor
+from trendfold.kernel.wide import RADIX, normalise, wide_sum, wide_times
+from trendfold.papers.gloria.blocks import (
+    MISSING,
+    NONE,
+    cell,
+    empty_block,
+    fill,
+    pour,
+    xcell,
+)  # fmt: skip
+from trendfold.papers.gloria.board import (
+    ADDING,
+    BLOCK,
+    BLOCK_BASE,
+    BLOCK_EXTREMES,
+    BLOCK_LO,
+    BLOCK_SIZE,
+    BLOCK_WIDTH,
+    BLOCK_XBASE,
+    BLOCKS,
+    BOUNDS,
+    BUNDLE,
+    BUNDLE_BLOCK,
+    BUNDLE_COLUMNS,
+    BUNDLE_HULL,
+    BUNDLE_LISTS,
+    BUNDLE_LISTS_,
+    BUNDLE_READ,
+    BUNDLE_RING,
+    BUNDLE_SUM,
+    BUNDLE_TARGETS,
+    BUNDLES,
+    COLUMNS,
+    CONDITIONS,
+    DIRTY,
+    ENTRIES,
+    ENTRY,
+    ENTRY_MOMENT,
+    ENTRY_ROW,
+    ENTRY_SLOT,
+    EVALUATIONS,
+    FAR,
+    FED,
+    FEED,
+    FEEDS,
+    FOUND,
+    IS_FULL,
+    KEEPS,
+    LIST,
+    LIST_CAP,
+    LIST_CONDITIONS,
+    LIST_ENTRIES,
+    LIST_FIRST,
+    LIST_RING,
+    LIST_WORK,
+    LISTS,
+    LISTS_MET,
+    LISTS_OF,
+    LISTS_READ,
+    MATCHED,
+    MOMENT,
+    N_BLOCKS,
+    NODE,
+    NODE_BUNDLES,
+    NODE_FEEDS,
+    NODE_GAIN,
+    NODE_INBOX,
+    NODE_LISTS,
+    NODE_POURS,
+    NODE_PUSHES,
+    NODE_READS,
+    NODE_VALUE,
+    NODE_XFEEDS,
+    NODES,
+    OP,
+    OP_EVEN,
+    OP_KEEPS,
+    OP_LANES,
+    OP_NODE,
+    OP_UNEVEN,
+    OP_WEIGHT,
+    OPEN,
+    OPS,
+    PHI,
+    PHIS,
+    POURS,
+    PROPAGATIONS,
+    PUSH,
+    PUSHES,
+    READ,
+    READ_LISTS,
+    READ_RING,
+    READ_ROW,
+    READ_TOTAL,
+    READS,
+    RING,
+    RING_BLOCK,
+    RING_CAP,
+    RING_FED,
+    RING_PHI_SPAN,
+    RING_PHIS,
+    RING_PSIS,
+    RING_SLOTS,
+    RING_STATE,
+    RING_WORK,
+    RINGS,
+    ROW,
+    ROWS,
+    SLOTS,
+    STEPS,
+    TALLY,
+    TARGETS,
+    TOP,
+    TOUCHED,
+    TOUCHED_AT,
+    USES,
+    VALUED,
+    XFEEDS,
+)  # fmt: skip
+from trendfold.papers.gloria.rings import (
+    add_row,
+    begin,
+    clear_row,
+    fold_up,
+    grow,
+    lane_least,
+    lane_sum,
+    new_slot,
+)
+from trendfold.papers.gloria.turns import turn
+
+
+@kernel
+def fold_plan(events, pairs, stack, board, out):
+    """Fold the rows of all members; the whole trends of window k go to row k of `out`.
+
+    stack  room for conditions: doubles, integers, null flags (see kernel.pairs)
+    """
+    events, pairs, s, out, stack = lent(events), lent(pairs), lent(board), lent(out), lent(stack)
+    symbol, moment, t, n = events.symbol, events.moment, s.i, s.i
+    rows = moment.shape[0]
+    begin(s)
+    i = edge = NONE
+    while i < rows:
+        if i == edge:
+            edge, is_open = turn(i, rows, s, out)
+            if not is_open:
+                i = edge
+                continue
+        if n[t[TALLY] + IS_FULL]:
+            fold_up(i, s)
+        stop = i + 1
+        while stop < rows and moment[stop] == moment[i]:
+            stop += 1
+        dirty = NONE
+        for r in range(i, stop):
+            met = t[LISTS_MET] + 2 * symbol[r]
+            for q in range(t[met], t[met + 1]):
+                _match(moment[r], pairs, stack, r, t[t[LISTS_OF] + q], s)
+            dirty = _take(events, r, dirty, stop - i == 1, s)
+        for d in range(dirty):
+            _settle(n[t[DIRTY] + d], stop - 1, moment[i], stop - i > 1, s)
+        i = stop
+    turn(rows, rows, s, out)
+
+
+@kernel
+def _take(events, r, dirty, is_single, s):
+    """What the event in row r adds to the sums of its nodes and bundles; returns how many nodes have any."""
+    t, n, c = s.i, s.i, s.f
+    a = events.symbol[r]
+    is_single = is_single and t[t[STEPS] + a + 1] - t[t[STEPS] + a] == 1
+    for op in range(t[t[STEPS] + a], t[t[STEPS] + a + 1]):
+        o = t[OPS] + OP * op
+        k = t[o + OP_NODE]
+        node, touched = t[NODES] + NODE * k, t[TOUCHED_AT] + k
+        if n[touched] == 0:
+            n[t[DIRTY] + dirty] = k
+            dirty += 1
+            n[touched] = TOUCHED
+        for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
+            read = t[READS] + READ * q
+            ring = t[RING_WORK] + RING_STATE * t[read + READ_RING]
+            if n[ring + OPEN] >= 0:  # whoever is in the open snapshot has been read now
+                here = t[t[ROWS] + ROW * t[read + READ_ROW] + 1]
+                if c[here + n[ring + OPEN]] != 0.0:
+                    n[ring + OPEN] = -1
+            if t[read + READ_LISTS] < t[read + READ_LISTS + 1]:
+                _gather_listed(read, s)
+        if t[o + OP_WEIGHT] >= 0:
+            value, gain = t[node + NODE_VALUE], t[node + NODE_GAIN]
+            into = gain if n[touched] == VALUED else value
+            _find_values(events, r, node, into, t[o + OP_WEIGHT], s)
+            n[t[TALLY] + EVALUATIONS] += t[o + OP_LANES]
+            if into == gain:
+                lo = t[t[BLOCKS] + BLOCK * gain + BLOCK_LO]
+                size = t[t[BLOCKS] + BLOCK * gain + BLOCK_SIZE]
+                pour(value, NONE, gain, lo, lo + size, t[o + OP_WEIGHT], s)
+            n[touched] = VALUED
+            for q in range(t[o + OP_KEEPS], t[o + OP_KEEPS + 1]):
+                _keep(r, events.moment[r], t[KEEPS] + PUSH * q, into, s)
+            for q in range(t[o + OP_UNEVEN], t[o + OP_UNEVEN + 1]):
+                _add_uneven(r, events.moment[r], t[t[USES] + q], into, s)
+        for q in range(t[o + OP_EVEN], t[o + OP_EVEN + 1]):
+            b = t[t[USES] + q]
+            bundle = t[BUNDLES] + BUNDLE * b
+            if is_single and t[node + NODE_BUNDLES + 1] - t[node + NODE_BUNDLES] == 1:
+                # The row that is read, if it is among the targets, is their last.
+                for i in range(t[bundle + BUNDLE_TARGETS], t[bundle + BUNDLE_TARGETS + 1]):
+                    _hand_on(events, r, bundle, t[t[TARGETS] + i], s)
+            elif t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
+                n[t[ADDING] + 2 * b] = 1
+                _hand_on(events, r, bundle, t[bundle + BUNDLE_SUM], s)
+            for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
+                number = t[t[BUNDLE_LISTS] + i]
+                at = _enter(r, events.moment[r], number, MISSING, s)
+                clear_row(t[t[LISTS] + LIST * number + LIST_FIRST] + at, s)
+                _hand_on(events, r, bundle, t[t[LISTS] + LIST * number + LIST_FIRST] + at, s)
+    return dirty
+
+
+# ---------------------------------------------------------------- values
+
+
+@kernel
+def _find_values(events, r, node, into, weight, s):
+    """The values of one event at a node, lane by lane, to block `into`; 0 where the weight is 0."""
+    t, n, m, w = s.i, s.i, s.f, s.f
+    block = t[BLOCKS] + BLOCK * into
+    lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
+    base = t[block + BLOCK_BASE]
+    inbox = t[node + NODE_INBOX]
+    far = 0 if events.is_small else 1
+    if inbox >= 0:
+        far |= n[t[FAR] + inbox]
+    for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
+        far |= n[t[FAR] + t[t[RINGS] + RING * t[t[READS] + READ * q + READ_RING] + RING_BLOCK]]
+    for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+        far |= n[t[FAR] + t[t[LISTS] + LIST * t[t[LISTS_READ] + q] + LIST_FIRST]]
+    if far:
+        _find_wide_values(events, r, node, into, weight, s)
+    else:
+        top = 0.0
+        for number in range(width):
+            d = base + number * size
+            if inbox >= 0:
+                here = cell(inbox, NONE, number, lo, t)
+                gather_rows_by_factor(m, d, 0.0, m, here, size, 1.0, w, weight)
+            else:
+                fill(m, d, size, 0.0)
+        if inbox >= 0:
+            top = s.f[s.i[BOUNDS] + inbox]
+        for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+            each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+            listed = t[each + LIST_FIRST]
+            for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
+                at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
+                top += s.f[s.i[BOUNDS] + listed]
+                for number in range(width):
+                    here = cell(listed, at, number, lo, t)
+                    gather_rows_by_factor(m, base + number * size, 1.0, m, here, size, 1.0, w, weight)
+        for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
+            top += _insert(t[READS] + READ * q, base, lo, size, width, s)
+        if t[node + NODE_READS] < t[node + NODE_READS + 1]:
+            for number in range(width):
+                d = base + number * size
+                gather_rows_by_factor(m, d, 0.0, m, d, size, 1.0, w, weight)
+        for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
+            feed = t[FEEDS] + FEED * q
+            value = events.values[r, t[feed + 1]]
+            gather_rows_by_factor(m, base + t[feed] * size, 1.0, m, base, size, value, w, t[feed + 2])
+            top *= 1.0 + abs(value)
+        if n[t[FAR] + into] or not top < RADIX:
+            _look_at(into, base, width * size, s)
+        else:
+            s.f[s.i[BOUNDS] + into] = top
+    if t[block + BLOCK_EXTREMES] > 0:
+        _find_extremes(events, r, node, into, weight, s)
+
+
+@kernel
+def _look_at(block, base, cells, s):
+    """Exponents for numbers that were worked on as doubles, if they need any."""
+    n, far, top = s.i, s.i[FAR] + block, 0.0
+    n[far] = 0
+    for here in range(base, base + cells):
+        s.f[here], s.e[here] = normalise(s.f[here], np.int32(0))
+        n[far] |= s.e[here] != 0
+        top = max(top, abs(s.f[here]))
+    s.f[s.i[BOUNDS] + block] = top
+
+
+@kernel
+def _insert(read, base, lo, size, width, s):
+    """Add the values of an expression: snapshots are replaced by what they are in each lane.
+
+    Returns what no number can have grown by.
+    """
+    t, n, m, c, w = s.i, s.i, s.f, s.f, s.f
+    ring = t[RINGS] + RING * t[read + READ_RING]
+    row = t[t[ROWS] + ROW * t[read + READ_TOTAL] + 1]
+    top = n[t[RING_WORK] + RING_STATE * t[read + READ_RING] + TOP]
+    block, cap = t[ring + RING_BLOCK], t[ring + RING_CAP]
+    of = t[BLOCKS] + BLOCK * block
+    many = min(width, t[of + BLOCK_WIDTH])
+    for slot in range(top):
+        times = c[row + slot]
+        if times != 0.0:
+            for number in range(many):
+                gather_rows(
+                    m, base + number * size, 1.0, m, cell(block, slot, number, lo, t), size, times, m, 0
+                )
+    total = s.f[s.i[BOUNDS] + t[N_BLOCKS] + t[read + READ_TOTAL]]
+    for q in range(t[ring + RING_PHI_SPAN], t[ring + RING_PHI_SPAN + 1]):
+        phi = t[PHIS] + PHI * q
+        if t[phi] >= width:
+            continue
+        shift = t[phi + 2] + lo - t[of + BLOCK_LO]
+        for slot in range(top):
+            times = c[row + (1 + t[phi + 1]) * cap + slot]
+            if times != 0.0:
+                total += abs(times)
+                d = base + t[phi] * size
+                gather_rows_by_factor(m, d, 1.0, m, cell(block, slot, NONE, lo, t), size, times, w, shift)
+    return total * s.f[s.i[BOUNDS] + block]
+
+
+@kernel
+def _find_wide_values(events, r, node, into, weight, s):
+    """The same in wide arithmetic, lane by lane."""
+    t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
+    block = t[BLOCKS] + BLOCK * into
+    lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
+    base, inbox = t[block + BLOCK_BASE], t[node + NODE_INBOX]
+    far, top = False, 0.0
+    for lane in range(lo, lo + size):
+        for number in range(width):
+            d = base + number * size + lane - lo
+            m[d], e[d] = 0.0, 0
+            if w[weight + lane - lo] == 0.0:
+                continue
+            if inbox >= 0:
+                here = cell(inbox, NONE, number, lane, t)
+                m[d], e[d] = m[here], e[here]
+            for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+                each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+                for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
+                    at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
+                    here = cell(t[each + LIST_FIRST], at, number, lane, t)
+                    m[d], e[d] = wide_sum(m[d], e[d], m[here], e[here])
+            for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
+                read = t[READS] + READ * q
+                part_m, part_e = lane_sum(t[read + READ_RING], t[read + READ_TOTAL], number, lane, s)
+                m[d], e[d] = wide_sum(m[d], e[d], part_m, part_e)
+    for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
+        feed = t[FEEDS] + FEED * q
+        value = events.values[r, t[feed + 1]]
+        for lane in range(size):
+            if w[t[feed + 2] + lane] != 0.0 and m[base + lane] != 0.0:
+                d = base + t[feed] * size + lane
+                part_m, part_e = wide_times(m[base + lane], e[base + lane], value)
+                m[d], e[d] = wide_sum(m[d], e[d], part_m, part_e)
+    for here in range(base, base + width * size):
+        far |= e[here] != 0
+        top = max(top, abs(m[here]))
+    n[t[FAR] + into], s.f[s.i[BOUNDS] + into] = far, top
+
+
+@kernel
+def _find_extremes(events, r, node, into, weight, s):
+    """The least values of one event at a node."""
+    t, n, m, x, w = s.i, s.i, s.f, s.f, s.f
+    block = t[BLOCKS] + BLOCK * into
+    lo, size, base = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_BASE]
+    inbox = t[node + NODE_INBOX]
+    for y in range(t[block + BLOCK_EXTREMES]):
+        d = t[block + BLOCK_XBASE] + y * size
+        for lane in range(lo, lo + size):
+            best = np.inf
+            if w[weight + lane - lo] != 0.0:
+                if inbox >= 0:
+                    best = x[xcell(inbox, NONE, y, lane, t)]
+                for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
+                    each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+                    for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
+                        at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
+                        best = min(best, x[xcell(t[each + LIST_FIRST], at, y, lane, t)])
+                for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
+                    read = t[READS] + READ * q
+                    best = min(best, lane_least(t[read + READ_RING], t[read + READ_TOTAL], y, lane, s))
+            x[d + lane - lo] = best
+    for q in range(t[node + NODE_XFEEDS], t[node + NODE_XFEEDS + 1]):
+        feed = t[XFEEDS] + FEED * q
+        d = t[block + BLOCK_XBASE] + t[feed] * size
+        for lane in range(size):
+            if w[t[feed + 2] + lane] != 0.0 and m[base + lane] != 0.0:
+                x[d + lane] = min(x[d + lane], events.extremes[r, t[feed + 1]])
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@kernel
+def _hand_on(events, r, bundle, to, s):
+    """Add what the event in row r makes of its node's row to row `to`, which may be that row: c goes last."""
+    t, n, c = s.i, s.i, s.f
+    ring = t[RINGS] + RING * t[bundle + BUNDLE_RING]
+    cap, phis, psis = t[ring + RING_CAP], t[ring + RING_PHIS], t[ring + RING_PSIS]
+    top = n[t[RING_WORK] + RING_STATE * t[bundle + BUNDLE_RING] + TOP]
+    read = t[t[ROWS] + ROW * t[bundle + BUNDLE_READ] + 1]
+    d = t[t[ROWS] + ROW * to + 1]
+    column = t[COLUMNS] + t[bundle + BUNDLE_COLUMNS]
+    for phi in range(phis):
+        gather_rows(c, d + (1 + phi) * cap, 1.0, c, read + (1 + phi) * cap, top, 1.0, c, 0)
+        if t[column + phi] >= 0:
+            gather_rows(c, d + (1 + phi) * cap, 1.0, c, read, top, events.values[r, t[column + phi]], c, 0)
+    for psi in range(phis, phis + psis):
+        at, own = (1 + psi) * cap, t[column + psi]
+        for slot in range(top):
+            if c[read + slot] != 0.0:
+                low = c[read + at + slot]
+                if own >= 0:
+                    low = min(low, events.extremes[r, own])
+                c[d + at + slot] = min(c[d + at + slot], low)
+    gather_rows(c, d, 1.0, c, read, top, 1.0, c, 0)
+    grow(to, t[bundle + BUNDLE_READ], s)
+    n[t[TALLY] + PROPAGATIONS] += top
+
+
+@kernel
+def _gather_listed(read, s):
+    """The total of a node's row and of all entries that the event in row r may follow."""
+    t, n, c = s.i, s.i, s.f
+    total = t[read + READ_TOTAL]
+    clear_row(total, s)
+    add_row(total, t[read + READ_ROW], s)
+    here = t[t[ROWS] + ROW * total + 1]
+    for q in range(t[read + READ_LISTS], t[read + READ_LISTS + 1]):
+        number = t[t[LISTS_READ] + q]
+        each = t[LISTS] + LIST * number
+        for k in range(n[t[FOUND] + number]):
+            at = n[t[MATCHED] + t[each + LIST_ENTRIES] + k]
+            slot = n[t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at) + ENTRY_SLOT]
+            if slot >= 0:
+                c[here + slot] += 1.0
+                s.f[s.i[BOUNDS] + t[N_BLOCKS] + total] += 1.0
+            else:
+                add_row(total, t[each + LIST_FIRST] + at, s)
+
+
+@kernel
+def _match(now, pairs, stack, r, number, s):
+    """Find the entries of a list that the event in row r may follow."""
+    t, n, found = s.i, s.i, 0
+    each, work = t[LISTS] + LIST * number, t[LIST_WORK] + 2 * number
+    for k in range(n[work + 1]):
+        at = (n[work] + k) % t[each + LIST_CAP]
+        entry = t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at)
+        fits = n[entry + ENTRY_MOMENT] < now
+        for q in range(t[each + LIST_CONDITIONS], t[each + LIST_CONDITIONS + 1]):
+            if fits:
+                wanted = t[t[CONDITIONS] + q]
+                fits = holds(pairs, wanted, n[entry + ENTRY_ROW], r, stack.f, stack.i, stack.n)
+        if fits:
+            n[t[MATCHED] + t[each + LIST_ENTRIES] + found] = at
+            found += 1
+    n[t[FOUND] + number] = found
+
+
+@kernel
+def _enter(r, moment, number, slot, s):
+    """A new entry of a list; its place."""
+    t, n = s.i, s.i
+    each, work = t[LISTS] + LIST * number, t[LIST_WORK] + 2 * number
+    at = (n[work] + n[work + 1]) % t[each + LIST_CAP]
+    n[work + 1] += 1
+    entry = t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at)
+    n[entry + ENTRY_ROW], n[entry + ENTRY_MOMENT], n[entry + ENTRY_SLOT] = r, moment, slot
+    return at
+
+
+@kernel
+def _keep(r, moment, keep, source, s):
+    """Keep the values of one event in a list, or as a snapshot of its own."""
+    t = s.i
+    number, lo, hi, weight = t[keep], t[keep + 1], t[keep + 2], t[keep + 3]
+    ring = t[t[LISTS] + LIST * number + LIST_RING]
+    if ring < 0:
+        block = t[t[LISTS] + LIST * number + LIST_FIRST]
+        at = _enter(r, moment, number, MISSING, s)
+        of = t[BLOCKS] + BLOCK * block
+        size = t[of + BLOCK_SIZE]
+        cells = size * t[of + BLOCK_WIDTH]
+        first = t[of + BLOCK_BASE] + at * cells
+        fill(s.f, first, cells, 0.0)
+        for here in range(first, first + cells):
+            s.e[here] = 0
+        cells = size * t[of + BLOCK_EXTREMES]
+        fill(s.f, t[of + BLOCK_XBASE] + at * cells, cells, np.inf)
+        pour(block, at, source, lo, hi, weight, s)
+    else:
+        slot = new_slot(ring, r, s)
+        pour(t[t[RINGS] + RING * ring + RING_BLOCK], slot, source, lo, hi, weight, s)
+        _enter(r, moment, number, slot, s)
+
+
+@kernel
+def _add_uneven(r, moment, b, source, s):
+    """An event that only some queries of a bundle can take: a snapshot, 0 for those who cannot."""
+    t, n = s.i, s.i
+    bundle = t[BUNDLES] + BUNDLE * b
+    lo, hi, weight = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1], t[bundle + BUNDLE_HULL + 2]
+    if t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
+        block = t[bundle + BUNDLE_BLOCK]
+        if n[t[ADDING] + 2 * b + 1] == 0:
+            empty_block(block, s)
+            n[t[ADDING] + 2 * b + 1] = 1
+        pour(block, NONE, source, lo, hi, weight, s)
+    for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
+        slot = new_slot(t[bundle + BUNDLE_RING], r, s)
+        to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
+        pour(to, slot, source, lo, hi, weight, s)
+        _enter(r, moment, t[t[BUNDLE_LISTS] + i], slot, s)
+
+
+# ---------------------------------------------------------------- the end of a moment
+
+
+@kernel
+def _settle(k, row, moment, is_tied, s):
+    """Hand on what a moment has added to a node; `row` is its last."""
+    t, n = s.i, s.i
+    node = t[NODES] + NODE * k
+    if n[t[TOUCHED_AT] + k] == VALUED:
+        value = t[node + NODE_VALUE]
+        for q in range(t[node + NODE_PUSHES], t[node + NODE_PUSHES + 1]):
+            push = t[PUSHES] + PUSH * q
+            pour(t[push], NONE, value, t[push + 1], t[push + 2], t[push + 3], s)
+        for q in range(t[node + NODE_POURS], t[node + NODE_POURS + 1]):
+            taken = t[POURS] + PUSH * q
+            slot = _snapshot(t[taken], row, moment, is_tied, s)
+            to = t[t[RINGS] + RING * t[taken] + RING_BLOCK]
+            pour(to, slot, value, t[taken + 1], t[taken + 2], t[taken + 3], s)
+    n[t[TOUCHED_AT] + k] = 0
+    for b in range(t[node + NODE_BUNDLES], t[node + NODE_BUNDLES + 1]):
+        bundle, adding = t[BUNDLES] + BUNDLE * b, t[ADDING] + 2 * b
+        low, high = t[bundle + BUNDLE_TARGETS], t[bundle + BUNDLE_TARGETS + 1]
+        if n[adding]:
+            for i in range(low, high):
+                add_row(t[t[TARGETS] + i], t[bundle + BUNDLE_SUM], s)
+            clear_row(t[bundle + BUNDLE_SUM], s)
+        if n[adding + 1]:
+            slot = new_slot(t[bundle + BUNDLE_RING], row, s)
+            to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
+            lo, hi = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1]
+            weight = t[bundle + BUNDLE_HULL + 2]
+            pour(to, slot, t[bundle + BUNDLE_BLOCK], lo, hi, weight, s)
+            for i in range(low, high):
+                target = t[t[TARGETS] + i]
+                s.f[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
+                s.f[s.i[BOUNDS] + t[N_BLOCKS] + target] += 1.0
+        n[adding] = n[adding + 1] = 0
+
+
+@kernel
+def _snapshot(ring, row, moment, is_tied, s):
+    """The snapshot that an event joins: the open one if nobody has read it, or a new one."""
+    t, n = s.i, s.i
+    work = t[RING_WORK] + RING_STATE * ring
+    if n[work + OPEN] >= 0 and (not is_tied or n[work + MOMENT] == moment):
+        n[t[SLOTS] + t[t[RINGS] + RING * ring + RING_SLOTS] + n[work + OPEN]] = row
+        return n[work + OPEN]
+    slot = new_slot(ring, row, s)
+    n[work + OPEN], n[work + MOMENT] = slot, moment
+    for i in range(t[t[RINGS] + RING * ring + RING_FED], t[t[RINGS] + RING * ring + RING_FED + 1]):
+        target = t[t[FED] + i]
+        s.f[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
+        s.f[s.i[BOUNDS] + t[N_BLOCKS] + target] += 1.0
+    return slot

@@ -1,0 +1,119 @@
+"""Queries -> groups that share by a GLORIA plan: who may be in one, and which optimizer plans it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from trendfold.papers.gloria import SharingPlan
+from trendfold.papers.gloria.cost import PAPER, CostModel, Weights
+from trendfold.papers.gloria.extended import optimize_extended
+from trendfold.papers.gloria.search import Found, optimize, optimize_greedily, optimize_unpruned, plan_of
+from trendfold.papers.gloria.template import Template, make_template
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.plan.workload import rows_key
+from trendfold.query.nodes import Query
+
+METHOD = "gloria"
+"""How such groups are folded: a key of `runtime.groups.FOLDS`."""
+
+Optimizer = Callable[[Template, Weights], Found]
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    "gloria": optimize,
+    "gloria-greedy": optimize_greedily,
+    "gloria-noprune": optimize_unpruned,
+    "auto": optimize_extended,
+}
+"""Per strategy who finds its plans; for `auto` the best of all, where there are few queries."""
+
+UNKNOWN: Mapping[str, float] = MappingProxyType({})
+"""Frequencies of types where none are known: all are equally frequent."""
+
+
+def plan_with_gloria(
+    queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
+) -> tuple[QueryPlan, ...]:
+    """A group for queries that can share; GRETA's plan for each of the others.
+
+    `key` is equal for queries whose rows are split into the same streams; None where no other's could be.
+    """
+    plans = [plan_coarsely(query) for query in queries]
+    alone = {i: reason for i, plan in enumerate(plans) if (reason := misfit(plan))}
+    together: dict[Hashable, list[int]] = {}
+    for i, plan in enumerate(plans):
+        if i not in alone:
+            own = key(plan)
+            together.setdefault((OWN_STREAMS, i) if own is None else own, []).append(i)
+    found = list(plans)
+    for numbers in together.values():
+        if len(numbers) == 1:
+            alone[numbers[0]] = OWN_STREAMS if key(plans[numbers[0]]) is None else OWN_ROWS
+            continue
+        members = tuple(replace(plans[i], strategy=strategy) for i in numbers)
+        group = Group(strategy, METHOD, members, share(members, strategy))
+        for place, i in enumerate(numbers):
+            found[i] = replace(members[place], group=group, number=place)
+    for i, reason in alone.items():
+        found[i] = replace(plan_alone(queries[i]), alone=reason)
+    return tuple(found)
+
+
+def misfit(plan: QueryPlan) -> str:
+    """Why a query is in no group; empty if it can be."""
+    if reason := unfit(plan):
+        return reason
+    return "a NOT undoes trends, query by query" if plan.operands[0].machine.automaton.guards else ""
+
+
+def share(
+    members: Sequence[QueryPlan],
+    strategy: str = "gloria",
+    frequencies: Mapping[str, float] = UNKNOWN,
+    model: CostModel = PAPER,
+) -> SharingPlan:
+    """The sharing plan of queries that fit; `frequencies` are events per type and window."""
+    template = template_of(members)
+    return plan_of(OPTIMIZERS[strategy](template, Weights(template.types, frequencies, model)))
+
+
+def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> Template:
+    """The template of planned queries; those that compare neighbours differently do not go together there.
+
+    With `parts`, neither do those that differ in what they ask of an event: in our kernels an event that only
+    some of a Q-set can take is a snapshot of its own.
+    """
+    machines = [member.operands[0].machine if member else None for member in members]
+
+    def compared(query: int, p: int, q: int) -> Hashable:
+        if (machine := machines[query]) is None:
+            return None
+        predicates = machine.predicates
+        neighbours = frozenset(predicates.adjacency[i].condition for i in predicates.between(p, q))
+        return neighbours, frozenset(predicates.wanted_at(q)) if parts else None
+
+    return make_template([machine.automaton if machine else None for machine in machines], compared)
+
+
+def plan_gloria(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """Per transition queries go together, with snapshots of some type, by the cheapest path of a graph."""
+    return plan_with_gloria(queries, "gloria", rows_key)
+
+
+def plan_gloria_greedy(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """The same, with what seems best transition by transition."""
+    return plan_with_gloria(queries, "gloria-greedy", rows_key)
+
+
+def plan_gloria_noprune(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """The same, with nothing pruned from the graph."""
+    return plan_with_gloria(queries, "gloria-noprune", rows_key)
+
+
+PLANNERS = {
+    "gloria": plan_gloria,
+    "gloria-greedy": plan_gloria_greedy,
+    "gloria-noprune": plan_gloria_noprune,
+}

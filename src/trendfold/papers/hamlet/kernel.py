@@ -1,0 +1,545 @@
+"""HAMLET: a burst of E events goes once through a graphlet that many queries share.
+
+What depends on the query when a burst begins is a *snapshot* x: per lane (a query in one of its windows) the
+mass of all that E may follow. Inside the burst only E's own mass grows, the same way for every lane, so an
+event's mass is a coefficient times x. An event that some sharers can take and others cannot gets a snapshot
+of its own, with a value per lane; masses are then sums over all snapshots s of the graphlet, and coefficients
+sums over all e' before e in it:
+
+    count(e) = Σ c(e)[s] · value(s)                                c(e)[s] = [s is x] + Σ c(e')[s]
+    sum(e)   = Σ c(e)[s] · sum(s) + σ(e)[s] · value(s)             σ(e)[s] = Σ σ(e')[s] + a(e) · c(e)[s]
+    min(e)   = min over s with value(s) > 0 of min(s), μ(e)[s]     μ(e)[s] = min(a(e), μ(e')[s])
+
+No predicate compares E with the next E, so the sums over e' are kept running: an event costs O(snapshots).
+A graphlet is closed after MOST_EVENTS events at the latest: coefficients at most double with each, and stay
+doubles; masses of lanes are wide numbers.
+
+`t` is the table, `n` the work array, `at` the layout of both (see papers.hamlet.arrays).
+Source: HAMLET (SIGMOD 2021), Algorithm 1, Sections 3.3, 4.2 and 4.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trendfold.kernel.jit import kernel
+from trendfold.kernel.wide import RADIX, SHRINK, normalise, wide_sum, wide_times
+from trendfold.papers.hamlet.arrays import (
+    BURST,
+    CONCERN,
+    ENDS,
+    FAMILY,
+    MEMBER,
+    NOTHING,
+    SHARER,
+    SHARING,
+)
+from trendfold.papers.hamlet.steps import lane_of, step_rows
+
+MOST_EVENTS = 200
+"""Events of a graphlet; a moment may end past it, but has no more itself."""
+MOST_SNAPSHOTS = 2 * MOST_EVENTS + 1
+
+ALWAYS, BY_BENEFIT = 0, 1
+"""Whether all that can share do, or those for whom the benefit model says so."""
+
+BURSTS, SHARED, GRAPHLETS, SNAPSHOTS, SPLITS, MERGES, DECISIONS, BURST_EVENTS, SHARED_EVENTS = range(9)
+"""Places of the tally. SNAPSHOTS are those of events; every graphlet has one more, at its beginning."""
+TALLIES = 9
+
+
+@kernel
+def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
+    """Fold the rows of all members, pane by pane; the whole trends of window k go to row k of `out`.
+
+    In a burst, those who share go through graphlets, all others event by event.
+
+    journal  float64[J,5]  what graphlets held, for who wants to look at it; mostly J is 0 (see note)
+    """
+    symbol, moment = events.symbol, events.moment
+    rows = symbol.shape[0]
+    edge = oldest = i = 0
+    while i < rows:
+        if i == edge:
+            edge, oldest = turn(i, rows, t, at, numbers, n, out)
+            if oldest < 0:
+                i = edge
+                continue
+        f = t[at.of + symbol[i]] if events.is_small else -1
+        stop, count = i, 0
+        if f >= 0:
+            stop, b, uneven = find_burst(symbol, moment, i, edge, f, t, at, n)
+            if stop > i and _decide(f, b, stop - oldest, uneven, t, at, choice, n):
+                count = gather_sharers(f, t, at, n)
+            for k in range(uneven):
+                n[at.many + n[at.seen + k]] = 0
+        alike = stop == i
+        if alike:
+            f = -1
+            stop, alike = find_run(symbol, moment, i, edge)
+        step_rows(events, i, stop, f, alike, count > 0, t, at, numbers, n)
+        while count > 0 and i < stop:
+            i = _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journal)
+        i = stop
+    turn(rows, rows, t, at, numbers, n, out)
+
+
+@kernel
+def find_run(symbol, moment, i, edge):
+    """The moments from row i on that hold nothing but its symbol; or its moment alone, and False."""
+    j = i
+    while j < edge:
+        stop = j + 1
+        same = symbol[j] == symbol[i]
+        while stop < edge and moment[stop] == moment[j]:
+            same &= symbol[stop] == symbol[i]
+            stop += 1
+        if not same:
+            return (j, True) if j > i else (stop, False)
+        j = stop
+    return j, True
+
+
+@kernel
+def gather_sharers(f, t, at, n):
+    """List the lanes of all members whose units were chosen; returns how many they are."""
+    count = 0
+    for k in range(at.members):
+        unit = t[at.sharer + SHARER * (f * at.members + k)]
+        if unit >= 0 and n[at.chosen + unit]:
+            for item in range(n[at.first + k], n[at.upto + k]):
+                n[at.sharing + SHARING * count] = lane_of(k, item, t, at)
+                n[at.sharing + SHARING * count + 1] = k
+                count += 1
+    return count
+
+
+# ---------------------------------------------------------------- windows
+
+
+@kernel
+def turn(i, rows, t, at, numbers, n, out):
+    """Report the windows that end at row i and begin those that begin there.
+
+    Returns the next row at which one does, and where the oldest open one began; -1 if none is open.
+    """
+    edge, oldest = rows, -1
+    for k in range(at.members):
+        last = t[at.member + MEMBER * k + 10]
+        first, upto = n[at.first + k], n[at.upto + k]
+        while first < upto and t[at.window + 2 * first + 1] <= i:
+            _report(k, first, t, at, numbers, out)
+            first += 1
+        while upto < last and t[at.window + 2 * upto] <= i:
+            _begin(k, upto, t, at, numbers, n)
+            upto += 1
+        n[at.first + k], n[at.upto + k] = first, upto
+        if first < upto:
+            edge = min(edge, t[at.window + 2 * first + 1])
+            began = t[at.window + 2 * first]
+            oldest = began if oldest < 0 else min(oldest, began)
+        if upto < last:
+            edge = min(edge, t[at.window + 2 * upto])
+    _count_windows(t, at, n)
+    return edge, oldest
+
+
+@kernel
+def _begin(k, item, t, at, numbers, n):
+    lane, own = lane_of(k, item, t, at), at.member + MEMBER * k
+    base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
+    for s in range(base, t[at.lane + 2 * lane + 2]):
+        numbers.m[s], numbers.e[s] = 0.0, 0
+    for s in range(xbase, t[at.lane + 2 * lane + 3]):
+        numbers.x[s] = np.inf
+    n[at.wide + lane] = 0
+    numbers.m[base + t[own + 2] * t[own]] = 1.0
+
+
+@kernel
+def _report(k, item, t, at, numbers, out):
+    lane, own = lane_of(k, item, t, at), at.member + MEMBER * k
+    base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
+    width, extremes = t[own], t[own + 1]
+    for o in range(t[own + 5], t[own + 6]):
+        s = t[at.whole + o]
+        for w in range(width):
+            here = base + s * width + w
+            out.mantissa[item, w], out.exponent[item, w] = wide_sum(
+                out.mantissa[item, w], out.exponent[item, w], numbers.m[here], numbers.e[here]
+            )
+        for y in range(extremes):
+            out.extreme[item, y] = min(out.extreme[item, y], numbers.x[xbase + s * extremes + y])
+
+
+@kernel
+def _count_windows(t, at, n):
+    """How many windows each unit of each family is in."""
+    for u in range(at.families * at.units):
+        n[at.open + u] = 0
+    for f in range(at.families):
+        for k in range(at.members):
+            unit = t[at.sharer + SHARER * (f * at.members + k)]
+            if unit >= 0:
+                n[at.open + f * at.units + unit] += n[at.upto + k] - n[at.first + k]
+
+
+# ---------------------------------------------------------------- bursts
+
+
+@kernel
+def find_burst(symbol, moment, i, edge, f, t, at, n):
+    """Where the burst of family f that begins at row i ends: no moment of it holds anything that ends it.
+
+    Returns that row, its events, and the number of uneven symbols among them. A moment of more events than a
+    graphlet may have is no part of a burst.
+    """
+    own = at.concern + CONCERN * f * at.symbols
+    b, uneven, j = 0, 0, i
+    while j < edge:
+        stop = j + 1
+        fits = t[own + CONCERN * symbol[j]] != ENDS
+        while stop < edge and moment[stop] == moment[j]:
+            fits &= t[own + CONCERN * symbol[stop]] != ENDS
+            stop += 1
+        if not fits or stop - j > MOST_EVENTS:
+            break
+        for r in range(j, stop):
+            a = symbol[r]
+            b += t[own + CONCERN * a] == BURST
+            if t[own + CONCERN * a + 1]:
+                if n[at.many + a] == 0:
+                    n[at.seen + uneven] = a
+                    uneven += 1
+                n[at.many + a] += 1
+        j = stop
+    return j, b, uneven
+
+
+# ---------------------------------------------------------------- deciding
+
+NONE, ALL, SOME = 0, 1, 2
+"""How many of the chosen units can take an event."""
+
+
+@kernel
+def _decide(f, b, window_events, uneven, t, at, choice, n):
+    """Choose the units that share a burst of b events; False if none do."""
+    units, types = t[at.family + FAMILY * f], t[at.family + FAMILY * f + 1]
+    own, windows = f * at.symbols, n[at.open + f * at.units : at.open + (f + 1) * at.units]
+    alone, chosen = n[at.alone : at.alone + units], n[at.chosen : at.chosen + units]
+    tally = n[at.tally : at.tally + TALLIES]
+    tally[BURSTS] += 1
+    tally[BURST_EVENTS] += b
+    for u in range(units):
+        alone[u], chosen[u] = 0, windows[u] > 0
+    if choice == BY_BENEFIT:
+        tally[DECISIONS] += 1
+        created = 1
+        for k in range(uneven):
+            a = n[at.seen + k]
+            created += n[at.many + a]
+            sole = t[at.concern + CONCERN * (own + a) + 2]
+            if sole >= 0:
+                alone[sole] += n[at.many + a]
+        choose(b, window_events, b, types, created, windows, alone, chosen)
+    sharing, created = 0, 1
+    for u in range(units):
+        sharing += windows[u] * chosen[u]
+    for k in range(uneven):
+        a = n[at.seen + k]
+        meaning = _meaning(t[at.takes + (own + a) * at.units : at.takes + (own + a + 1) * at.units], chosen)
+        n[at.meaning + a] = meaning
+        created += n[at.many + a] * (meaning == SOME)
+    pays = cost(b, window_events, b, types, sharing, created, created) < sharing * b * window_events
+    shares = int(sharing > 0 and (choice == ALWAYS or pays))
+    tally[SHARED] += shares
+    tally[SHARED_EVENTS] += b * shares
+    tally[MERGES] += shares * (n[at.before + f] == 0)
+    tally[SPLITS] += (1 - shares) * (n[at.before + f] == 1)
+    n[at.before + f] = shares
+    return shares
+
+
+@kernel
+def cost(b, n, g, t, k, s_c, s_p):
+    """Equation 7: what a burst costs when k queries share it; fewer than two share nothing."""
+    if k < 2:
+        return k * b * n
+    return b * n * s_p + s_c * k * g * t
+
+
+@kernel
+def choose(b, n, g, t, created, windows, alone, chosen):
+    """The query set by both pruning principles, in O(m): see plan.hamlet.pruned_choice.
+
+    created  snapshots if all share           windows  int64[m]  windows of each unit
+    alone    int64[m]  how many fewer snapshots there are without a unit
+    chosen   int64[m]  out: 1 for those that share
+    """
+    k = 0
+    for u in range(chosen.shape[0]):
+        k += windows[u]
+    together = cost(b, n, g, t, k, created, created)
+    for u in range(chosen.shape[0]):
+        fewer = created - alone[u]
+        without = cost(b, n, g, t, k - windows[u], fewer, fewer) + windows[u] * b * n
+        chosen[u] = windows[u] > 0 and (alone[u] == 0 or together <= without)
+
+
+@kernel
+def _meaning(takes, chosen):
+    """What an uneven symbol is to the chosen units."""
+    many = can = 0
+    for u in range(chosen.shape[0]):
+        many += chosen[u]
+        can += chosen[u] * takes[u]
+    if can == 0:
+        return NONE
+    return ALL if can == many else SOME
+
+
+# ---------------------------------------------------------------- graphlets
+
+
+@kernel
+def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journal):
+    """One graphlet from row i on, shared by `count` lanes; returns the row after it (Algorithm 1)."""
+    symbol, moment, given = events.symbol, events.moment, graphlet.given
+    family, own = at.family + FAMILY * f, at.concern + CONCERN * f * at.symbols
+    columns, xcolumns = t[family + 3] - t[family + 2], t[family + 5] - t[family + 4]
+    column, xcolumn = at.column + t[family + 2], at.xcolumn + t[family + 4]
+    begin_snapshot(i, f, count, t, at, numbers, n, graphlet, journal)
+    _start_coefficients(graphlet, 0, 0.0)
+    snapshots, taken = 1, 0
+    while i < stop and taken < MOST_EVENTS:
+        before, alike = snapshots, 0
+        given[:columns] = 0.0
+        given[columns : columns + xcolumns] = np.inf
+        now = moment[i]
+        while i < stop and moment[i] == now:
+            a = symbol[i]
+            means = ALL
+            if t[own + CONCERN * a] == NOTHING:
+                means = NONE
+            elif t[own + CONCERN * a + 1]:
+                means = n[at.meaning + a]
+            if means == ALL:
+                alike += 1
+                for v in range(columns):
+                    given[v] += events.values[i, t[column + v]]
+                for v in range(xcolumns):
+                    given[columns + v] = min(given[columns + v], events.extremes[i, t[xcolumn + v]])
+                if journal.shape[0] > 0:
+                    for s in range(before):
+                        note(journal, COEFFICIENT, i, s, -1, graphlet.c[0, s] + (s == 0))
+            elif means == SOME:
+                _event_snapshot(events, i, f, count, before, snapshots, t, at, n, graphlet, journal)
+                snapshots += 1
+            i += 1
+        if alike > 0:
+            _pass_moment(graphlet, before, alike, columns, xcolumns)
+        for s in range(before, snapshots):
+            _start_coefficients(graphlet, s, 1.0)
+        taken += alike + snapshots - before
+    n[at.tally + GRAPHLETS] += 1
+    n[at.tally + SNAPSHOTS] += snapshots - 1
+    _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet)
+    return i
+
+
+@kernel
+def _start_coefficients(graphlet, s, count):
+    """A new snapshot: x is in no event yet, that of an event in its own."""
+    graphlet.c[1:, s] = 0.0
+    graphlet.c[0, s] = count
+    graphlet.mu[:, s] = np.inf
+
+
+@kernel
+def _pass_moment(graphlet, snapshots, alike, columns, xcolumns):
+    """A moment of `alike` events that all lanes can take: the running coefficients after it.
+
+    c(e) = [s is x] + c for each of them, so c grows by `alike` times that, and σ by the sum of all σ(e).
+    """
+    c, mu, given = graphlet.c, graphlet.mu, graphlet.given
+    for v in range(columns):
+        for s in range(snapshots):
+            c[1 + v, s] += alike * c[1 + v, s] + given[v] * c[0, s]
+        c[1 + v, 0] += given[v]
+    for s in range(snapshots):
+        c[0, s] += alike * c[0, s]
+    c[0, 0] += alike
+    for v in range(xcolumns):
+        for s in range(snapshots):
+            mu[v, s] = min(mu[v, s], given[columns + v])
+
+
+@kernel
+def begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
+    """The snapshot at graphlet level: per lane the mass of all that E may follow (Equation 5)."""
+    m, e, x = numbers.m, numbers.e, numbers.x
+    for q in range(count):
+        lane, k = n[at.sharing + SHARING * q], n[at.sharing + SHARING * q + 1]
+        width, extremes = t[at.member + MEMBER * k], t[at.member + MEMBER * k + 1]
+        base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
+        own = at.sharer + SHARER * (f * at.members + k)
+        low, high = at.state + t[own + 2], at.state + t[own + 3]
+        far = n[at.wide + lane]
+        for w in range(width):
+            sum_m, sum_e = 0.0, np.int32(0)
+            for o in range(low, high):
+                here = base + t[o] * width + w
+                if far:
+                    sum_m, sum_e = wide_sum(sum_m, sum_e, m[here], e[here])
+                else:
+                    sum_m += m[here]
+            if abs(sum_m) >= RADIX:
+                sum_m, sum_e = normalise(sum_m, sum_e)
+                far = 1
+            graphlet.value_m[q, w, 0], graphlet.value_e[q, w, 0] = sum_m, sum_e
+        for y in range(extremes):
+            best = np.inf
+            for o in range(low, high):
+                best = min(best, x[xbase + t[o] * extremes + y])
+            graphlet.value_x[q, y, 0] = best
+        n[at.sharing + SHARING * q + 2] = far
+        if journal.shape[0] > 0:
+            note(journal, VALUE, row, 0, k, graphlet.value_m[q, 0, 0])
+
+
+@kernel
+def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal):
+    """The snapshot s of the event in row r: per lane its mass, or nothing where it cannot be taken.
+
+    before  the snapshots from before the event's moment, all that it reads
+    """
+    takes = at.takes + (f * at.symbols + events.symbol[r]) * at.units
+    column = at.column + t[at.family + FAMILY * f + 2]
+    xcolumn = at.xcolumn + t[at.family + FAMILY * f + 4]
+    value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
+    for q in range(count):
+        k = n[at.sharing + SHARING * q + 1]
+        sharer, own = f * at.members + k, at.member + MEMBER * k
+        far, can = n[at.sharing + SHARING * q + 2], t[takes + t[at.sharer + SHARER * sharer]]
+        for w in range(t[own]):
+            fed = t[at.fed + sharer * at.width + w]
+            sum_m, sum_e = 0.0, np.int32(0)
+            if can:
+                sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, before, 1.0, far)
+                if fed >= 0:
+                    a = events.values[r, t[column + fed]]
+                    part_m, part_e = wide_times(value_m[q, 0, s], value_e[q, 0, s], a)
+                    sum_m, sum_e = wide_sum(sum_m, sum_e, part_m, part_e)
+            value_m[q, w, s], value_e[q, w, s] = sum_m, sum_e
+            n[at.sharing + SHARING * q + 2] |= sum_e > 0
+        for y in range(t[own + 1]):
+            fed = t[at.xfed + sharer * at.extremes + y]
+            best = np.inf
+            if can:
+                best = _least(graphlet, q, y, fed, before, 1.0)
+                if fed >= 0 and value_m[q, 0, s] != 0.0:
+                    best = min(best, events.extremes[r, t[xcolumn + fed]])
+            graphlet.value_x[q, y, s] = best
+        if journal.shape[0] > 0:
+            note(journal, VALUE, r, s, k, value_m[q, 0, s])
+
+
+@kernel
+def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
+    """Add the masses of all events of the graphlet to every lane: snapshots are replaced by their values."""
+    m, e, x = numbers.m, numbers.e, numbers.x
+    value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
+    for q in range(count):
+        lane, k = n[at.sharing + SHARING * q], n[at.sharing + SHARING * q + 1]
+        far = n[at.sharing + SHARING * q + 2]
+        sharer, own = f * at.members + k, at.member + MEMBER * k
+        width, extremes = t[own], t[own + 1]
+        base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
+        low = at.state + t[at.sharer + SHARER * sharer + 4]
+        high = at.state + t[at.sharer + SHARER * sharer + 5]
+        for w in range(width):
+            fed = t[at.fed + sharer * at.width + w]
+            sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, snapshots, 0.0, far)
+            for o in range(low, high):
+                here = base + t[o] * width + w
+                m[here], e[here] = wide_sum(m[here], e[here], sum_m, sum_e)
+                n[at.wide + lane] |= e[here] > 0
+        for y in range(extremes):
+            best = _least(graphlet, q, y, t[at.xfed + sharer * at.extremes + y], snapshots, 0.0)
+            for o in range(low, high):
+                here = xbase + t[o] * extremes + y
+                x[here] = min(x[here], best)
+
+
+@kernel
+def _value(value_m, value_e, c, q, w, fed, snapshots, own, far):
+    """Number w of lane q as the coefficients say it; `own` is 1 for the next event, 0 for all until now."""
+    if not far:
+        total = value_m[q, w, 0] * own
+        for s in range(snapshots):
+            total += value_m[q, w, s] * c[0, s]
+        if fed >= 0:
+            for s in range(snapshots):
+                total += value_m[q, 0, s] * c[1 + fed, s]
+        return ranged(total, np.int32(0))
+    # Coefficients are below 2^600: of values whose exponents are four apart, the smaller cannot be seen.
+    top = np.int32(0)
+    for s in range(snapshots):
+        top = max(top, value_e[q, w, s])
+        if fed >= 0:
+            top = max(top, value_e[q, 0, s])
+    total = 0.0
+    for s in range(snapshots):
+        total += value_m[q, w, s] * _lowered(top - value_e[q, w, s]) * (c[0, s] + own * (s == 0))
+        if fed >= 0:
+            total += value_m[q, 0, s] * _lowered(top - value_e[q, 0, s]) * c[1 + fed, s]
+    return ranged(total, top)
+
+
+@kernel
+def _lowered(gap):
+    """The factor that brings a mantissa to an exponent that is higher by `gap`."""
+    return (
+        1.0
+        if gap == 0
+        else (SHRINK if gap == 1 else (SHRINK**2 if gap == 2 else (SHRINK**3 if gap == 3 else 0.0)))
+    )
+
+
+@kernel
+def ranged(m, e):
+    """A wide number whose mantissa is in its range; see kernel.wide."""
+    m, e = normalise(m, e)
+    if m == 0.0:
+        return m, np.int32(0)
+    while e > 0 and abs(m) < 1.0:
+        m *= RADIX
+        e -= np.int32(1)
+    return m, e
+
+
+@kernel
+def _least(graphlet, q, y, fed, snapshots, own):
+    """Extreme y of lane q, from the snapshots that hold any mass and have been continued."""
+    best = np.inf
+    for s in range(snapshots):
+        if graphlet.value_m[q, 0, s] != 0.0 and graphlet.c[0, s] + own > 0.0:
+            best = min(best, graphlet.value_x[q, y, s])
+            if fed >= 0:
+                best = min(best, graphlet.mu[fed, s])
+    return best
+
+
+VALUE, COEFFICIENT = 0, 1
+"""What a line of the journal tells: the value of a snapshot for a member, or its coefficient in an event."""
+
+
+@kernel
+def note(journal, kind, row, snapshot, member, number):
+    """A line of the journal: what, row, snapshot, member, number; journal[0, 0] counts the lines."""
+    line = int(journal[0, 0]) + 1
+    if line < journal.shape[0]:
+        journal[line, 0], journal[line, 1], journal[line, 2] = kind, row, snapshot
+        journal[line, 3], journal[line, 4] = member, number
+        journal[0, 0] = line

@@ -1,0 +1,181 @@
+"""Groups under HAMLET: rows of several queries -> the whole trends of each query's windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.events.buffers import empty
+from trendfold.kernel.lower_together import Member
+from trendfold.kernel.program import Events, Folded
+from trendfold.papers.hamlet import kernel as hamlet
+from trendfold.papers.hamlet.arrays import Graphlet, Layout, Numbers
+from trendfold.papers.hamlet.edges import fold_edges
+from trendfold.papers.hamlet.lower import Table, Windows, lower_group
+from trendfold.papers.hamlet.plan import Sharable
+from trendfold.papers.hamlet.run_log import Log, make_log
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.carried import union
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.windows import Items, open_at_once
+
+if TYPE_CHECKING:
+    from trendfold.runtime.groups import GroupRows
+
+
+Journal = NDArray[np.float64]
+"""What graphlets held, line by line (see papers.hamlet.kernel)."""
+NO_JOURNAL: Journal = np.zeros((0, 5))
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What happened in a fold under HAMLET."""
+
+    bursts: int = 0
+    shared_bursts: int = 0
+    graphlets: int = 0
+    event_snapshots: int = 0
+    splits: int = 0
+    merges: int = 0
+    decisions: int = 0
+    burst_events: int = 0
+    shared_events: int = 0
+
+    @property
+    def snapshots(self) -> int:
+        """At graphlet level one each, and those of events."""
+        return self.graphlets + self.event_snapshots
+
+
+def fold_hamlet(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
+    """Bursts are shared by those for whom the benefit model says so."""
+    return _counted(together, *ready(group, together, limits).fold(hamlet.BY_BENEFIT))
+
+
+def fold_hamlet_static(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
+    """Bursts are shared by all who can."""
+    return _counted(together, *ready(group, together, limits).fold(hamlet.ALWAYS))
+
+
+def _counted(together: GroupRows, folded: tuple[Folded, ...], tally: Tally) -> tuple[Folded, ...]:
+    """Leave what happened for the summary of the run."""
+    together.counts.update(
+        {
+            "bursts": tally.bursts,
+            "shared bursts": tally.shared_bursts,
+            "snapshots": tally.snapshots,
+            "splits": tally.splits,
+            "merges": tally.merges,
+            "decisions": tally.decisions,
+        }
+    )
+    return folded
+
+
+def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
+    """All that the kernel reads."""
+    details: Sharable = group.details
+    members = tuple(map(_member, group.members))
+    windows = _windows(together.items)
+    at, table = lower_group(members, together.alphabet, details.families, windows, hamlet.TALLIES)
+    limits.check_state(group.members[0].query.name, _state_bytes(at, table), _HELD)
+    events = together.events(union(member.carried for member in members))
+    log = None
+    if any(family.is_compared for family in details.families):
+        log = make_log(group, together, at, table, windows, limits)
+    return Ready(members, windows, at, table, events, log)
+
+
+def _member(plan: QueryPlan) -> Member:
+    """A query with the machine that steps all but the events that are kept one by one."""
+    (operand,) = plan.operands
+    return Member(replace(operand.machine, by_event=frozenset()), operand.carried)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A group whose machines and rows are arrays: only the fold is left."""
+
+    members: tuple[Member, ...]
+    windows: Windows
+    at: Layout
+    table: Table
+    events: Events
+    log: Log | None = None
+    """Where predicates compare events of the shared type."""
+
+    def fold(self, choice: int, journal: Journal = NO_JOURNAL) -> tuple[tuple[Folded, ...], Tally]:
+        """Per member the whole trends of its windows, and what happened on the way."""
+        at, starts = self.at, self.windows.starts
+        count = len(self.windows.low)
+        out = Folded(
+            np.zeros((count, at.width)),
+            np.zeros((count, at.width), np.int32),
+            np.full((count, at.extremes), np.inf),
+        )
+        work = np.zeros(at.work, np.int64)
+        work[at.first : at.first + at.members] = work[at.upto : at.upto + at.members] = starts[:-1]
+        work[at.before : at.before + at.families] = -1
+        numbers = _numbers(at, self.table)
+        if self.log is None:
+            hamlet.fold_group(self.events, self.table, at, choice, numbers, work, _graphlet(at), out, journal)
+        else:
+            log, pairs = self.log.cleared(), self.log.pairs
+            base = _graphlet(at, snapshots=1)
+            fold_edges(self.events, self.table, at, choice, numbers, work, base, log, pairs, out, journal)
+        found = []
+        for k, member in enumerate(self.members):
+            own = slice(starts[k], starts[k + 1])
+            wide, low = slice(member.carried.width), slice(len(member.carried.extremes))
+            found.append(Folded(out.mantissa[own, wide], out.exponent[own, wide], out.extreme[own, low]))
+        return tuple(found), Tally(*map(int, work[at.tally : at.tally + hamlet.TALLIES]))
+
+
+_HELD = "the windows of queries that are folded together"
+
+
+def _ends(at: Layout, table: Table) -> tuple[int, int]:
+    """How many numbers and extremes all lanes have, with room to step one event."""
+    end = at.lane + 2 * at.lanes
+    return int(table[end]) + at.rows, int(table[end + 1]) + at.xrows
+
+
+def _state_bytes(at: Layout, table: Table) -> int:
+    numbers, extremes = _ends(at, table)
+    shared = at.lanes * hamlet.MOST_SNAPSHOTS * (12 * at.width + 8 * at.extremes) if at.families else 0
+    return 12 * numbers + 8 * extremes + shared
+
+
+def _numbers(at: Layout, table: Table) -> Numbers:
+    numbers, extremes = _ends(at, table)
+    return Numbers(np.zeros(numbers), np.zeros(numbers, np.int32), np.full(extremes, np.inf))
+
+
+def _graphlet(at: Layout, snapshots: int = hamlet.MOST_SNAPSHOTS) -> Graphlet:
+    lanes = at.lanes if at.families else 0
+    shape = (lanes, at.width, snapshots)
+    return Graphlet(
+        empty(shape, np.float64),
+        empty(shape, np.int32),
+        empty((lanes, at.extremes, snapshots), np.float64),
+        np.zeros((1 + at.columns, snapshots)),
+        np.zeros((at.xcolumns, snapshots)),
+        np.zeros(at.columns + at.xcolumns),
+    )
+
+
+def _windows(items: tuple[Items, ...]) -> Windows:
+    """All windows one member after the other."""
+    return Windows(
+        np.cumsum([0, *(len(each.low) for each in items)]),
+        np.concatenate([each.low for each in items]),
+        np.concatenate([each.high for each in items]),
+        np.array([open_at_once(each) for each in items]),
+    )
+
+
+FOLDS = {"hamlet": fold_hamlet, "hamlet-static": fold_hamlet_static}

@@ -1,0 +1,32 @@
+"""The one table in which the core names the papers' methods; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+PAPERS = {
+    "hamlet": "trendfold.papers.hamlet",
+    "hamlet-static": "trendfold.papers.hamlet",
+    "aseq": "trendfold.papers.aseq",
+    "gloria": "trendfold.papers.gloria",
+    "gloria-greedy": "trendfold.papers.gloria",
+    "gloria-noprune": "trendfold.papers.gloria",
+}
+"""Strategies that look at a workload as a whole, and the package of each.
+
+Its `plan.PLANNERS` maps strategies to planners, and its `run.FOLDS` the methods of their groups to folds.
+"""
+
+OFFERS = "trendfold.papers.gloria.offer"
+"""Where `auto` may find a sharing plan that is cheaper than lanes."""
+
+
+def paper(strategy: str, step: str) -> Any:
+    """The module of one step, `plan` or `run`, of a paper's method."""
+    return import_module(f"{PAPERS[strategy]}.{step}")
+
+
+def offer() -> Any:
+    """The module that offers `auto` a sharing plan instead of lanes, once the rows are known."""
+    return import_module(OFFERS)

@@ -1,0 +1,140 @@
+"""`auto` by a sharing plan: where it is chosen, rows are the oracle's; and when it is chosen."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trendfold as tf
+from contract import engine
+from contract.test_gloria import random_workload
+from contract.test_hamlet import differences, random_events
+from trendfold.kernel.program import Folded
+from trendfold.papers.gloria import SharingPlan, offer, run
+from trendfold.papers.gloria.calibrate import measure_sharing, sharing_costs_here
+from trendfold.papers.gloria.choose import Rates, cheaper
+from trendfold.papers.gloria.cost import KernelCosts
+from trendfold.plan import Group
+from trendfold.runtime.groups import GroupRows
+from trendfold.runtime.limits import Limits
+
+WORTH_NS = offer.WORTH_NS
+FREE = KernelCosts(event=0.0, lane=0.0, coefficient=0.0, value=0.0, close=0.0)
+
+
+@pytest.fixture(scope="module")
+def always() -> Iterator[list[int]]:
+    """Sharing costs nothing, so that all groups of lanes get a plan; counts how many were carried out."""
+    carried_out: list[int] = []
+    before = run.FOLDS["gloria"]
+
+    def counted(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...] | None:
+        carried_out.append(len(group.members))
+        return before(group, together, limits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(offer, "WORTH_NS", -1.0)
+        patch.setattr(offer, "sharing_costs_here", lambda: FREE)
+        patch.setitem(run.FOLDS, "gloria", counted)
+        yield carried_out
+
+
+@engine.many(60)
+@given(seed=st.integers(0, 2**40))
+def test_plans_that_auto_finds_give_the_oracles_rows(always: list[int], seed: int) -> None:
+    rng = random.Random(seed)
+    queries, events = random_workload(rng), random_events(rng)
+    if queries:
+        assert differences(queries, events, "auto") == []
+
+
+def test_and_they_were_carried_out(always: list[int]) -> None:
+    events = pa.table({"type": list("ABCABC"), "ts": range(6)})
+    text = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, C) WITHIN {w} s SLIDE 1 s" for w in (2, 3, 4))
+    result = tf.parse(text).run(events)
+    assert always[-1] == 3
+    assert result.summary.sharing["propagations"] > 0
+    alone = tf.parse(text).run(events, strategy="cogra")
+    assert all(result[name].equals(alone[name]) for name in alone)
+
+
+# ---------------------------------------------------------------- when
+
+MEASURED = KernelCosts(event=90.0, lane=0.35, coefficient=0.15, value=0.15, close=11.0)
+MANY = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, C, D{i})" for i in range(40))
+
+
+def plan_by(text: str, frequencies: dict[str, float], side_by_side: float) -> object:
+    group = tf.parse(text).plan()[0].group
+    assert group is not None
+    return cheaper(group.members, Rates(frequencies, 8.0, side_by_side), MEASURED)
+
+
+def test_few_snapshots_and_many_lanes_want_a_plan() -> None:
+    types = {"B": 500.0, "C": 500.0} | {f"D{i}": 10.0 for i in range(40)}
+    assert plan_by(MANY, {"A": 2.0} | types, side_by_side=1e6) is not None
+    assert plan_by(MANY, {"A": 2.0} | types, side_by_side=1e5) is None
+    assert plan_by(MANY, {"A": 2_000.0} | types, side_by_side=1e6) is None
+
+
+def test_coefficients_that_would_double_too_often_do_not() -> None:
+    text = MANY.replace("B,", "B+,")
+    types = {"A": 2.0, "C": 500.0} | {f"D{i}": 10.0 for i in range(40)}
+    assert plan_by(text, types | {"B": 100.0}, side_by_side=1e6) is not None
+    assert plan_by(text, types | {"B": 500.0}, side_by_side=1e6) is None
+
+
+def test_what_rows_are_like() -> None:
+    text = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN {w} s SLIDE 10 s" for w in (20, 40))
+    types = np.array(list("ABBBB") * 20)
+    events = pa.table({"type": types, "ts": np.arange(100)})
+    seen: list[Rates] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(offer, "WORTH_NS", -1.0)
+        patch.setattr(offer, "cheaper", lambda members, rates, costs: seen.append(rates))
+        tf.parse(text).run(events)
+    [rates] = seen
+    assert rates.windows == 3.0
+    # Windows of 40 s, those at the edges less: 13 of them hold 4 · 100 rows.
+    assert rates.frequencies == pytest.approx({"A": 400 / 13 / 5, "B": 400 / 13 * 4 / 5})
+
+
+def test_small_workloads_are_not_looked_at() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(offer, "WORTH_NS", WORTH_NS)
+        patch.setattr(offer, "rows_of_group", lambda *_: pytest.fail("looked at"))
+        events = pa.table({"type": list("ABCABC"), "ts": range(6)})
+        tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B); RETURN COUNT(*) PATTERN SEQ(A, C)").run(events)
+
+
+def test_costs_are_measured_and_kept() -> None:
+    costs = measure_sharing()
+    assert min(costs.event, costs.lane, costs.coefficient, costs.value, costs.close) > 0
+    assert costs.coefficient < costs.event  # one more number is less than an event
+    assert sharing_costs_here() == sharing_costs_here()
+
+
+def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B, C, D); RETURN COUNT(*) PATTERN SEQ(B, C, D)"
+    frequent = pa.table({"type": list("ABBBBBBBBBBBBBBBBCBCBCD"), "ts": range(23)})
+    carried_out: list[SharingPlan] = []
+    with pytest.MonkeyPatch.context() as patch:
+        fold = run.FOLDS["gloria"]
+        patch.setitem(
+            run.FOLDS,
+            "gloria",
+            lambda group, *more: carried_out.append(group.details) or fold(group, *more),
+        )
+        result = tf.parse(text).run(frequent, strategy="gloria")
+    [plan] = carried_out
+    planned = tf.parse(text).plan("gloria")[0].group
+    assert planned is not None
+    assert plan.cost != planned.details.cost
+    alone = tf.parse(text).run(frequent, strategy="cogra")
+    assert all(result[name].equals(alone[name]) for name in alone)

@@ -1,0 +1,138 @@
+"""Which queries share what: Definitions 3.1 and 3.2 of HAMLET, panes, and reasons."""
+
+from __future__ import annotations
+
+import pytest
+
+import trendfold as tf
+from trendfold.papers.hamlet.plan import Analysis, Pair, analyse, elements, kleene
+from trendfold.plan import plan
+from trendfold.plan.workload import rows_key
+
+RIDES = """
+q1: RETURN T.district, COUNT(*), SUM(T.duration) PATTERN SEQ(Request R, Travel T+, NOT Pickup P)
+    WHERE [driver, rider] GROUP-BY T.district WITHIN 30 min SLIDE 1 min;
+q2: RETURN T.district, COUNT(*), AVG(T.speed) PATTERN SEQ(Request R, Travel T+, Dropoff D)
+    WHERE [driver, rider] AND R.kind = 'Pool' GROUP-BY T.district WITHIN 30 min SLIDE 5 min;
+q3: RETURN T.district, COUNT(*), SUM(T.duration) PATTERN SEQ(Request R, Travel T+, Cancel C)
+    WHERE [driver, rider] AND T.speed < 10 GROUP-BY T.district WITHIN 20 min SLIDE 1 min;
+"""
+
+
+def analysed(*queries: str) -> Analysis:
+    texts = [f"QUERY n{i} {text}" for i, text in enumerate(queries)]
+    return analyse([plan(query, "cogra") for query in tf.parse("; ".join(texts))], rows_key)
+
+
+def counted(pattern: str, more: str = "") -> str:
+    return f"RETURN COUNT(*) PATTERN {pattern} {more}"
+
+
+def test_figure_1_of_hamlet_is_one_group() -> None:
+    [group] = analyse([plan(query, "cogra") for query in tf.parse(RIDES)], rows_key).groups
+    assert group.members == (0, 1, 2)
+    [family] = group.families
+    assert (family.type, family.positions) == ("Travel", {0: 1, 1: 1, 2: 1})
+    assert group.pane == 60_000_000
+    assert group.template.queries("Travel", "Travel") == {0, 1, 2}
+    assert group.template.queries("Travel", "Cancel") == {2}
+    assert [pair.aggregates for pair in group.pairs] == [
+        ("COUNT(*)",),
+        ("COUNT(*)", "SUM(Travel.duration)"),
+        ("COUNT(*)",),
+    ]
+
+
+def test_the_pane_is_the_gcd_of_all_windows_and_slides() -> None:
+    two = analysed(counted("A+", "WITHIN 10 min SLIDE 5 min"), counted("A+", "WITHIN 15 min SLIDE 5 min"))
+    assert two.groups[0].pane == 5 * 60_000_000
+    assert analysed(counted("A+"), counted("A+")).groups[0].pane is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "common"),
+    [
+        ("COUNT(*)", "COUNT(*)", ("COUNT(*)",)),
+        ("COUNT(*)", "SUM(B.x)", ()),
+        ("AVG(B.x)", "SUM(B.x)", ("SUM(B.x)",)),
+        ("AVG(B.x)", "COUNT(B)", ("COUNT(B)",)),
+        ("AVG(B.x)", "SUM(B.y)", ()),
+        ("MIN(B.x)", "MIN(B.x)", ("MIN(B.x)",)),
+        ("MIN(B.x)", "MAX(B.x)", ()),
+        ("SUM(B.x)", "COUNT(B)", ()),
+    ],
+)
+def test_aggregates_that_can_be_shared(one: str, other: str, common: tuple[str, ...]) -> None:
+    found = analysed(f"RETURN {one} PATTERN SEQ(A, B+)", f"RETURN {other} PATTERN SEQ(C, B+)")
+    [pair] = found.groups[0].pairs
+    assert pair.aggregates == common
+    assert pair.types == (("B",) if common else ())
+    assert bool(pair.obstacle) != bool(common)
+
+
+def test_an_alias_and_its_type_are_one() -> None:
+    [query] = tf.parse("RETURN AVG(T.x), COUNT(T) PATTERN SEQ(A, B T+)")
+    assert list(elements(plan(query, "cogra"))) == ["SUM(B.x)", "COUNT(B)"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "types"),
+    [
+        ("SEQ(A, B+)", {"B": 1}),
+        ("SEQ(A+, B+)", {"A": 0, "B": 1}),
+        ("SEQ(A+, B)+", {"A": 0}),
+        ("(A | B)+", {"A": 0, "B": 1}),
+        ("SEQ(A, B)+", {}),
+        ("SEQ(A, B, B+)", {}),
+        ("SEQ(A, B{2,})", {}),
+        ("SEQ(A+, NOT B, C)", {"A": 0}),
+        ("SEQ(A+, NOT A, C)", {}),
+        ("SEQ(A, B*)", {"B": 1}),
+    ],
+)
+def test_sub_patterns_that_can_be_shared(pattern: str, types: dict[str, int]) -> None:
+    [query] = tf.parse(counted(pattern))
+    assert kleene(plan(query, "cogra")) == types
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (counted("AND(A+, B)"), "AND combines"),
+        (counted("A+", "SEMANTICS next"), "uses up"),
+        (counted("A+", "SEMANTICS cont"), "uses up"),
+        (counted("A+", "HAVING COUNT(*) > 1"), "HAVING"),
+        (counted("A+", "WITHIN 5 s"), "move with every event"),
+        (counted("A+", "WITHIN 5 events SLIDE 2 events"), "counted in events"),
+        (counted("A+", "WHERE A.x < NEXT(A).x"), "kept one by one at A"),
+        (counted("SEQ(A+, B)", "WHERE A.x < NEXT(B).x"), "kept one by one at A"),
+    ],
+)
+def test_what_does_not_fit_is_alone_with_a_reason(query: str, reason: str) -> None:
+    found = analysed(counted("A+"), counted("SEQ(A+, B)"), query)
+    assert [group.members for group in found.groups] == [(0, 1)]
+    assert reason in found.alone[2]
+
+
+def test_queries_are_grouped_by_their_streams_and_by_what_connects_them() -> None:
+    found = analysed(
+        counted("SEQ(A, B+)"),
+        counted("SEQ(B+, C+)"),
+        counted("SEQ(A, C+)"),
+        counted("SEQ(A, B+)", "WHERE [u]"),
+        counted("D"),
+        counted("SEQ(D, E)"),
+    )
+    assert [group.members for group in found.groups] == [(0, 1, 2), (4, 5)]
+    assert [(f.type, dict(f.positions)) for f in found.groups[0].families] == [
+        ("B", {0: 1, 1: 0}),
+        ("C", {1: 1, 2: 1}),
+    ]
+    assert found.groups[1].families == ()
+    assert found.groups[1].pairs == (Pair(0, 1, obstacle="no Kleene sub-pattern of one type in common"),)
+    assert found.alone == {3: "no other query partitions and groups its rows alike"}
+
+
+def test_a_type_at_several_positions_is_told() -> None:
+    found = analysed(counted("SEQ(A, A+)"), counted("A+"))
+    assert found.groups[0].pairs[0].obstacle == "A stands at several positions"
