@@ -39,7 +39,7 @@ test: java $(READY) ## run the tests, without the slow ones
 test-all: java $(READY) ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-plain: $(READY) ## run every kernel as plain Python on small cases, without compiling: for debuggers and coverage
+test-plain: $(READY) ## run every kernel as plain Python, without compiling: for debuggers and coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/plain
 
 check: $(READY) ## lint, formatting, types, and who may import whom
@@ -60,10 +60,7 @@ lock: $(READY) ## pin pyproject.toml's dependencies again (make lock UPGRADE=--u
 bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
 
-bench-test-plain: $(READY) ## run every kernel as plain Python on small cases, without compiling: for debuggers and coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/plain
-
-check: $(READY) ## measure some ratios again (3 minutes): each within 30 % of docs/benchmarks.json
+bench-check: $(READY) ## measure some ratios again (3 minutes): each within 30 % of docs/benchmarks.json
 	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
 
 bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes trendfold-bench/report.html
