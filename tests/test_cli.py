@@ -841,7 +841,7 @@ def test_without_pyspark_events_are_folded_locally_with_a_notice(
         assert "engine 'spark' needs pyspark: pip install" in fails(capsys, [*ON_SPARK, *asked])
 
 
-SMALL = "an input of 0.0 MB is answered in this process, without Spark (--engine spark for Spark)\n"
+SMALL = "an input of 0 kB is answered in this process, without Spark (--engine spark for Spark)\n"
 
 
 def test_a_small_input_is_answered_without_spark_and_says_so(folder: Path) -> None:

@@ -50,7 +50,8 @@ def engine_for(data: Any) -> tuple[str, tuple[str, ...]]:
     size = size_on_disk(files)
     if size is None or size >= SMALL_INPUT:
         return "spark", ()
-    return "local", (f"an input of {size / 1e6:,.1f} MB is answered in this process, without Spark",)
+    told = f"{size / 1e6:,.0f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
+    return "local", (f"an input of {told} is answered in this process, without Spark",)
 
 
 def runs_spark() -> bool:
