@@ -1,7 +1,7 @@
 """Sharing plans beyond the paper's: queries of a Q-set may part, merge with others, or go on alone.
 
-The paper merges all Q-sets or none, and never lets a Q-set part (Lemma 5.2); tests/papers/gloria keeps cases in
-which both miss the best plan. Here each query of a pool chooses for itself:
+The paper merges all Q-sets or none, and never lets a Q-set part (Lemma 5.2); tests/papers/gloria keeps cases
+in which both miss the best plan. Here each query of a pool chooses for itself:
 
     to go on    with the expression it comes with, together with all who came with it and go on
     to begin    with snapshots of the state, together with all who do so
