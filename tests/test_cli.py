@@ -788,7 +788,7 @@ def test_want_of_memory_is_told(
 
 SHORT_OF_MEMORY = """
 import resource, sys
-import trendfold.cli.outputs, trendfold.runtime.local
+import trendfold.cli.folders, trendfold.runtime.local
 from trendfold.cli import main
 
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -397,7 +397,7 @@ def _number_or_text(text: str | None) -> int | float | str | None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from trendfold.cli.outputs import claim_folders, require_input, write_results
+    from trendfold.cli.folders import claim_folders, require_input, write_results
 
     if args.output is None and args.format not in (None, "json"):
         raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from trendfold import api
-from trendfold.cli.outputs import owner_of_run
+from trendfold.cli.folders import owner_of_run
 from trendfold.cli.plot import counts, sparkline
 from trendfold.cli.report import report
 from trendfold.cli.show import print_table, say, table_file, table_files, text_file, to_table

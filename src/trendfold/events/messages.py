@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from trendfold.events.depth import MOST_NESTED
 from trendfold.events.text import convert, read_objects
 
 Array: TypeAlias = "pa.Array[Any]"
 
 _FEW = 256
 """Messages that are read one by one where they cannot be read at once."""
-_DEEPEST = 200
-"""Opening brackets of one message that Arrow may parse: it would overflow the stack on very many."""
 
 
 @dataclass(frozen=True)
@@ -111,5 +110,5 @@ def _is_a_line_each(values: Array) -> bool:
     is_object = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))
     has_break = pc.match_substring_regex(text, r"[\r\n]")
     depth = pc.add(pc.count_substring(text, "["), pc.count_substring(text, "{"))
-    fits = pc.and_(pc.and_not(is_object, has_break), pc.less(depth, _DEEPEST))
+    fits = pc.and_(pc.and_not(is_object, has_break), pc.less(depth, MOST_NESTED))
     return bool(np.all(fits.to_numpy(zero_copy_only=False)))

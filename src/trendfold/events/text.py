@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import InputError, nearest
+from trendfold.events.depth import MOST_NESTED, deep_lines
 from trendfold.events.findings import Findings
-from trendfold.events.nested import MOST_NESTED, deep_lines
 from trendfold.events.times import NUMBER, WHOLE, cast_each, flat_text, matches, read_iso
 
 Array: TypeAlias = "pa.Array[Any]"

@@ -65,7 +65,7 @@ _compile: Any = partial(numba.njit, cache=IS_PLAIN or _is_kept(), error_model="n
 def kernel(function: F) -> F:
     """Compile once, keep on disk. `error_model="numpy"`: a division by zero is inf, not a branch.
 
-    Only kernels call those whose names begin with `_`: they get no door to Python, which takes long to make.
+    Names that begin with `_` are private to kernels: they skip the CPython wrapper, which is slow to compile.
     """
     if IS_PLAIN:
         return cast(F, _noted(function))

@@ -74,7 +74,7 @@ class GroupRows:
 
 @dataclass(frozen=True)
 class GroupFold:
-    """What a group came to: per member its whole trends, item by item."""
+    """The result of folding a group: per member its whole trends, item by item."""
 
     group: Group
     together: GroupRows

@@ -36,7 +36,7 @@ _SHOWN = 3
 
 
 @dataclass
-class Claim:
+class OwnFolder:
     """A folder that one run may write into."""
 
     folder: Path
@@ -47,7 +47,7 @@ class Claim:
 
 
 @contextmanager
-def claimed(folder: str, owner: Owner, overwrite: bool = False) -> Iterator[Claim]:
+def claimed(folder: str, owner: Owner, overwrite: bool = False) -> Iterator[OwnFolder]:
     """A folder that belongs to `owner`, whose `files` are to be written; raise if it is somebody else's."""
     path = local_folder(folder)
     is_new = not path.exists()
@@ -59,14 +59,14 @@ def claimed(folder: str, owner: Owner, overwrite: bool = False) -> Iterator[Clai
             if not overwrite:
                 _require_own(path, owner, before)
             _require_files(path, owner.files)
-            yield Claim(path, owner, before.files if before else ())
+            yield OwnFolder(path, owner, before.files if before else ())
     finally:
         if is_new:
             with suppress(OSError):  # it holds something
                 path.rmdir()
 
 
-def write_together(writes: Sequence[tuple[Claim, Mapping[str, Write]]]) -> None:
+def write_together(writes: Sequence[tuple[OwnFolder, Mapping[str, Write]]]) -> None:
     """Write files into claimed folders, and remove those of earlier owners that are not among them.
 
     None of them appears before all are written.
@@ -82,7 +82,7 @@ def write_together(writes: Sequence[tuple[Claim, Mapping[str, Write]]]) -> None:
         claim.written += files
 
 
-def _stage(claim: Claim, files: Mapping[str, Write], stack: ExitStack) -> Path:
+def _stage(claim: OwnFolder, files: Mapping[str, Write], stack: ExitStack) -> Path:
     """Write all files beside their places; where the journal is that says what is left to do."""
     written = [*claim.written, *(name for name in files if name not in claim.written)]
     owner = replace(claim.owner, files=tuple(written))

@@ -1,4 +1,4 @@
-"""What is known only when rows are there: side by side or by a sharing plan, and by which one.
+"""Choices that need data statistics: lanes or a sharing plan, and which plan.
 
 In one process that is before queries are folded. On Spark it is not: there queries that may be lanes are
 lanes, and sharing plans are made as if all types were equally frequent.

@@ -15,7 +15,7 @@ from trendfold.cli.show import table_file, table_files
 from trendfold.cli.spark import is_elsewhere
 from trendfold.errors import InputError
 from trendfold.events.sources import list_files
-from trendfold.runtime.outputs import Claim, claimed, local_folder, write_together
+from trendfold.runtime.outputs import OwnFolder, claimed, local_folder, write_together
 from trendfold.runtime.ownership import Owner, relation, require_apart
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _real_places(files: list[Path]) -> dict[str, Path]:
 
 
 @contextmanager
-def claim_folders(workload: api.Workload, args: Namespace) -> Iterator[dict[str, Claim]]:
+def claim_folders(workload: api.Workload, args: Namespace) -> Iterator[dict[str, OwnFolder]]:
     """`output` and `rejects`, as far as they were asked for; refused if they hold what is not ours."""
     tables = {"output": [query.name for query in workload], REJECTS: [REJECTS]}
     with ExitStack() as stack:
@@ -71,7 +71,7 @@ def owner_of_run(query_file: str, workload: api.Workload, files: list[str]) -> O
     return Owner("run", uuid4().hex, os.path.basename(query_file), queries, tuple(files))
 
 
-def write_results(result: Result, claims: dict[str, Claim], args: Namespace) -> None:
+def write_results(result: Result, claims: dict[str, OwnFolder], args: Namespace) -> None:
     """Fill the folders that were claimed, both or none."""
     tables: dict[str, dict[str, Any]] = {"output": dict(result), REJECTS: {REJECTS: result.rejects}}
     form = file_format(args)

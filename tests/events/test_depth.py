@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import trendfold as tf
-from trendfold.events import nested
-from trendfold.events.nested import MOST_NESTED, deep_lines
+from trendfold.events import depth
+from trendfold.events.depth import MOST_NESTED, deep_lines
 
 A, B = '{"type":"A","ts":1}\n', '{"type":"B","ts":3}\n'
 DEEP = 30_000
@@ -20,9 +20,9 @@ def found(text: str) -> list[int]:
     return [number for number, _, _ in deep_lines(np.frombuffer(text.encode(), np.uint8))]
 
 
-@pytest.fixture(params=[nested._BLOCK, 1_000], ids=["one block", "many blocks"], autouse=True)
+@pytest.fixture(params=[depth._BLOCK, 1_000], ids=["one block", "many blocks"], autouse=True)
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nested, "_BLOCK", request.param)
+    monkeypatch.setattr(depth, "_BLOCK", request.param)
 
 
 def objects(levels: int, end: str = "") -> str:
