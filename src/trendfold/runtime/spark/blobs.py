@@ -61,8 +61,8 @@ class Content(IntEnum):
     """Events of a stream that came after one of their windows was reported."""
     STATE = 13
     """What a shard of a stream keeps."""
-    SHARING = 14
-    """What folds of queries that go together have counted."""
+    STEP = 14
+    """What ran (plan.steps)."""
     FINDINGS = 15
     """What reading a part of the source has found."""
 

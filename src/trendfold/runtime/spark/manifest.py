@@ -232,6 +232,8 @@ class Tally:
     rows: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     """Per shard what it keeps."""
+    steps: Sequence[Mapping[str, Any]] = ()
+    """What the last release ran, in all shards together (plan.steps.to_value)."""
     before: Mapping[str, Any] | None = None
 
     def after(
@@ -243,6 +245,7 @@ class Tally:
         late: int,
         rows: Mapping[str, int],
         state: Mapping[str, Any],
+        steps: Sequence[Mapping[str, Any]] = (),
     ) -> Tally:
         """With one more batch, or the same batch again."""
         base = self
@@ -258,6 +261,7 @@ class Tally:
             base.late + late,
             total,
             {**base.state, **state},
+            steps or base.steps,
             kept,
         )
 

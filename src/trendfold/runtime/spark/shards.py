@@ -500,11 +500,10 @@ def _report(
     if not tables:
         return
     workspace = _between(tasks.gather(job, number, tables), family, low, watermark)
-    for query, asked in queries.items():
-        try:
-            yield from tasks.fold_query(job, family, query, workspace, [], asked)
-        except TrendfoldError as error:
-            yield tasks.failure(query, error)
+    # Windows that move with every event are released a moment later than the others.
+    for asked in dict.fromkeys(queries.values()):
+        due = [query for query, windows in queries.items() if windows == asked]
+        yield from tasks.fold_rows(job, family, due, workspace, asked)
 
 
 def _between(workspace: Workspace, family: Family, low: int, high: int) -> Workspace:
