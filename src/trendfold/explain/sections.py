@@ -272,12 +272,12 @@ def _window_rows(window: Value) -> list[Row]:
 
 
 FOLDED = {
-    "stacks": "stretches between edges once, windows as products by two stacks: an event costs the same in "
-    "any number of windows; each window on its own where that is cheaper",
-    "lanes": "many windows at once, each a lane: neighbours are found once for all of them, and eight lanes "
-    "are added at a time; each window on its own where that is cheaper",
+    "stretches": "overlapping windows can share the stretches between their edges (two-stack aggregation): an "
+    "event then costs the same in any number of windows; explain with data tells whether that is cheaper",
+    "trees": "overlapping windows can pass through the same trees in batches: neighbours are then found once "
+    "for a batch; explain with data tells whether that is cheaper",
     "together": "every open window is a lane, beside those of the queries it is folded together with",
-    "each": "every window on its own: an event costs one fold per window that it is in",
+    "nothing": "every window on its own: an event is folded once per window that it is in",
 }
 
 
