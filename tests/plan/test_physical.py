@@ -182,10 +182,9 @@ def test_queries_that_could_have_run_together_say_why_they_did_not() -> None:
 
 @pytest.mark.parametrize("strategy", ["hamlet", "aseq", "gloria"])
 def test_a_paper_s_plan_is_a_step_with_what_it_counted(strategy: str) -> None:
-    text = "RETURN COUNT(*) PATTERN SEQ(A, B{}, C); RETURN COUNT(*) PATTERN SEQ(C, B{}, A)"
-    result = tf.parse(text.replace("{}", "" if strategy == "aseq" else "+")).run(
-        events(60), strategy=strategy
-    )
+    kleene = "" if strategy == "aseq" else "+"
+    text = f"RETURN COUNT(*) PATTERN SEQ(A, B{kleene}, C); RETURN COUNT(*) PATTERN SEQ(C, B{kleene}, A)"
+    result = tf.parse(text).run(events(60), strategy=strategy)
     [step] = result.plan
     assert isinstance(step.way, SharedPlan)
     assert f"shared plan of {strategy}" in str(step)

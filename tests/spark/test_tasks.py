@@ -14,7 +14,8 @@ import trendfold as tf
 import workloads
 from contract import engine, matching
 from spark.agreement import agree
-from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.batch import read_batch, schema_of
+from trendfold.events.options import Options
 from trendfold.plan.spread import Mode
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.spark import tasks

@@ -272,8 +272,8 @@ def _window_rows(window: Value) -> list[Row]:
 
 
 FOLDED = {
-    "stretches": "overlapping windows can share the stretches between their edges (two-stack aggregation): an "
-    "event then costs the same in any number of windows; explain with data tells whether that is cheaper",
+    "stretches": "overlapping windows can share the stretches between their edges (two-stack aggregation): "
+    "an event then costs the same in any number of windows; explain with data tells whether that is cheaper",
     "trees": "overlapping windows can pass through the same trees in batches: neighbours are then found once "
     "for a batch; explain with data tells whether that is cheaper",
     "together": "every open window is a lane, beside those of the queries it is folded together with",

@@ -17,7 +17,7 @@ from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
 from trendfold.plan.logical import LANES
-from trendfold.plan.papers import paper
+from trendfold.plan.papers import offer, paper
 from trendfold.plan.physical import (
     Apart,
     Combined,
@@ -32,19 +32,19 @@ from trendfold.plan.physical import (
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
 from trendfold.plan.steps import Step
 from trendfold.plan.workload import Unit, windows_at_once
-from trendfold.runtime.calibration import costs_for
-from trendfold.runtime.exact import Exact
+from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
 from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
-from trendfold.runtime.rows import Rows, Workspace, group_count, read_rows
 from trendfold.runtime.tables import Totals, total
 from trendfold.runtime.values import read_events
 from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,8 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
         known = replace(known, values_are_small=lanes.events.is_small)
     if together is not None:
         known = _with_rates(group, together, lanes, known)
-    way = choose(group, known, costs_for(known))
+    costs = offer().costs_here() if known.work else DEFAULT_COSTS
+    way = choose(group, known, costs)
     return ReadyGroup(group, way, known, request.limits, together, lanes)
 
 

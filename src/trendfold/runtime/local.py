@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from trendfold.errors import nearest
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.events.required import require_columns
 from trendfold.events.sources import Source, in_format
 from trendfold.events.sources import read as read_source
@@ -24,9 +25,9 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.request import Request
 from trendfold.runtime.result import Result, Summary
-from trendfold.runtime.rows import Workspace, shared_partitionings
 from trendfold.runtime.tables import build_table
 from trendfold.runtime.windows import unique_windows
+from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 Progress = Callable[[str, int, int], None]
 """Called with the query just finished, how many are done, and how many there are."""

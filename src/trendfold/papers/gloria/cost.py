@@ -84,7 +84,7 @@ PAPER = PaperCosts()
 
 @dataclass(frozen=True, slots=True)
 class KernelCosts:
-    """Our kernels, in nanoseconds; measured by runtime.measuring, otherwise what one machine had.
+    """Our kernels, in nanoseconds; measured by `calibrate`; the defaults were measured on one machine.
 
     Sums run along, so an event asks states and not all events before it, and what ends is evaluated when a
     window closes. A lane is a query in one of its windows.

@@ -19,9 +19,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from trendfold import errors
 from trendfold.errors import RejectError, TrendfoldError, plural
-from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.batch import read_batch, schema_of
 from trendfold.events.columns import decoded, kind_of
 from trendfold.events.findings import Findings, sum_of
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan

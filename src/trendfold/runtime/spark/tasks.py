@@ -22,9 +22,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
-from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.batch import EventBatch, read_batch
 from trendfold.events.columns import Column, from_arrow, kind_of
 from trendfold.events.findings import Findings
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
 from trendfold.plan.physical import Products, choose_exchange
@@ -32,7 +33,7 @@ from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.plan.steps import Step, to_value
 from trendfold.plan.workload import units
 from trendfold.query.nodes import Expression, GroupKey
-from trendfold.runtime.exact import Exact
+from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folding import FoldedQuery, fold_unit, prepare
 from trendfold.runtime.folds.matrices_together import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.limits import Limits
@@ -51,13 +52,14 @@ from trendfold.runtime.pieces import (
     pack_folded,
     unpack_folded,
 )
+from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.request import Request
-from trendfold.runtime.rows import Partitioning, Rows, Workspace, group_count, shared_partitionings
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
 from trendfold.runtime.spark.families import Family
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
 from trendfold.runtime.windows import Asked, Items, unique_windows
+from trendfold.runtime.workspace import Partitioning, Workspace, shared_partitionings
 
 WINDOW, KEY = "window index", "key {}"
 """Columns of a table of totals, besides the numbers."""
