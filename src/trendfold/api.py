@@ -79,7 +79,7 @@ class Workload:
         from trendfold.runtime.limits import Limits
         from trendfold.runtime.local import choices
         from trendfold.runtime.match_tables import trace
-        from trendfold.runtime.query_rows import Workspace
+        from trendfold.runtime.workspace import Workspace
         from trendfold.runtime.request import Request
 
         data = _with_csv(data, options.pop("csv", None))
