@@ -16,6 +16,7 @@ from contract import engine, matching
 from spark.agreement import agree
 from trendfold.events.batch import read_batch, schema_of
 from trendfold.events.options import Options
+from trendfold.plan import physical
 from trendfold.plan.spread import Mode
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.spark import tasks
@@ -57,7 +58,7 @@ def test_every_way_gives_the_local_rows(seed: int, way: Way, monkeypatch: pytest
     case = workloads.random_case(
         rng, aggregates=True, having=rng.random() < 0.1, both=rng.random() < 0.2, rejects=rng.random() < 0.2
     )
-    monkeypatch.setattr(tasks, "_FEW_BYTES", rng.choice([0, 1 << 16]))  # rows, matrices, or some of both
+    monkeypatch.setattr(physical, "_FEW_BYTES", rng.choice([0, 1 << 16]))  # rows, matrices, or some of both
     monkeypatch.setattr(tasks, "_ROW_BYTES", rng.choice([24, 2_000]))
     table, options = engine.to_table(case), Options(order_column=case.order_column)
     workload = tf.parse(case.query)
