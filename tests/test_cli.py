@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trendfold import api, cli, runtime
-from trendfold.cli import main, plot, show, spark
+from trendfold.cli import main, plot, show, spark_engine
 from trendfold.errors import InputError
 from trendfold.runtime.ownership import OWNER_FILE
 from trendfold.runtime.writing import WRITERS
@@ -726,7 +726,7 @@ def test_a_live_table_shows_how_a_stream_gets_on() -> None:
     pytest.importorskip("pyspark")
     from rich.console import Console
 
-    from trendfold.cli.stream import live_table
+    from trendfold.cli.stream_command import live_table
     from trendfold.runtime.spark.watch import Progress
 
     progress = Progress(7, 1_234_567, 890.4, None, None, 3, 55, 6_000, 2, 1, {"trips": 42})
@@ -958,11 +958,11 @@ TASK_OUT_OF_MEMORY = (
 )
 def test_what_spark_raises_is_told_in_a_line(name: str, text: str, message: str, code: int) -> None:
     raised = type(name, (Exception,), {"__module__": "pyspark.errors.exceptions.captured"})(text)
-    told = spark.readable(raised)
+    told = spark_engine.readable(raised)
     assert told is not None
     assert (str(told), told.exit_code) == (message, code)
-    assert spark.readable(ValueError(text)) is None
-    assert "Java process has ended" in str(spark.readable(ConnectionRefusedError(111, "refused")))
+    assert spark_engine.readable(ValueError(text)) is None
+    assert "Java process has ended" in str(spark_engine.readable(ConnectionRefusedError(111, "refused")))
 
 
 @pytest.mark.slow

@@ -228,7 +228,7 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
     if csv is None:
         return data
     from trendfold.events.sources import as_files
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
 
     known = ("header", "delimiter", "schema")
     for name in csv:

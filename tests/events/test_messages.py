@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from trendfold.events.messages import Messages, read_messages
-from trendfold.events.text import read_schema
+from trendfold.events.text_files import read_schema
 
 TYPES = read_schema("type string, ts timestamp, v bigint, day date, speed double")
 

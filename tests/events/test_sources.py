@@ -16,7 +16,7 @@ import pytest
 import trendfold as tf
 from trendfold.errors import InputError, QueryError, RejectError, TrendfoldError
 from trendfold.events.sources import Files, Source, _blame, list_files, read
-from trendfold.events.text import CsvOptions, read_schema
+from trendfold.events.text_files import CsvOptions, read_schema
 
 ROWS = pa.table({"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "other": ["p", "q", "r"]})
 COLUMNS = {"type", "ts", "x"}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from trendfold.cli.spark import readable
+from trendfold.cli.spark_engine import readable
 
 
 def out_of_python_memory(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import trendfold as tf
 from chaos.broker import broker
 from trendfold.errors import InputError, RejectError, UnsupportedError
-from trendfold.events.text import CsvOptions
+from trendfold.events.text_files import CsvOptions
 from trendfold.runtime.spark.sinks import open_sink
 from trendfold.runtime.spark.stream_sources import json_events, open_stream
 

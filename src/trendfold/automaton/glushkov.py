@@ -98,7 +98,7 @@ class Automaton:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
+class _FirstLast:
     """Where a sub-pattern can begin and end, and whether it accepts the empty sequence."""
 
     first: frozenset[int]
@@ -146,18 +146,18 @@ class _Walk:
         self.guards.append(Guard(numbers, ends.first, ends.last, frozenset(inner.edges)))
         return len(self.guards) - 1
 
-    def visit(self, node: Pattern) -> _Ends:
+    def visit(self, node: Pattern) -> _FirstLast:
         """Number the positions under `node`, connect them, and say where it begins and ends."""
         match node:
             case EventRef(type=kind, alias=alias):
                 here = len(self.positions)
                 self.positions.append(Position(here, kind, alias))
-                return _Ends(frozenset({here}), frozenset({here}))
+                return _FirstLast(frozenset({here}), frozenset({here}))
             case Seq(parts):
                 return self.sequence(parts)
             case Either(parts):
                 ends = [self.visit(part) for part in parts]
-                return _Ends(
+                return _FirstLast(
                     frozenset().union(*(e.first for e in ends)),
                     frozenset().union(*(e.last for e in ends)),
                     any(e.nullable for e in ends),
@@ -168,13 +168,13 @@ class _Walk:
                 return inner
             case Maybe(body):
                 inner = self.visit(body)
-                return _Ends(inner.first, inner.last, nullable=True)
+                return _FirstLast(inner.first, inner.last, nullable=True)
             case Repeat(body, low, high):
                 return self.repeat(body, low, high)
             case Not() | Both():
                 raise AssertionError(f"{type(node).__name__} where the checks allow none")
 
-    def repeat(self, body: Pattern, low: int, high: int | None) -> _Ends:
+    def repeat(self, body: Pattern, low: int, high: int | None) -> _FirstLast:
         """`P{m,}` is m copies, the last of them `P+`; `P{m,n}` is n copies of which any m may be the last.
 
         The same positions and edges as m copies and then nested optionals, without the nesting.
@@ -185,15 +185,15 @@ class _Walk:
         self._follow(ends, [])
         needed, optional = ends[:low], ends[low:]
         last = _reach(needed[::-1], "last").union(*(e.last for e in optional))
-        return _Ends(_reach(ends, "first"), last, all(e.nullable for e in needed))
+        return _FirstLast(_reach(ends, "first"), last, all(e.nullable for e in needed))
 
-    def sequence(self, parts: tuple[Pattern, ...]) -> _Ends:
+    def sequence(self, parts: tuple[Pattern, ...]) -> _FirstLast:
         """Connect each part to those after it, up to the first that cannot be empty.
 
         A NOT guards every edge that crosses its place. In SEQ(A, NOT N, SEQ(B?, C)), flattened, that is
         A to B and also A to C.
         """
-        ends: list[_Ends] = []
+        ends: list[_FirstLast] = []
         guards: list[tuple[int, int]] = []
         for part in parts:
             if isinstance(part, Not):
@@ -201,9 +201,9 @@ class _Walk:
             else:
                 ends.append(self.visit(part))
         self._follow(ends, guards)
-        return _Ends(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))
+        return _FirstLast(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))
 
-    def _follow(self, ends: list[_Ends], guards: list[tuple[int, int]]) -> None:
+    def _follow(self, ends: list[_FirstLast], guards: list[tuple[int, int]]) -> None:
         for i in range(len(ends)):
             for j in range(i + 1, len(ends)):
                 crossed = [guard for place, guard in guards if i < place <= j]
@@ -212,7 +212,7 @@ class _Walk:
                     break
 
 
-def _reach(ends: list[_Ends], side: str) -> frozenset[int]:
+def _reach(ends: list[_FirstLast], side: str) -> frozenset[int]:
     """The union of one side over the parts that can come first (or, reversed, last)."""
     found: set[int] = set()
     for part in ends:

@@ -17,18 +17,18 @@ from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
 BENCHES: dict[str, str] = {
-    "aseq": "trendfold.bench.aseq",
-    "cogra": "trendfold.bench.cogra",
-    "gloria": "trendfold.bench.gloria",
-    "hamlet": "trendfold.bench.hamlet",
-    "kernel": "trendfold.bench.kernel",
-    "mcep": "trendfold.bench.mcep",
-    "neighbour": "trendfold.bench.neighbour",
+    "aseq": "trendfold.bench.aseq_bench",
+    "cogra": "trendfold.bench.cogra_bench",
+    "gloria": "trendfold.bench.gloria_bench",
+    "hamlet": "trendfold.bench.hamlet_bench",
+    "kernel": "trendfold.bench.kernel_bench",
+    "mcep": "trendfold.bench.mcep_bench",
+    "neighbour": "trendfold.bench.neighbour_bench",
     "peers": "trendfold.bench.peers",
-    "sharing": "trendfold.bench.sharing",
-    "spark": "trendfold.bench.spark",
-    "stream": "trendfold.bench.stream",
-    "windows": "trendfold.bench.windows",
+    "sharing": "trendfold.bench.sharing_bench",
+    "spark": "trendfold.bench.spark_bench",
+    "stream": "trendfold.bench.stream_bench",
+    "windows": "trendfold.bench.windows_bench",
 }
 """Names and the modules behind them, imported when they are run."""
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from trendfold.bench import trade_queries
 from trendfold.bench.harness import Case, Promise, Verdict
-from trendfold.events.generate import Options as Stream
-from trendfold.events.generate import stock
+from trendfold.events.generate import StreamSettings, stock
 from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria.plan import share
 from trendfold.papers.gloria.valid import why_invalid
@@ -133,7 +132,7 @@ def _frequencies(seed: int) -> dict[str, float]:
 def stream(seed: int, events: int, burst: int = 3) -> pa.Table:
     """An hour of trades."""
     return stock(
-        Stream(events=events, seed=seed, types=trade_queries.TYPES, rate=events / 3_600, burst=burst)
+        StreamSettings(events=events, seed=seed, types=trade_queries.TYPES, rate=events / 3_600, burst=burst)
     )
 
 

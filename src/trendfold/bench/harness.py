@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trendfold.bench.answers import Answer, require_alike
-from trendfold.bench.machine import begin_peak, peak_bytes, versions
+from trendfold.bench.hardware import begin_peak, peak_bytes, versions
 from trendfold.errors import InputError, nearest
 
 

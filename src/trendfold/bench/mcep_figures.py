@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.bench.patterns import Shape, Stream, aarhus, reshuffled, stock, traffic, workload
+from trendfold.bench.patterns import PatternShape, PatternStream, aarhus, reshuffled, stock, traffic, workload
 from trendfold.detect.adapt import Adapting
 from trendfold.detect.family import families
 from trendfold.detect.graph import build_graph
@@ -26,10 +26,10 @@ from trendfold.runtime.rows import Workspace
 from trendfold.runtime.whole import Found, concatenated
 
 ANY = Limits(matches=2**62, trends=2**62)
-STREAMS: dict[str, Callable[[int, int], Stream]] = {"stock": stock, "traffic": traffic}
+STREAMS: dict[str, Callable[[int, int], PatternStream]] = {"stock": stock, "traffic": traffic}
 
 
-def measured(stream: Stream, shape: Shape, seed: int) -> Detection:
+def measured(stream: PatternStream, shape: PatternShape, seed: int) -> Detection:
     """A workload whose rows are read and whose statistics are known, with the trivial plan."""
     plans = workload(stream, shape, seed).plan()
     workspace = Workspace(read_batch(stream.table, Options(time_unit="us")))
@@ -91,7 +91,7 @@ LOCAL: dict[str, WorkloadPlanner] = {
 }
 RIVALS = {name: BASELINES[name] for name in ("SH", "RE")}
 BEST = {name: LOCAL[name] for name in ("SA-EDGE", "TS-EDGE")} | RIVALS
-BASE = Shape(window=8.0)
+BASE = PatternShape(window=8.0)
 
 
 @cache
@@ -123,7 +123,7 @@ def figures(seed: int, scale: float) -> dict[str, Figure]:
     return {title: figure for title, figure in found.items() if figure}
 
 
-def _streams(events: int, seed: int) -> dict[str, Stream]:
+def _streams(events: int, seed: int) -> dict[str, PatternStream]:
     """The generated streams, and real sensors where they are."""
     found = {name: make(events, seed) for name, make in STREAMS.items()}
     folder = os.environ.get("TRENDFOLD_SHARED")
@@ -142,11 +142,11 @@ def density(detection: Detection) -> float:
 class _Gains:
     """How many times faster than the trivial plan others are, on one stream."""
 
-    def __init__(self, stream: Stream, seed: int, quick: float) -> None:
+    def __init__(self, stream: PatternStream, seed: int, quick: float) -> None:
         self.stream, self.seed, self.quick = stream, seed, quick
-        self.trivial: dict[Shape, tuple[Detection, float]] = {}
+        self.trivial: dict[PatternShape, tuple[Detection, float]] = {}
 
-    def of(self, shape: Shape, planner: WorkloadPlanner) -> float:
+    def of(self, shape: PatternShape, planner: WorkloadPlanner) -> float:
         """The gain of one plan."""
         detection, seconds = self._trivially(shape)
         if isinstance(planner, Search):
@@ -155,7 +155,7 @@ class _Gains:
         agree({"trivial": detection, "other": found})
         return seconds / _best(found_by(found))
 
-    def over(self, shapes: Mapping[float, Shape], planners: Mapping[str, WorkloadPlanner]) -> Figure:
+    def over(self, shapes: Mapping[float, PatternShape], planners: Mapping[str, WorkloadPlanner]) -> Figure:
         """Gains of plans for workloads of some shapes; none where windows of events would have ties."""
         if any(shape.is_counted for shape in shapes.values()) and self.stream.has_ties:
             return {}
@@ -177,7 +177,7 @@ class _Gains:
         found = {round(density(self._trivially(shape)[0]), 2): shape for shape in shapes}
         return self.over(dict(sorted(found.items())), BEST)
 
-    def _trivially(self, shape: Shape) -> tuple[Detection, float]:
+    def _trivially(self, shape: PatternShape) -> tuple[Detection, float]:
         if shape not in self.trivial:
             detection = measured(self.stream, shape, self.seed)
             self.trivial[shape] = detection, _best(found_by(detection))
@@ -201,7 +201,7 @@ def _timed(run: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _changing(stream: Stream, seed: int, quick: float) -> Figure:
+def _changing(stream: PatternStream, seed: int, quick: float) -> Figure:
     """A plan made for the first stretch, kept or made anew when things change; planning is part of the time.
 
     Patterns have no Kleene closure, and match rarely before rates change: all plans report the same matches.

@@ -29,7 +29,7 @@ from trendfold.api import Workload, parse
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class PatternStream:
     """Events, the attributes that patterns compare, and how many events a type has in a unit of time."""
 
     table: pa.Table
@@ -51,7 +51,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PatternShape:
     """What the patterns of a workload look like."""
 
     patterns: int = 100
@@ -76,7 +76,7 @@ class Shape:
     """How far rates within a pattern may differ, of the most they do."""
 
 
-def stock(events: int, seed: int, types: int = 20) -> Stream:
+def stock(events: int, seed: int, types: int = 20) -> PatternStream:
     """Updates of stocks whose rates differ as 2 and 47 do, each with the difference to the price before."""
     rng = np.random.default_rng([seed, 1])
     rates = np.exp(rng.uniform(np.log(2), np.log(47), types))
@@ -87,7 +87,7 @@ def stock(events: int, seed: int, types: int = 20) -> Stream:
     return _stream(names, code, rates, {"diff": np.round(difference, 3)}, rng)
 
 
-def traffic(events: int, seed: int, types: int = 20) -> Stream:
+def traffic(events: int, seed: int, types: int = 20) -> PatternStream:
     """Observations of points on roads: rates differ little, speed falls where vehicles are many."""
     rng = np.random.default_rng([seed, 2])
     rates = rng.uniform(5, 20, types)
@@ -105,13 +105,13 @@ def _stream(
     rates: np.ndarray,
     columns: dict[str, np.ndarray],
     rng: np.random.Generator,
-) -> Stream:
+) -> PatternStream:
     """One event per millisecond on average, all types mixed."""
     time = np.cumsum(rng.exponential(1_000, len(code)).astype(np.int64) + 1)
     return _measured(names, code, time, rates, columns)
 
 
-def aarhus(path: str, events: int) -> Stream:
+def aarhus(path: str, events: int) -> PatternStream:
     """Readings of real sensors (Aarhus, 2014): every five minutes, all at the same times."""
     table = pa.csv.read_csv(path).sort_by([("time", "ascending"), ("sensor", "ascending")]).slice(0, events)
     sensors, code = np.unique(table.column("sensor").to_numpy(), return_inverse=True)
@@ -131,7 +131,7 @@ def _measured(
     time: np.ndarray,
     rates: np.ndarray,
     columns: dict[str, np.ndarray],
-) -> Stream:
+) -> PatternStream:
     """Columns with what is known about them."""
     types = pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), pa.array(names))
     table = pa.table({"type": types, "ts": pa.array(time), **columns})
@@ -139,10 +139,10 @@ def _measured(
     spread = {key: tuple(float(np.std(values[code == i])) for i in each) for key, values in columns.items()}
     centre = {key: tuple(float(np.mean(values[code == i])) for i in each) for key, values in columns.items()}
     unit_us = round(float(time[-1]) / len(code) * len(names)) if len(code) else 1
-    return Stream(table, names, tuple(map(float, rates)), tuple(columns), spread, centre, unit_us)
+    return PatternStream(table, names, tuple(map(float, rates)), tuple(columns), spread, centre, unit_us)
 
 
-def workload(stream: Stream, shape: Shape, seed: int) -> Workload:
+def workload(stream: PatternStream, shape: PatternShape, seed: int) -> Workload:
     """Random patterns over a stream's types."""
     rng = np.random.default_rng([seed, 3])
     chosen = rng.choice(len(stream.types), size=min(shape.types, len(stream.types)), replace=False)
@@ -161,7 +161,7 @@ Conditions = dict[tuple[int, int], tuple[str, float]]
 """Per pair of types that are compared: how, and the selectivity."""
 
 
-def _conditions(stream: Stream, shape: Shape, rng: np.random.Generator) -> Conditions:
+def _conditions(stream: PatternStream, shape: PatternShape, rng: np.random.Generator) -> Conditions:
     """Some pairs of types are compared wherever both occur; selectivities are those of section 6.1."""
     found = {}
     share = 2 * shape.conditions / max(shape.size - 1, 1)
@@ -178,7 +178,11 @@ def _conditions(stream: Stream, shape: Shape, rng: np.random.Generator) -> Condi
 
 
 def _pattern(
-    stream: Stream, shape: Shape, chosen: np.ndarray, conditions: Conditions, rng: np.random.Generator
+    stream: PatternStream,
+    shape: PatternShape,
+    chosen: np.ndarray,
+    conditions: Conditions,
+    rng: np.random.Generator,
 ) -> str | None:
     """One pattern, or None if it would match too often or compares nothing."""
     size = int(np.clip(shape.size + rng.integers(-1, 2), 2, len(chosen)))
@@ -210,7 +214,9 @@ def _pattern(
     return f"RETURN MATCHES PATTERN {operator}({', '.join(elements)}) WHERE {where} WITHIN {within}"
 
 
-def _alike(stream: Stream, shape: Shape, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _alike(
+    stream: PatternStream, shape: PatternShape, chosen: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Types whose rates differ by no more than the shape allows; all of them where it allows all."""
     if shape.rate_difference >= 1:
         return chosen
@@ -222,7 +228,7 @@ def _alike(stream: Stream, shape: Shape, chosen: np.ndarray, rng: np.random.Gene
     return np.asarray(chosen[near[:enough]])
 
 
-def reshuffled(stream: Stream, every: int, types: int, seed: int) -> Stream:
+def reshuffled(stream: PatternStream, every: int, types: int, seed: int) -> PatternStream:
     """The same stream, in which after every so many events some types change places (section 6.2.3)."""
     rng = np.random.default_rng([seed, 4])
     code = stream.table.column("type").combine_chunks().indices.to_numpy().copy()

@@ -13,10 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from trendfold.bench.claims import Judged, judge, read_claims
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Report, short, times, to_json
-from trendfold.bench.page import command
+from trendfold.bench.paper_claims import Judged, judge, read_claims
+from trendfold.bench.report_page import command
 from trendfold.errors import InputError
 
 Kept = dict[str, Any]

@@ -26,12 +26,12 @@ from trendfold.cli.show import (
     text_file,
     to_table,
 )
-from trendfold.cli.spark import choose_engine, progress_on, session_for
+from trendfold.cli.spark_engine import choose_engine, progress_on, session_for
 from trendfold.errors import InputError, QueryError, TrendfoldError, UnsupportedError, nearest, plural
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
     from trendfold.runtime.result import Result
 
 
@@ -377,7 +377,7 @@ def _files(args: argparse.Namespace) -> Files:
 
 
 def _csv(args: argparse.Namespace) -> CsvOptions:
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
 
     delimiter = "\t" if args.csv_delimiter == r"\t" else args.csv_delimiter
     return CsvOptions(args.csv_header == "yes", delimiter, args.schema)
@@ -415,7 +415,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _stream(args: argparse.Namespace) -> int:
-    from trendfold.cli.stream import pairs, require_options, run_stream
+    from trendfold.cli.stream_command import pairs, require_options, run_stream
     from trendfold.runtime.limits import read_limits
     from trendfold.runtime.release import require_streamable
 
@@ -539,7 +539,7 @@ def _explain(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> int:
-    from trendfold.events.generate import DATASETS, Options
+    from trendfold.events.generate import DATASETS, StreamSettings
     from trendfold.runtime.staging import make_folder, write_files
 
     if args.dataset not in DATASETS:
@@ -551,7 +551,7 @@ def _generate(args: argparse.Namespace) -> int:
         raise InputError(f"cannot tell the format of {args.output!r}; end it in .parquet, .csv or .jsonl")
     make_folder(path.parent)
     table = DATASETS[args.dataset](
-        Options(
+        StreamSettings(
             events=args.events,
             seed=args.seed,
             rate=args.rate,
@@ -573,8 +573,8 @@ def _bench(args: argparse.Namespace) -> int:
 
     from trendfold.bench import draws, run
     from trendfold.bench.harness import render, to_json
-    from trendfold.bench.page import to_html
     from trendfold.bench.published import put
+    from trendfold.bench.report_page import to_html
     from trendfold.runtime.staging import make_folder, write_files
 
     if not 0 < args.scale < math.inf:

@@ -10,9 +10,9 @@ from trendfold.cli.folders import owner_of_run
 from trendfold.cli.plot import counts, sparkline
 from trendfold.cli.report import report
 from trendfold.cli.show import print_table, say, table_file, table_files, text_file, to_table
-from trendfold.cli.spark import progress_on
+from trendfold.cli.spark_engine import progress_on
 from trendfold.errors import plural
-from trendfold.events.generate import Options, ridesharing
+from trendfold.events.generate import StreamSettings, ridesharing
 from trendfold.runtime.outputs import claimed, write_together
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
     text = files("trendfold").joinpath(QUERIES).read_text(encoding="utf-8")
     workload = api.parse(text)
     with claimed(folder, owner_of_run(QUERIES, workload, _files_of(workload)), overwrite) as claim:
-        table = ridesharing(Options(events=events, seed=seed))
+        table = ridesharing(StreamSettings(events=events, seed=seed))
         write_together([(claim, table_files(_parts(table), "parquet", EVENTS))])
         source = [str(claim.folder / name) for name in claim.written]
         print(

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from trendfold import api
 from trendfold.cli.show import table_file, table_files
-from trendfold.cli.spark import is_elsewhere
+from trendfold.cli.spark_engine import is_elsewhere
 from trendfold.errors import InputError
 from trendfold.events.sources import list_files
 from trendfold.runtime.outputs import OwnFolder, claimed, local_folder, write_together

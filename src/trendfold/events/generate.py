@@ -1,7 +1,7 @@
 """Seeded synthetic streams, shaped like the data the papers measure on.
 
 Times are in microseconds although most papers round them to seconds: whether events share a time is then
-decided by `Options.ties` alone.
+decided by `StreamSettings.ties` alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ORIGIN_US = 1_704_067_200_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class StreamSettings:
     """What a stream looks like. None stands for the value that fits the dataset."""
 
     events: int = 10_000
@@ -109,7 +109,7 @@ STEP_S = 5.0
 """Mean time between two events of a ride."""
 
 
-def ridesharing(options: Options) -> pa.Table:
+def ridesharing(options: StreamSettings) -> pa.Table:
     """Rides of a (driver, rider) from Request over Travel to Dropoff or Cancel, interleaved.
 
     20 event types, 10 k events a minute, grouped by district. `burst` reorders events of nearby times so that
@@ -139,7 +139,7 @@ def ridesharing(options: Options) -> pa.Table:
     return _stream(options, rate, _named([step.type for step in RIDE], stage), columns)
 
 
-def stock(options: Options) -> pa.Table:
+def stock(options: StreamSettings) -> pa.Table:
     """Trades of companies whose ticker is the event type; each price is a random walk.
 
     220 tickers, 4.5 k events a minute, bursts of 120. `groups` is the number of companies, at least one per
@@ -171,7 +171,7 @@ def stock(options: Options) -> pa.Table:
     return _stream(options, options.rate or 4_500 / 60, _named(tickers, code), columns)
 
 
-def taxi(options: Options) -> pa.Table:
+def taxi(options: StreamSettings) -> pa.Table:
     """Taxi trips whose pick-up location is the event type.
 
     217 locations, 200 events a minute, grouped by driver.
@@ -198,7 +198,7 @@ def taxi(options: Options) -> pa.Table:
     return _stream(options, options.rate or 200 / 60, _named(places, code), columns)
 
 
-def bus(options: Options) -> pa.Table:
+def bus(options: StreamSettings) -> pa.Table:
     """Positions of buses; the vehicle journey is the event type.
 
     4,368 journeys on 120 lines (`groups`). The rate, not published, is that of a thousand buses which report
@@ -225,7 +225,7 @@ PLUGS_PER_HOUSE = 53
 MEASUREMENTS = ("Load", "Work")
 
 
-def smart_home(options: Options) -> pa.Table:
+def smart_home(options: StreamSettings) -> pa.Table:
     """Measurements of plugs in houses: the load now (W), or the work so far (kWh).
 
     40 houses (`groups`) of 53 plugs, 20 k events a minute.
@@ -255,7 +255,7 @@ ACTIVE = (
 )
 
 
-def activity(options: Options) -> pa.Table:
+def activity(options: StreamSettings) -> pa.Table:
     """Reports of people's activity and heart rate, all of the one type Activity.
 
     14 people (`groups`), 18 activities, `kind` passive or active; nine reports a second from each person.
@@ -280,7 +280,7 @@ def activity(options: Options) -> pa.Table:
     return _stream(options, options.rate or 9.0 * people, pa.repeat("Activity", n), columns)
 
 
-DATASETS: dict[str, Callable[[Options], pa.Table]] = {
+DATASETS: dict[str, Callable[[StreamSettings], pa.Table]] = {
     "ridesharing": ridesharing,
     "stock": stock,
     "taxi": taxi,
@@ -336,17 +336,17 @@ def _block_size(shares: Floats, burst: float, largest: int) -> int:
 # ---------------------------------------------------------------- parts of every stream
 
 
-def _random(options: Options, purpose: str) -> np.random.Generator:
+def _random(options: StreamSettings, purpose: str) -> np.random.Generator:
     """Numbers of their own for each purpose: asking for disorder, say, leaves the events what they were."""
     return np.random.default_rng([options.seed, *purpose.encode()])
 
 
-def _refuse_types(options: Options, dataset: str) -> None:
+def _refuse_types(options: StreamSettings, dataset: str) -> None:
     if options.types:
         raise InputError(f"option 'types' is not for {dataset!r}, whose event types are fixed; leave it out")
 
 
-def _stream(options: Options, rate: float, types: Array, columns: Mapping[str, Array]) -> pa.Table:
+def _stream(options: StreamSettings, rate: float, types: Array, columns: Mapping[str, Array]) -> pa.Table:
     """The events with their times, in the order of their arrival."""
     since_start = _times_us(options, rate)
     ts = pa.array(ORIGIN_US + since_start).cast(pa.timestamp("us", tz="UTC"))
@@ -357,7 +357,7 @@ def _stream(options: Options, rate: float, types: Array, columns: Mapping[str, A
     return table.take(np.argsort(since_start + late, kind="stable"))
 
 
-def _times_us(options: Options, rate: float) -> Ints:
+def _times_us(options: StreamSettings, rate: float) -> Ints:
     """Rising times with exponential gaps of a microsecond or more, and none before a tie."""
     rng = _random(options, "times")
     is_tied = rng.random(options.events) < options.ties

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trendfold.events.depth import MOST_NESTED
-from trendfold.events.text import convert, read_objects
+from trendfold.events.text_files import convert, read_objects
 
 Array: TypeAlias = "pa.Array[Any]"
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 from trendfold.errors import InputError, RejectError, TrendfoldError, nearest
 from trendfold.events.columns import decoded
 from trendfold.events.findings import Findings, sum_of
-from trendfold.events.text import (
+from trendfold.events.text_files import (
     REASON,
     TEXT,
     CsvOptions,
-    Part,
+    FileContent,
     Text,
     Type,
     concat_rejects,
@@ -335,7 +335,7 @@ class _Reader:
         self.path, self.options, self.time_column = path, options, time_column
         self.format, self.compression = file_format(path)
         options.require_for(self.format)
-        self._json: Part | None = None
+        self._json: FileContent | None = None
         self._text: Text | None = None
 
     def columns(self) -> dict[str, Type]:
@@ -358,7 +358,7 @@ class _Reader:
         """How many rows a Parquet file has."""
         return int(self._parquet().metadata.num_rows)
 
-    def read(self, columns: Collection[str] | None, row_groups: Sequence[int] | None = None) -> Part:
+    def read(self, columns: Collection[str] | None, row_groups: Sequence[int] | None = None) -> FileContent:
         """The rows of the file, or of some row groups, with those of `columns` that it has."""
         with _blame(self.path):
             match self.format:
@@ -369,8 +369,8 @@ class _Reader:
                     words = [name for name in names if _is_coded(schema.field(name), self.time_column)]
                     file = self._parquet(words)
                     if row_groups is None:
-                        return Part(_sound(file.read(columns=names)), pa.table({}))
-                    return Part(_sound(file.read_row_groups(row_groups, columns=names)), pa.table({}))
+                        return FileContent(_sound(file.read(columns=names)), pa.table({}))
+                    return FileContent(_sound(file.read_row_groups(row_groups, columns=names)), pa.table({}))
                 case "csv":
                     assert self._text is not None
                     return read_csv(self._text, self.path, self.options, columns, self.time_column)

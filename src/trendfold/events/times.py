@@ -112,7 +112,7 @@ NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumericTimes:
     """Numbers as they are written, and the times they are; is_number where there is one, in range or not."""
 
     times: Times
@@ -120,7 +120,7 @@ class Numbers:
     is_number: NDArray[np.bool_]
 
 
-def read_numbers(text: Array, ticks: int) -> Numbers:
+def read_numbers(text: Array, ticks: int) -> NumericTimes:
     """Numbers of `ticks` microseconds; whole ones are exact, others are rounded to microseconds."""
     found, is_number = no_times(len(text)), matches(text, NUMBER)
     values = np.zeros(len(text))
@@ -131,7 +131,7 @@ def read_numbers(text: Array, ticks: int) -> Numbers:
     whole = found.is_time & matches(text, WHOLE)
     digits = pc.replace_substring_regex(text.filter(pa.array(whole)), r"^\+", "")
     found.micros[whole] = _whole(digits) * ticks
-    return Numbers(found, values, is_number)
+    return NumericTimes(found, values, is_number)
 
 
 # ---------------------------------------------------------------- a format of one's own

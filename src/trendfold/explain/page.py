@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from trendfold.explain.multitree import picture_joins
-from trendfold.explain.path import path_picture
+from trendfold.explain.path_picture import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks
 from trendfold.explain.value import Explained, Value, to_json

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trendfold.errors import plural
-from trendfold.explain.gloria import gain_row, other_rows, pool_row
+from trendfold.explain.gloria_path import gain_row, other_rows, pool_row
 from trendfold.explain.value import EXTREME_BYTES, NEGATED_BYTES, NUMBER_BYTES, Value
 from trendfold.query.nodes import Semantics, WindowUnit
 

@@ -52,7 +52,7 @@ from trendfold.query.nodes import (
     Window,
     WindowUnit,
 )
-from trendfold.query.pieces import MAX_NESTING, unquoted
+from trendfold.query.split import MAX_NESTING, unquoted
 
 MAX_AMOUNT_DIGITS = 40
 MAX_NUMBER_DIGITS = 4_000

@@ -13,7 +13,7 @@ from lark.lexer import PatternStr
 from trendfold.errors import QueryError, Span, query_error
 from trendfold.query.builder import FUNCTION_HINTS, grammar
 from trendfold.query.names import RESERVED
-from trendfold.query.pieces import Piece, Token
+from trendfold.query.split import Piece, Token
 
 _CLAUSES = "RETURN PATTERN SEMANTICS WHERE GROUP_BY HAVING WITHIN SLIDE LIMIT".split()
 

@@ -13,7 +13,7 @@ from trendfold.query.builder import grammar
 from trendfold.query.check import check
 from trendfold.query.complaint import syntax_error
 from trendfold.query.nodes import Query
-from trendfold.query.pieces import Piece, check_nesting, cut
+from trendfold.query.split import Piece, check_nesting, cut
 
 MAX_BYTES = 5_000_000
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from trendfold.api import parse
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Report
+from trendfold.bench.peers.aligned_stream import HALF_S, KINDS, WINDOW_S, AlignedStream, known_counts, stream
 from trendfold.bench.peers.process import Peer, found_peers
-from trendfold.bench.peers.stream import HALF_S, KINDS, WINDOW_S, Stream, known_counts, stream
 from trendfold.runtime.result import Result
 
 SEMANTICS = ("any", "next", "contiguous")
@@ -50,7 +50,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     return found
 
 
-def _question(peers: list[Peer], semantics: str, events: Stream, queries: int) -> list[Case]:
+def _question(peers: list[Peer], semantics: str, events: AlignedStream, queries: int) -> list[Case]:
     """One question to everybody who can answer it."""
     what = f"{semantics}, {events.length} B, {queries} {'query' if queries == 1 else 'queries'}"
     ours, n = f"{OURS}, {what}", len(events.table)
@@ -83,7 +83,7 @@ def text(semantics: str, queries: int) -> str:
     )
 
 
-def _run(events: Stream, semantics: str, queries: int, strategy: str) -> Callable[[], Result]:
+def _run(events: AlignedStream, semantics: str, queries: int, strategy: str) -> Callable[[], Result]:
     """From a table in memory to tables of counts."""
     workload = parse(text(semantics, queries))
     return lambda: workload.run(events.table, strategy=strategy, time_unit="ms")

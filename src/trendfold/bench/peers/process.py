@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.bench.harness import Timed, UnfinishedError
-from trendfold.bench.peers.stream import WINDOW_S, Stream
+from trendfold.bench.peers.aligned_stream import WINDOW_S, AlignedStream
 from trendfold.errors import InputError
 
 FOLDER = "TRENDFOLD_PEERS"
@@ -87,7 +87,7 @@ class Peer:
     given_up: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
     """By semantics and queries: the length it did not finish, and why."""
 
-    def ask(self, semantics: str, queries: int, events: Stream) -> Timed:
+    def ask(self, semantics: str, queries: int, events: AlignedStream) -> Timed:
         """Seconds of the job, and its counts."""
         length, why = self.given_up.get((semantics, queries), (events.length + 1, ""))
         if length < events.length:

@@ -37,7 +37,7 @@ class Content(IntEnum):
     """What a blob holds."""
 
     ROWS = 0
-    """Events of one family."""
+    """Events of one exchange."""
     PIECES = 1
     """Matrices of one query."""
     TOTALS = 2
@@ -81,7 +81,7 @@ DDL = "bucket int, content int, owner int, rows bigint, payload binary"
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """One row on its way: `owner` is a family for ROWS, a query otherwise."""
+    """One row on its way: `owner` is an exchange for ROWS, a query otherwise."""
 
     bucket: int
     content: Content

@@ -1,4 +1,4 @@
-"""A workload on Spark: which way each family goes, one chain of stages, one persisted table, views of it."""
+"""Run a workload on Spark: choose how each exchange moves its rows, chain the stages, persist one table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.spark import blobs, catalyst, tasks
 from trendfold.runtime.spark.blobs import BITS, Blob, Content
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.families import Family, conditions_of, families, within_families
+from trendfold.runtime.spark.exchanges import Exchange, conditions_of, exchanges, within_exchanges
 from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
@@ -81,10 +81,10 @@ def run(
     started = time.perf_counter()
     tell_of_compiling_on_workers()
     job = _job(plans, source, options, origin, limits, arithmetic)
-    done = _Run(job, source)
+    done = _BatchRun(job, source)
     if done.overlap:
         done.tall.unpersist()
-        done = _Run(_disordered(job, source), source)
+        done = _BatchRun(_disordered(job, source), source)
         if done.overlap:  # never without a word: an answer would lack rows
             raise TrendfoldError(
                 "parts of one group overlap after a shuffle; this is a bug, please report it"
@@ -107,11 +107,11 @@ def _job(
     arithmetic: str,
 ) -> Job:
     kinds = schema_of(source.schema)
-    own = families(plans, kinds, options, arithmetic)
+    own = exchanges(plans, kinds, options, arithmetic)
     cores = parallelism(source.spark)
     job = Job(
-        plans=with_costs(within_families(plans, own), known_costs()),
-        families=own,
+        plans=with_costs(within_exchanges(plans, own), known_costs()),
+        exchanges=own,
         ways=tuple(Way.STRETCHES if f.mode is Mode.LINEAR else Way.PARTITION for f in own),
         options=options,
         schema=source.schema,
@@ -141,23 +141,23 @@ def _job(
 
 def _overlapping(job: Job, source: FileSource | FrameSource, cores: int) -> Job:
     """Matches without a key to bring rows together by are found in parts of the time, if that is known."""
-    if cores == 1 or not any(family.reach is not None for family in job.families):
+    if cores == 1 or not any(exchange.reach is not None for exchange in job.exchanges):
         return job
     span = _span(source, job.options)
-    longest = max(family.reach or 0 for family in job.families)
+    longest = max(exchange.reach or 0 for exchange in job.exchanges)
     parts = 0 if span is None else min(job.buckets, (span[1] - span[0]) // (2 * longest))
     if span is None or parts < 2:  # most rows would be in every part
         return job
     ways = tuple(
-        Way.OVERLAPS if family.reach is not None else way
-        for family, way in zip(job.families, job.ways, strict=True)
+        Way.OVERLAPS if exchange.reach is not None else way
+        for exchange, way in zip(job.exchanges, job.ways, strict=True)
     )
     return replace(job, ways=ways, chunks=chunk_times(*span, parts))
 
 
-def _told(family: Family, way: Way) -> str:
+def _told(exchange: Exchange, way: Way) -> str:
     """A way as the summary says it: what finds matches without a key or a window of time is one task."""
-    is_alone = family.finds_matches and way is Way.PARTITION and not family.key
+    is_alone = exchange.finds_matches and way is Way.PARTITION and not exchange.key
     return "in one task" if is_alone else str(way)
 
 
@@ -175,11 +175,11 @@ def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
 def _disordered(job: Job, source: FileSource | FrameSource) -> Job:
     """Rows are shuffled: by key, or by time where one key has too many of them."""
     cores = parallelism(source.spark)
-    heavy = [f for f in job.families if f.mode is Mode.LINEAR and _is_heavy(f, source, cores)]
+    heavy = [each for each in job.exchanges if each.mode is Mode.LINEAR and _is_heavy(each, source, cores)]
     span = _span(source, job.options) if heavy else None
     ways = tuple(
-        way if way is Way.OVERLAPS else Way.TIME if family in heavy and span is not None else Way.PARTITION
-        for family, way in zip(job.families, job.ways, strict=True)
+        way if way is Way.OVERLAPS else Way.TIME if exchange in heavy and span is not None else Way.PARTITION
+        for exchange, way in zip(job.exchanges, job.ways, strict=True)
     )
     chunks = (
         job.chunks if span is None or Way.OVERLAPS in ways else chunk_times(*span, CHUNKS_PER_CORE * cores)
@@ -192,14 +192,14 @@ def _joined_by_few(job: Job, cores: int) -> Job:
     return job if Way.PARTITION in job.ways else replace(job, buckets=cores)
 
 
-def _is_heavy(family: Family, source: FileSource | FrameSource, cores: int) -> bool:
+def _is_heavy(exchange: Exchange, source: FileSource | FrameSource, cores: int) -> bool:
     """Whether one key has more rows than a core's share, judged by some of them."""
-    if not family.key or cores == 1:
-        return not family.key
-    some = _sample(source, family.key)
+    if not exchange.key or cores == 1:
+        return not exchange.key
+    some = _sample(source, exchange.key)
     if not some.num_rows:
         return False
-    counts = some.group_by(list(family.key)).aggregate([([], "count_all")]).column("count_all")
+    counts = some.group_by(list(exchange.key)).aggregate([([], "count_all")]).column("count_all")
     return bool(max(counts.to_pylist()) > some.num_rows / cores * 0.75)
 
 
@@ -237,7 +237,7 @@ def _span(source: FileSource | FrameSource, options: Options) -> Range | None:
 # ---------------------------------------------------------------- the chain of stages
 
 
-class _Run:
+class _BatchRun:
     """One chain of stages, run: its table is persisted, and what tasks told is here."""
 
     def __init__(self, job: Job, source: FileSource | FrameSource) -> None:
@@ -248,7 +248,7 @@ class _Run:
         if Way.TIME in job.ways:
             stages = _stage(stages, len(job.chunks) + 1, tasks.chunk, job)
         stages = _stage(stages, job.buckets, tasks.fold, job)
-        if any(f.mode is not Mode.COMPLETE and not _is_finished(job, f) for f in job.families):
+        if any(each.mode is not Mode.COMPLETE and not _is_finished(job, each) for each in job.exchanges):
             stages = _stage(stages, job.finishers, tasks.finish, job)
         self.tall = stages.where(F.lit(time.time_ns()) > 0).persist()  # or Spark reuses an equal run's table
         rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
@@ -323,9 +323,9 @@ class _Run:
             seconds=time.perf_counter() - started,
             warnings=tuple(warnings),
             ways={
-                names[query]: _told(family, way)
-                for family, way in zip(job.families, job.ways, strict=True)
-                for query in family.queries
+                names[query]: _told(exchange, way)
+                for exchange, way in zip(job.exchanges, job.ways, strict=True)
+                for query in exchange.queries
             },
             sharing=sum((Counter(json.loads(blob.payload)) for blob in self.of(Content.SHARING)), Counter()),
             reject_reasons=found.rejects,
@@ -386,9 +386,9 @@ def _distinct_windows(tall: DataFrame, queries: Sequence[int]) -> int:
 _UNPACKED = 1 << 16
 
 
-def _is_finished(job: Job, family: Family) -> bool:
-    """Whether the rows of a family's groups are finished where they are folded."""
-    return all(ends_with_segment(job.plans[query]) for query in family.queries)
+def _is_finished(job: Job, exchange: Exchange) -> bool:
+    """Whether the rows of an exchange's groups are finished where they are folded."""
+    return all(ends_with_segment(job.plans[query]) for query in exchange.queries)
 
 
 def _stage(
@@ -451,9 +451,9 @@ def translatable(conditions: Iterable[Expression], kinds: Mapping[str, Kind]) ->
 
 def _columns_read(job: Job) -> frozenset[str]:
     """The columns that tasks read of a DataFrame's rows."""
-    found = {name for family in job.families for name in family.columns}
-    for family in job.families:
-        for condition in family.conditions:
+    found = {name for exchange in job.exchanges for name in exchange.columns}
+    for exchange in job.exchanges:
+        for condition in exchange.conditions:
             if condition not in job.bits:
                 found |= {node.name for node in walk(condition) if isinstance(node, Attribute)}
     return frozenset(found)
@@ -464,10 +464,10 @@ def _kept_rows(job: Job, source: FrameSource) -> Any:
     options, schema = job.options, source.schema
     kinds = {name: kind_of(schema.field(name).type) for name in options.columns if name in schema.names}
     wanted: set[str] = set()
-    for family in job.families:
-        if family.types is None:
+    for exchange in job.exchanges:
+        if exchange.types is None:
             return None
-        wanted |= family.types
+        wanted |= exchange.types
     if kinds[options.type_column] is not Kind.STRING or kinds[options.time_column] not in (
         Kind.TIME,
         Kind.INTEGER,

@@ -21,9 +21,11 @@ from trendfold.query.nodes import Query
 from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import layout
-from trendfold.runtime.spark.families import Family
+from trendfold.runtime.spark.exchanges import Exchange
 
 FILE, TALLY, SPARK = "workload.json", "tally.json", "spark"
+_KEYS = {"exchanges": "families"}
+"""Fields whose key in the file differs from their name: checkpoints of earlier releases have it."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ class Manifest:
     columns: Mapping[str, str]
     """Columns that were read, and their types."""
     entries: tuple[Entry, ...]
-    families: tuple[str, ...] = ()
-    """How events are kept, family by family."""
+    exchanges: tuple[str, ...] = ()
+    """How events are kept, exchange by exchange."""
     is_flushed: bool = False
     id: str = ""
     """Of the stream; empty where an earlier release made the checkpoint."""
@@ -66,7 +68,8 @@ class Manifest:
 
     def to_json(self) -> bytes:
         """As it is written."""
-        return json.dumps(asdict(self), indent=2).encode()
+        written = {_KEYS.get(name, name): value for name, value in asdict(self).items()}
+        return json.dumps(written, indent=2).encode()
 
     @staticmethod
     def from_json(content: bytes, where: str = FILE) -> Manifest:
@@ -80,8 +83,8 @@ class Manifest:
                 )
             entries = tuple(Entry(**entry) for entry in value.pop("entries"))
             claimed = None if value.get("claimed") is None else tuple(value["claimed"])
-            families = tuple(value["families"])
-            made = Manifest(**value | {"entries": entries, "families": families, "claimed": claimed})
+            exchanges = tuple(value.pop(_KEYS["exchanges"]))
+            made = Manifest(**value | {"entries": entries, "exchanges": exchanges, "claimed": claimed})
             made.epochs()  # the queries can be read
             return made
 
@@ -186,7 +189,7 @@ def _columns(query: Query) -> frozenset[str]:
     return frozenset(needed_columns((query,), ()))
 
 
-def require_same_families(old: Sequence[str], new: Sequence[str], names: Sequence[Sequence[str]]) -> None:
+def require_same_exchanges(old: Sequence[str], new: Sequence[str], names: Sequence[Sequence[str]]) -> None:
     """Raise if events that are kept would be read in another way than they were written."""
     for before, after, queries in zip(old, new, names, strict=False):
         if before != after:
@@ -196,15 +199,15 @@ def require_same_families(old: Sequence[str], new: Sequence[str], names: Sequenc
             )
 
 
-def describe(family: Family, names: Sequence[str]) -> str:
-    """How events of a family are kept, as text that can be compared."""
+def describe(exchange: Exchange, names: Sequence[str]) -> str:
+    """How events of an exchange are kept, as text that can be compared."""
     told = {
-        "mode": family.mode == "complete",
-        "key": family.key,
+        "mode": exchange.mode == "complete",
+        "key": exchange.key,
         "queries": names,
-        "columns": family.columns,
-        "conditions": [expression_text(condition) for condition in family.conditions],
-        "types": None if family.types is None else sorted(family.types),
+        "columns": exchange.columns,
+        "conditions": [expression_text(condition) for condition in exchange.conditions],
+        "types": None if exchange.types is None else sorted(exchange.types),
     }
     return json.dumps(told)
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.blobs import SCHEMA, Blob, Content
-from trendfold.runtime.spark.shards import Index, Parcel, StreamJob, absorb, release
+from trendfold.runtime.spark.shards import Parcel, ShardIndex, StreamJob, absorb, release
 
 INDEX, PARTS = "index", "parts"
 """Names of the state's variables; a flush reads them from the checkpoint."""
@@ -104,7 +104,7 @@ class _Store:
 
     def timer_ms(self) -> int | None:
         """When the shard wants to be called, on Spark's clock of milliseconds: not before its time."""
-        due = Index.read(self, ALWAYS).timer
+        due = ShardIndex.read(self, ALWAYS).timer
         return None if due is None else -(-due // _MS)
 
 

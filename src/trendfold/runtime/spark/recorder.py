@@ -18,9 +18,9 @@ from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
-from trendfold.runtime.spark.claims import Claim
 from trendfold.runtime.spark.manifest import Tally
 from trendfold.runtime.spark.shards import StreamJob
+from trendfold.runtime.spark.sink_claims import SinkClaim
 from trendfold.runtime.spark.sinks import Sink
 
 REJECTS = "rejects"
@@ -36,7 +36,7 @@ class Recorder:
     rejects: Sink | None
     folder: Place
     """Where the tally is kept."""
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[SinkClaim, ...] = ()
     _tally: Tally | None = field(default=None, repr=False)
     _schemas: dict[int, pa.Schema] = field(default_factory=dict, repr=False)
 

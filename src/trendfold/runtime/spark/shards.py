@@ -29,7 +29,7 @@ from trendfold.runtime.release import ALWAYS, NEVER, Release
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.spark import layout, tasks
 from trendfold.runtime.spark.blobs import Blob, Content, hashes, pack, read_bits, split, unpack
-from trendfold.runtime.spark.families import Family, families, within_families
+from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
 from trendfold.runtime.spark.tasks import Job, Way
 
 REFUSED, WHY = "text of a refused message", "why it was refused"
@@ -56,15 +56,15 @@ class StreamJob:
     max_ahead: int | None = None
     """How far ahead of the clock an event may be, in microseconds; None for any time."""
 
-    def of(self, family: Family) -> dict[int, Release]:
-        """The queries of a family that are asked."""
-        found = {query: self.releases[query] for query in family.queries}
+    def of(self, exchange: Exchange) -> dict[int, Release]:
+        """The queries of an exchange that are asked."""
+        found = {query: self.releases[query] for query in exchange.queries}
         return {query: release for query, release in found.items() if release is not None}
 
     @cached_property
     def asked(self) -> tuple[int, ...]:
-        """The families that have a query left."""
-        return tuple(n for n, family in enumerate(self.job.families) if self.of(family))
+        """The exchanges that have a query left."""
+        return tuple(n for n, exchange in enumerate(self.job.exchanges) if self.of(exchange))
 
     def cutoff(self, watermark: int) -> int:
         """An event before this time is late for the whole workload: a window with it may be reported."""
@@ -72,9 +72,9 @@ class StreamJob:
             return ALWAYS
         return max((r.cutoff(watermark) for r in self.releases if r is not None), default=ALWAYS)
 
-    def pane(self, family: Family) -> int:
-        """The stretch of time that events of a family are kept by: the shortest step of a window."""
-        return min(r.window.slide or r.window.length for r in self.of(family).values())
+    def pane(self, exchange: Exchange) -> int:
+        """The stretch of time that events of an exchange are kept by: the shortest step of a window."""
+        return min(r.window.slide or r.window.length for r in self.of(exchange).values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +97,26 @@ def stream_job(
     keeps_rejects: bool = False,
     max_ahead: int | None = None,
 ) -> StreamJob:
-    """The job of a stream. Queries of different epochs never share a family, so that what is kept for those
-    that were there before keeps its layout whatever is added or removed.
+    """The job of a stream.
+
+    Queries of different epochs never share an exchange, so adding or removing queries leaves the layout of
+    the state of all others unchanged.
     """
     kinds = schema_of(schema)
     plans: list[QueryPlan] = []
-    own: list[Family] = []
+    own: list[Exchange] = []
     releases: list[Release | None] = []
     for epoch in epochs:
-        for family in families(epoch.plans, kinds, options, arithmetic):
-            own.append(replace(family, queries=tuple(len(plans) + query for query in family.queries)))
+        for exchange in exchanges(epoch.plans, kinds, options, arithmetic):
+            own.append(replace(exchange, queries=tuple(len(plans) + query for query in exchange.queries)))
         for plan in epoch.plans:
             assert plan.query.window is not None
             is_removed = len(plans) in removed
             releases.append(None if is_removed else Release(plan.query.window, origin, epoch.since))
             plans.append(plan)
     job = Job(
-        plans=within_families(plans, own),
-        families=tuple(own),
+        plans=within_exchanges(plans, own),
+        exchanges=tuple(own),
         ways=(Way.PARTITION,) * len(own),
         options=options,
         schema=schema,
@@ -161,7 +163,7 @@ def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Pa
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
     elsewhere = np.zeros(len(batch), np.bool_)
     for number in stream.asked:
-        needed = tasks.is_needed(batch, job.families[number])
+        needed = tasks.is_needed(batch, job.exchanges[number])
         parcels += _send(stream, number, workspace, needed, ~elsewhere)
         elsewhere |= needed
     return latest, parcels
@@ -219,20 +221,20 @@ def _refused(stream: StreamJob, content: Content, rejects: pa.Table, told: int =
 def _send(
     stream: StreamJob, number: int, workspace: Workspace, needed: NDArray[np.bool_], home: NDArray[np.bool_]
 ) -> Iterator[Parcel]:
-    """The needed events of a family, by shard and stretch of time."""
+    """The needed events of an exchange, by shard and stretch of time."""
     if not needed.any():
         return
     job, batch = stream.job, workspace.batch
-    family, shards = job.families[number], job.buckets
-    keys = {name: batch.column(name) for name in family.key}
+    exchange, shards = job.exchanges[number], job.buckets
+    keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
-    packed = tasks.packed_rows(workspace, family)
+    packed = tasks.packed_rows(workspace, exchange)
     if not home[needed].all():
         packed = packed.append_column(HOME, pa.array(home))
     rest = _columns_of_rejects(stream, batch.table, packed.column_names)
     for name in rest:
         packed = packed.append_column(name, batch.table.column(name))
-    pane, stretches = _stretches(batch.time, stream.pane(family), job.origin)
+    pane, stretches = _stretches(batch.time, stream.pane(exchange), job.origin)
     place = pane * np.uint64(shards) + known % np.uint64(shards)
     packed = packed.append_column(_TIME, pa.array(batch.time))
     for which, part in split(packed, place, needed, stretches * shards):
@@ -245,7 +247,7 @@ def _send(
 
 
 def _columns_of_rejects(stream: StreamJob, table: pa.Table, there: Collection[str]) -> list[str]:
-    """What queries read of an event and a family does not keep: conditions are bits there."""
+    """What queries read of an event and an exchange does not keep: conditions are bits there."""
     if not stream.keeps_rejects:
         return []
     known = set(table.column_names) - set(there)
@@ -291,11 +293,11 @@ class Store(Protocol):
 
 
 @dataclass(slots=True)
-class Part:
-    """Events of one family in one value of the state."""
+class StatePart:
+    """Events of one exchange in one value of the state."""
 
     number: int
-    family: int
+    exchange: int
     low: int
     high: int
     rows: int
@@ -303,28 +305,28 @@ class Part:
 
 
 @dataclass
-class Index:
+class ShardIndex:
     """What a shard holds. `released` is the watermark up to which its windows were reported."""
 
     released: int = ALWAYS
     next: int = 0
     timer: int | None = None
-    parts: list[Part] = field(default_factory=list)
+    parts: list[StatePart] = field(default_factory=list)
 
     @staticmethod
-    def read(store: Store, watermark: int) -> Index:
+    def read(store: Store, watermark: int) -> ShardIndex:
         """The index of a shard; one without state begins where the watermark is."""
         text = store.index()
         if text is None:
-            return Index(watermark)
+            return ShardIndex(watermark)
         value = json.loads(text)
         if value["layout"] != layout.VERSION:
             raise TrendfoldError(
                 f"the state of this stream has layout {value['layout']}, and this release reads "
                 f"{layout.VERSION}; go on with the release that wrote it, or begin with a new checkpoint"
             )
-        parts = [Part(*part) for part in value["parts"]]
-        return Index(value["released"], value["next"], value["timer"], parts)
+        parts = [StatePart(*part) for part in value["parts"]]
+        return ShardIndex(value["released"], value["next"], value["timer"], parts)
 
     def write(self, store: Store) -> None:
         """Keep the index, or nothing at all where there are no events."""
@@ -332,19 +334,19 @@ class Index:
             self.timer = None
             store.clear()
             return
-        parts = [[p.number, p.family, p.low, p.high, p.rows, p.bytes] for p in self.parts]
+        parts = [[p.number, p.exchange, p.low, p.high, p.rows, p.bytes] for p in self.parts]
         value = {"layout": layout.VERSION, "released": self.released, "next": self.next}
         store.set_index(json.dumps({**value, "timer": self.timer, "parts": parts}))
 
-    def add(self, store: Store, family: int, low: int, high: int, rows: int, payload: bytes) -> Part:
+    def add(self, store: Store, exchange: int, low: int, high: int, rows: int, payload: bytes) -> StatePart:
         """Keep one more part."""
-        part = Part(self.next, family, low, high, rows, len(payload))
+        part = StatePart(self.next, exchange, low, high, rows, len(payload))
         store.put(part.number, payload)
         self.parts.append(part)
         self.next += 1
         return part
 
-    def remove(self, store: Store, parts: Sequence[Part]) -> None:
+    def remove(self, store: Store, parts: Sequence[StatePart]) -> None:
         """Forget parts."""
         gone = {part.number for part in parts}
         for number in gone:
@@ -357,7 +359,7 @@ class Index:
 
 def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark: int) -> Iterator[Blob]:
     """Keep the events that came, but for those that came too late."""
-    index, cutoff = Index.read(store, watermark), stream.cutoff(watermark)
+    index, cutoff = ShardIndex.read(store, watermark), stream.cutoff(watermark)
     changed = False
     for parcel in parcels:
         blob = parcel.blob
@@ -377,7 +379,7 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
         index.add(store, blob.owner, low, high, rows, payload)
         changed = True
     if changed:
-        index.remove(store, [part for part in index.parts if part.family not in stream.asked])
+        index.remove(store, [part for part in index.parts if part.exchange not in stream.asked])
         _put_together(stream, store, index)
         index.timer = _due(stream, index)
         index.write(store)
@@ -409,15 +411,15 @@ def _without_late(
     return (int(time.min()), int(time.max()), rest.num_rows, layout.to_bytes(rest)), late
 
 
-def _put_together(stream: StreamJob, store: Store, index: Index) -> None:
+def _put_together(stream: StreamJob, store: Store, index: ShardIndex) -> None:
     """Many small parts of one pane become one, so that their number grows with the logarithm of batches."""
-    panes = {number: stream.pane(stream.job.families[number]) for number in stream.asked}
+    panes = {number: stream.pane(stream.job.exchanges[number]) for number in stream.asked}
     while True:
-        alike: dict[tuple[int, int, int], list[Part]] = {}
+        alike: dict[tuple[int, int, int], list[StatePart]] = {}
         for part in index.parts:
-            if part.family in panes:
-                pane = (part.low - stream.job.origin) // panes[part.family]
-                alike.setdefault((part.family, pane, part.bytes.bit_length() // 3), []).append(part)
+            if part.exchange in panes:
+                pane = (part.low - stream.job.origin) // panes[part.exchange]
+                alike.setdefault((part.exchange, pane, part.bytes.bit_length() // 3), []).append(part)
         many = [parts for parts in alike.values() if len(parts) >= MANY_PARTS]
         if not many:
             return
@@ -426,10 +428,10 @@ def _put_together(stream: StreamJob, store: Store, index: Index) -> None:
             index.remove(store, parts)
             low, high = min(p.low for p in parts), max(p.high for p in parts)
             payload = layout.to_bytes(together)
-            index.add(store, parts[0].family, low, high, together.num_rows, payload)
+            index.add(store, parts[0].exchange, low, high, together.num_rows, payload)
 
 
-def _due(stream: StreamJob, index: Index) -> int | None:
+def _due(stream: StreamJob, index: ShardIndex) -> int | None:
     """The watermark at which something is to be reported, in microseconds.
 
     Every shard must report a window in the same micro-batch, or its partial sums would not meet. So a time
@@ -437,21 +439,21 @@ def _due(stream: StreamJob, index: Index) -> int | None:
     """
     times = []
     for number in stream.asked:
-        low = min((part.low for part in index.parts if part.family == number), default=None)
+        low = min((part.low for part in index.parts if part.exchange == number), default=None)
         if low is not None:
             times += [
                 release.due(low, index.released)
-                for release in stream.of(stream.job.families[number]).values()
+                for release in stream.of(stream.job.exchanges[number]).values()
             ]
     return min(times, default=None)
 
 
-def _state(stream: StreamJob, index: Index, watermark: int) -> Blob:
+def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
     """What a shard keeps, for whoever looks on."""
     windows: dict[int, tuple[int, int]] = {}
     for number in stream.asked:
-        own = [part for part in index.parts if part.family == number]
-        for query, release in stream.of(stream.job.families[number]).items() if own else ():
+        own = [part for part in index.parts if part.exchange == number]
+        for query, release in stream.of(stream.job.exchanges[number]).items() if own else ():
             span = min(p.low for p in own), max(p.high for p in own)
             found = release.open_windows(*span, max(watermark, index.released))
             if found is not None:
@@ -465,55 +467,57 @@ def _state(stream: StreamJob, index: Index, watermark: int) -> Blob:
 
 def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
     """The rows of all windows that ended since the last time; events that none needs are dropped."""
-    index = Index.read(store, watermark)
+    index = ShardIndex.read(store, watermark)
     for number in stream.asked:
-        own = [part for part in index.parts if part.family == number]
+        own = [part for part in index.parts if part.exchange == number]
         if own:
             yield from _report(stream, store, number, own, index.released, watermark)
-    index.remove(store, [part for part in index.parts if part.high < _floor(stream, part.family, watermark)])
+    index.remove(
+        store, [part for part in index.parts if part.high < _floor(stream, part.exchange, watermark)]
+    )
     index.released = watermark
     index.timer = _due(stream, index)
     index.write(store)
     yield _state(stream, index, watermark)
 
 
-def _floor(stream: StreamJob, family: int, watermark: int) -> int:
-    """Events of a family before this time are needed no longer."""
-    if family not in stream.asked or watermark == NEVER:
+def _floor(stream: StreamJob, exchange: int, watermark: int) -> int:
+    """Events of an exchange before this time are needed no longer."""
+    if exchange not in stream.asked or watermark == NEVER:
         return NEVER
-    return min(r.floor(watermark) for r in stream.of(stream.job.families[family]).values())
+    return min(r.floor(watermark) for r in stream.of(stream.job.exchanges[exchange]).values())
 
 
 def _report(
-    stream: StreamJob, store: Store, number: int, own: Sequence[Part], before: int, watermark: int
+    stream: StreamJob, store: Store, number: int, own: Sequence[StatePart], before: int, watermark: int
 ) -> Iterator[Blob]:
-    job, family = stream.job, stream.job.families[number]
+    job, exchange = stream.job, stream.job.exchanges[number]
     queries = {
         query: release.asked(before, watermark)
-        for query, release in stream.of(family).items()
+        for query, release in stream.of(exchange).items()
         if release.due(min(part.low for part in own), before) <= watermark
     }
     if not queries:
         return
-    low = min(stream.of(family)[query].floor(before) for query in queries)
+    low = min(stream.of(exchange)[query].floor(before) for query in queries)
     tables = [layout.from_bytes(store.get(p.number)) for p in own if p.high >= low and p.low < watermark]
     if not tables:
         return
-    workspace = _between(tasks.gather(job, number, tables), family, low, watermark)
+    workspace = _between(tasks.gather(job, number, tables), exchange, low, watermark)
     for query, asked in queries.items():
         try:
-            yield from tasks.fold_query(job, family, query, workspace, [], asked)
+            yield from tasks.fold_query(job, exchange, query, workspace, [], asked)
         except TrendfoldError as error:
             yield tasks.failure(query, error)
 
 
-def _between(workspace: Workspace, family: Family, low: int, high: int) -> Workspace:
+def _between(workspace: Workspace, exchange: Exchange, low: int, high: int) -> Workspace:
     """Only the events in [low, high), where that leaves many out."""
     time = workspace.batch.time
     kept = (time >= low) & (time < high)
     if kept.sum() > 0.9 * len(kept):
         return workspace
-    return tasks.subset(workspace, kept, family.conditions)
+    return tasks.subset(workspace, kept, exchange.conditions)
 
 
 def flush(stream: StreamJob, store: Store) -> Iterator[Blob]:

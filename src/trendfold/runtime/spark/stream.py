@@ -31,7 +31,6 @@ from trendfold.runtime.release import require_streamable
 from trendfold.runtime.spark import blobs, processor, shards
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.claims import Claim, claims, require_query_names
 from trendfold.runtime.spark.engine import narrowed, translatable
 from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import (
@@ -43,7 +42,7 @@ from trendfold.runtime.spark.manifest import (
     carried_on,
     column_types,
     describe,
-    require_same_families,
+    require_same_exchanges,
     require_whole,
 )
 from trendfold.runtime.spark.processor import Shards
@@ -58,6 +57,7 @@ from trendfold.runtime.spark.shards import (
     pack_events,
     stream_job,
 )
+from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
@@ -274,10 +274,10 @@ class Handle:
         """Write down what is about to run, then run it: a crash in between changes nothing."""
         stream = self._job(manifest)
         job = stream.job
-        names = [[job.plans[query].query.name for query in family.queries] for family in job.families]
-        told = tuple(describe(family, own) for family, own in zip(job.families, names, strict=True))
-        require_same_families(manifest.families, told, names)
-        manifest = replace(manifest, families=told)
+        names = [[job.plans[query].query.name for query in exchange.queries] for exchange in job.exchanges]
+        told = tuple(describe(exchange, own) for exchange, own in zip(job.exchanges, names, strict=True))
+        require_same_exchanges(manifest.exchanges, told, names)
+        manifest = replace(manifest, exchanges=told)
         self._folder.make()
         self._manifest = self._claim(manifest)
         self._recorder = Recorder(stream, self._sink, self._rejects, self._folder, self._claims)
@@ -318,7 +318,7 @@ class Handle:
             settings.rejects is not None,
             self._max_ahead,
         )
-        conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.families[n].conditions)
+        conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.exchanges[n].conditions)
         bits = translatable(conditions, schema_of(stream.job.schema))
         return replace(stream, job=replace(stream.job, bits=bits))
 
@@ -422,7 +422,7 @@ class Handle:
         return listener
 
 
-def _held(claim: Claim, queries: tuple[str, ...]) -> tuple[str, ...]:
+def _held(claim: SinkClaim, queries: tuple[str, ...]) -> tuple[str, ...]:
     """The names under which a stream keeps rows in one of its places."""
     return queries if claim.what == "output" else (REJECTS,)
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from trendfold.errors import InputError
 from trendfold.events.messages import read_messages
-from trendfold.events.text import CsvOptions, read_schema
+from trendfold.events.text_files import CsvOptions, read_schema
 from trendfold.runtime.spark.session import needs_connector
 from trendfold.runtime.spark.shards import REFUSED, WHY
 from trendfold.runtime.spark.source import with_text
@@ -32,7 +32,7 @@ _VALUE, _PLACE = "value", ("partition", "offset")
 
 
 @dataclass(frozen=True)
-class Reading:
+class SourceSettings:
     """How much of a source makes a micro-batch, where it begins, and options of Spark's own."""
 
     files_per_batch: int | None = None
@@ -46,10 +46,10 @@ def open_stream(
     source: str,
     csv: CsvOptions,
     types: Sequence[str] = (),
-    reading: Reading | None = None,
+    reading: SourceSettings | None = None,
 ) -> DataFrame:
     """`parquet:FOLDER`, `csv:FOLDER`, `json:FOLDER`, `kafka:SERVERS/TOPIC`, or `rate:ROWS_PER_SECOND`."""
-    reading = reading or Reading()
+    reading = reading or SourceSettings()
     kind, _, rest = source.partition(":")
     if kind == RATE:
         return _rate(spark, rest, types)
@@ -77,7 +77,7 @@ def folder_read(source: str) -> str | None:
 # ---------------------------------------------------------------- messages
 
 
-def _topic(spark: SparkSession, topic: Topic, schema: str | None, reading: Reading) -> DataFrame:
+def _topic(spark: SparkSession, topic: Topic, schema: str | None, reading: SourceSettings) -> DataFrame:
     if schema is None:
         raise InputError(
             "messages do not tell their columns: pass --schema with names and types, as in "

@@ -51,7 +51,7 @@ from trendfold.runtime.pieces import (
 from trendfold.runtime.rows import Partitioning, Rows, Workspace, shared_partitionings
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
-from trendfold.runtime.spark.families import Family
+from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
 from trendfold.runtime.windows import Asked, Items
 
@@ -64,7 +64,7 @@ _FEW_BYTES = 1 << 16
 
 
 class Way(StrEnum):
-    """How a family's rows get to where they are folded."""
+    """How an exchange's rows get to where they are folded."""
 
     STRETCHES = "stretches"
     PARTITION = "by partition"
@@ -83,7 +83,7 @@ class Job:
     """
 
     plans: tuple[QueryPlan, ...]
-    families: tuple[Family, ...]
+    exchanges: tuple[Exchange, ...]
     ways: tuple[Way, ...]
     options: Options
     schema: pa.Schema
@@ -113,7 +113,7 @@ class Job:
 def scan(
     job: Job, table: pa.Table, rejects: pa.Table | None = None, found: Findings | None = None
 ) -> Iterator[Blob]:
-    """Read a part of the source, and send what each family needs of it.
+    """Read a part of the source, and send what each exchange needs of it.
 
     `rejects` are lines that are no rows, and `found` is what reading the lines has found.
     """
@@ -142,14 +142,14 @@ def scan(
 
 def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
     """Matrices of what no other part overlaps with, and the rows of what one does."""
-    batch, family = workspace.batch, job.families[number]
+    batch, exchange = workspace.batch, job.exchanges[number]
     alone, gaps = _alone(job, batch)
     if not alone.all():
         yield from _send(job, number, workspace, ~alone)
         if not alone.any():
             return
-        workspace = subset(workspace, alone, family.conditions)
-    together = bundles(job.plans, family.queries, job.shared_partitionings)
+        workspace = subset(workspace, alone, exchange.conditions)
+    together = bundles(job.plans, exchange.queries, job.shared_partitionings)
     cuts = [_cut(job, queries, workspace, gaps) for queries in together]
     size = sum(
         len(cut) * sum(matrix_bytes(job.plans[q]) for q in queries)
@@ -199,34 +199,34 @@ def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expr
 
 
 def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]) -> Iterator[Blob]:
-    """The wanted rows of a family, to the buckets of their keys."""
-    batch, family = workspace.batch, job.families[number]
-    keys = {name: batch.column(name) for name in family.key}
+    """The wanted rows of an exchange, to the buckets of their keys."""
+    batch, exchange = workspace.batch, job.exchanges[number]
+    keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
-    wanted = wanted & is_needed(batch, family)
-    for bucket, part in split(packed_rows(workspace, family), known, wanted, job.buckets):
+    wanted = wanted & is_needed(batch, exchange)
+    for bucket, part in split(packed_rows(workspace, exchange), known, wanted, job.buckets):
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
 def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """The rows of a family, to the stretch of time they lie in."""
-    batch, family = workspace.batch, job.families[number]
+    """The rows of an exchange, to the stretch of time they lie in."""
+    batch, exchange = workspace.batch, job.exchanges[number]
     chunk = np.searchsorted(job.chunks, batch.time, side="right").astype(np.uint64)
-    parts = split(packed_rows(workspace, family), chunk, is_needed(batch, family), len(job.chunks) + 1)
+    parts = split(packed_rows(workspace, exchange), chunk, is_needed(batch, exchange), len(job.chunks) + 1)
     for bucket, part in parts:
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
 def _send_overlapping(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """The rows of a family that finds matches, to every part of the time that a match with them may end in.
+    """Send the rows of an exchange that finds matches to every time range in which such a match may end.
 
     A match that ends in [a, b) lies in (a - w, b), and a NOT at its end looks as far as b + w.
     """
-    batch, family = workspace.batch, job.families[number]
-    assert family.reach is not None
-    needed, rows = is_needed(batch, family), packed_rows(workspace, family)
+    batch, exchange = workspace.batch, job.exchanges[number]
+    assert exchange.reach is not None
+    needed, rows = is_needed(batch, exchange), packed_rows(workspace, exchange)
     for part, (low, high) in enumerate(_parts(job)):
-        inside = needed & (batch.time > low - family.reach) & (batch.time < high + family.reach)
+        inside = needed & (batch.time > low - exchange.reach) & (batch.time < high + exchange.reach)
         if inside.any():
             chosen = rows.filter(pa.array(inside))
             yield Blob(part, Content.ROWS, number, chosen.num_rows, pack(chosen))
@@ -242,29 +242,29 @@ def _parts(job: Job) -> list[tuple[int, int]]:
 
 def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa.Table) -> Iterator[Blob]:
     batch = as_batch(pieces, job.schema, job.nothing)
-    keys = {name: batch.column(name) for name in job.families[number].key}
+    keys = {name: batch.column(name) for name in job.exchanges[number].key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
     for bucket, part in split(pieces, known, np.ones(len(batch), np.bool_), job.buckets):
         yield Blob(bucket, content, query, part.num_rows, pack(part))
 
 
-def is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
-    """Rows of the family's types."""
-    if family.types is None:
+def is_needed(batch: EventBatch, exchange: Exchange) -> NDArray[np.bool_]:
+    """Rows of the exchange's types."""
+    if exchange.types is None:
         return np.ones(len(batch), np.bool_)
-    wanted = np.array([name in family.types for name in batch.type_names], np.bool_)
+    wanted = np.array([name in exchange.types for name in batch.type_names], np.bool_)
     found: NDArray[np.bool_] = wanted[batch.type_code]
     return found
 
 
-def packed_rows(workspace: Workspace, family: Family) -> pa.Table:
-    """The columns of a family, words as codes, conditions as bits."""
+def packed_rows(workspace: Workspace, exchange: Exchange) -> pa.Table:
+    """The columns of an exchange, words as codes, conditions as bits."""
     batch = workspace.batch
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for field in batch.table.schema:
-        if field.name in family.columns:
+        if field.name in exchange.columns:
             columns[field.name] = _as_codes(batch, field)
-    held = {condition: workspace.holds(condition) for condition in family.conditions}
+    held = {condition: workspace.holds(condition) for condition in exchange.conditions}
     return pa.table(columns | bit_columns(held, len(batch)))
 
 
@@ -318,15 +318,15 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 yield blob
     for number, part in list(overlapping):
         yield from _find(job, number, overlapping.pop((number, part)), _parts(job)[part])
-    for number, family in enumerate(job.families):
-        if family.finds_matches:
+    for number, exchange in enumerate(job.exchanges):
+        if exchange.finds_matches:
             if number in rows:
                 yield from _find(job, number, rows.pop(number), None)
             continue
         workspace = gather(job, number, rows.pop(number)) if number in rows else None
-        for query in family.queries:
+        for query in exchange.queries:
             try:
-                yield from fold_query(job, family, query, workspace, pieces.pop(query, []))
+                yield from fold_query(job, exchange, query, workspace, pieces.pop(query, []))
             except OverlapError as error:
                 yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
             except TrendfoldError as error:
@@ -336,8 +336,8 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 
 
 def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] | None) -> Iterator[Blob]:
-    """The matches of a family's queries among rows that are together; only those that end in `ends`."""
-    queries = job.families[number].queries
+    """The matches of an exchange's queries among rows that are together; only those that end in `ends`."""
+    queries = job.exchanges[number].queries
     plans = [job.plans[query] for query in queries]
     try:
         found = run_matches(
@@ -356,15 +356,15 @@ def failure(query: int, error: TrendfoldError) -> Blob:
 
 
 def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
-    """The rows of a family that came from everywhere, with what is known of their conditions."""
+    """The rows of an exchange that came from everywhere, with what is known of their conditions."""
     batch = read_batch(concat(tables), job.options)
-    known = read_bits(batch, job.families[number].conditions) or {}
+    known = read_bits(batch, job.exchanges[number].conditions) or {}
     return Workspace(batch, known, shared=job.shared_partitionings)
 
 
 def fold_query(
     job: Job,
-    family: Family,
+    exchange: Exchange,
     query: int,
     workspace: Workspace | None,
     pieces: list[pa.Table],
@@ -372,7 +372,7 @@ def fold_query(
 ) -> Iterator[Blob]:
     """One query over all there is of some segments; of all windows, or of those asked for."""
     plan = job.plans[query]
-    if family.mode is Mode.COMPLETE:
+    if exchange.mode is Mode.COMPLETE:
         if workspace is not None:
             yield from _complete(job, query, workspace, asked)
         return

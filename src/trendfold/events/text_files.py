@@ -120,7 +120,7 @@ TEXT, REASON = "\0text", "\0reason"
 
 
 @dataclass(frozen=True)
-class Part:
+class FileContent:
     """What one file holds: its rows, and what is no row: TEXT, REASON, and columns that could be read."""
 
     table: pa.Table
@@ -225,18 +225,18 @@ def _head(data: pa.Buffer, size: int = 1 << 20) -> bytes:
     return b""
 
 
-def _part(table: pa.Table, rejects: Sequence[Reject], path: Path) -> Part:
+def _part(table: pa.Table, rejects: Sequence[Reject], path: Path) -> FileContent:
     """A table and the lines beside it; times get one resolution, so that windows finer than a second fit."""
     table = _in_microseconds(table)
     if not rejects:
-        return Part(table, pa.table({}))
+        return FileContent(table, pa.table({}))
     lines = {
         TEXT: pa.array([reject.text for reject in rejects], pa.string()),
         REASON: pa.array([f"{reject.reason} ({path.name})" for reject in rejects], pa.string()),
     }
     counts = Counter(reject.kind for reject in rejects)
     examples = {reject.kind: reject.text for reject in reversed(rejects)}
-    return Part(table, pa.table(lines), Findings(counts, examples))
+    return FileContent(table, pa.table(lines), Findings(counts, examples))
 
 
 def _in_microseconds(table: pa.Table) -> pa.Table:
@@ -300,7 +300,7 @@ def read_csv(
     options: CsvOptions,
     columns: Collection[str] | None,
     time_column: str | None = None,
-) -> Part:
+) -> FileContent:
     """The rows of a CSV file with those of `columns` that it has; a row of another length is a reject."""
     known = csv_columns(text, path, options)
     wanted = present(known, columns)
@@ -419,7 +419,7 @@ def _require_single(wanted: Sequence[str], text: Text, path: Path, options: CsvO
 # ---------------------------------------------------------------- JSON lines
 
 
-def read_json(text: Text, path: Path, options: CsvOptions, time_column: str | None = None) -> Part:
+def read_json(text: Text, path: Path, options: CsvOptions, time_column: str | None = None) -> FileContent:
     """The objects of a file with one JSON object per line; another line is a reject."""
     if text.is_blank:
         return _part(empty({}), text.rejects, path)
@@ -561,7 +561,9 @@ def _number_type(table: pa.Table, time_column: str | None) -> dict[str, Type]:
     return {time_column: pa.int64() if whole == numbers else pa.float64()}
 
 
-def _with_types(part: Part, types: Mapping[str, Type], path: Path, time_column: str | None) -> Part:
+def _with_types(
+    part: FileContent, types: Mapping[str, Type], path: Path, time_column: str | None
+) -> FileContent:
     """Columns in the types they should have; a row with a value that has no such type is a reject."""
     table, reasons = part.table, np.full(part.table.num_rows, "", dtype=object)
     found = part.findings
@@ -581,10 +583,10 @@ def _with_types(part: Part, types: Mapping[str, Type], path: Path, time_column: 
         table = table.set_column(table.column_names.index(name), name, values)
     refused = reasons != ""
     if not refused.any():
-        return Part(table, part.rejects, found)
+        return FileContent(table, part.rejects, found)
     why = pa.array(reasons[refused].tolist(), pa.string())
     rejects = table.filter(pa.array(refused)).append_column(REASON, why)
-    return Part(table.filter(pa.array(~refused)), concat_rejects([part.rejects, rejects]), found)
+    return FileContent(table.filter(pa.array(~refused)), concat_rejects([part.rejects, rejects]), found)
 
 
 def _spelled(kind: Type) -> str:

@@ -15,7 +15,7 @@ from trendfold.errors import InputError, plural
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
     from trendfold.runtime.spark.watch import Progress
 
 _NONE = "none"
@@ -59,13 +59,13 @@ def run_stream(
 ) -> Progress:
     """Start, look on, and stop when told to; how far it came."""
     from trendfold.runtime.spark.session import session
-    from trendfold.runtime.spark.stream_sources import Reading, open_stream
+    from trendfold.runtime.spark.stream_sources import SourceSettings, open_stream
 
     for caution in workload.cautions():
         say(f"warning: {caution}")
     types = [name.strip() for name in args.types.split(",") if name.strip()]
     options = pairs(args.source_option, "--source-option")
-    reading = Reading(args.files_per_batch, args.rows_per_batch, args.starting_offsets, options)
+    reading = SourceSettings(args.files_per_batch, args.rows_per_batch, args.starting_offsets, options)
     stream = open_stream(session(), args.source, csv, types, reading)
     handle = workload.start(
         stream,

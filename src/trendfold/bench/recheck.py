@@ -1,6 +1,6 @@
 """A few ratios measured again, beside the committed ones.
 
-`python -m trendfold.bench.check docs/benchmarks.json`, or `make bench-check`. Ratios and not times, so that
+`python -m trendfold.bench.recheck docs/benchmarks.json`, or `make bench-check`. Ratios and not times, so that
 any machine can ask. Lines are chosen to take under three minutes in all, and tens of milliseconds each where
 there are such, so that they vary little. One that is off is measured again; the median of all rounds counts.
 """

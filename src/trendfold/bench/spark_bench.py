@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from trendfold.api import Workload, parse
+from trendfold.bench.hand_written import read_and_fold
 from trendfold.bench.harness import Case, Promise
-from trendfold.bench.plain import read_and_fold
 from trendfold.runtime.spark.session import session
 
 EVENTS, FILES, GROUPS, QUERIES = 20_000_000, 8, 1_000, 50
@@ -194,7 +194,7 @@ class _Elsewhere:
 
     def __init__(self, master: str, data: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "trendfold.bench.spark", master, str(data)],
+            [sys.executable, "-m", "trendfold.bench.spark_bench", master, str(data)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from trendfold.explain.gloria import nearest, sets_text, transition_text
+from trendfold.explain.gloria_path import nearest, sets_text, transition_text
 from trendfold.explain.value import Value
 
 MAX_POOLS = 24

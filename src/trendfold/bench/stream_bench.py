@@ -186,7 +186,7 @@ def _stateless(stream: DataFrame, line: _Line) -> StreamingQuery:
     return _write(stream.mapInArrow(counted, "rows bigint"), line)
 
 
-class _Counter(StatefulProcessor):
+class _RowCounter(StatefulProcessor):
     """A counter per key."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -206,7 +206,7 @@ class _Counter(StatefulProcessor):
 
 
 def _per_key(stream: DataFrame, line: _Line) -> StreamingQuery:
-    keyed = stream.groupBy("g").transformWithStateInPandas(_Counter(), "g int, n bigint", "update", "None")
+    keyed = stream.groupBy("g").transformWithStateInPandas(_RowCounter(), "g int, n bigint", "update", "None")
     return _write(keyed, line, "update")
 
 

@@ -20,7 +20,7 @@ from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Measurement, Promise, Report, Verdict
 from trendfold.bench.mcep_figures import ANY, STREAMS, Figure, all_marks, density, figures, found_by, measured
 from trendfold.bench.mcep_ratios import headlines
-from trendfold.bench.patterns import Shape
+from trendfold.bench.patterns import PatternShape
 from trendfold.detect.adapt import Adapting, mend
 from trendfold.detect.evaluate import Counts
 from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
@@ -41,7 +41,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     for number in range(WORKLOADS):
         name = list(STREAMS)[number % len(STREAMS)]
         events = max(500, int(EVENTS * scale))
-        trivial = measured(STREAMS[name](events, seed + number), Shape(window=WINDOW), seed + number)
+        trivial = measured(STREAMS[name](events, seed + number), PatternShape(window=WINDOW), seed + number)
         detections = {plan: trivial.by(planner) for plan, planner in planners.items()}
         what = f"{name} {number + 1}"
         for plan, detection in detections.items():
@@ -178,7 +178,7 @@ def _memory(seed: int, scale: float) -> list[str]:
 
 def _stock(seed: int, events: int) -> Detection:
     """The first workload's patterns over more or fewer events."""
-    return measured(STREAMS["stock"](events, seed), Shape(window=WINDOW), seed)
+    return measured(STREAMS["stock"](events, seed), PatternShape(window=WINDOW), seed)
 
 
 def _best_of_three(run: Callable[[], object]) -> float:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from trendfold.bench import recurrences
 from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
-from trendfold.bench.kernel import FIVE, fold, ready, stream
-from trendfold.bench.neighbour import random_walk
+from trendfold.bench.kernel_bench import FIVE, fold, ready, stream
+from trendfold.bench.neighbour_bench import random_walk
 from trendfold.kernel.program import Folded
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.windows import Items

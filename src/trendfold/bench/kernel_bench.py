@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.api import parse
-from trendfold.bench import exact, prepare, recurrences
+from trendfold.bench import prepare, recurrences
 from trendfold.bench.answers import Columns, columns, trends
+from trendfold.bench.exact_cases import exact_cases
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
@@ -35,9 +36,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     workspace = stream(seed, events)
     codes = workspace.batch.type_code.astype(np.intp)
     floor = Case(FLOOR, partial(np.bincount, codes), events, expected=partial(_counted, codes))
-    others = [
-        case for case in [*prepare.cases(seed, scale), *exact.exact_cases(seed, scale)] if case.name != FLOOR
-    ]
+    others = [case for case in [*prepare.cases(seed, scale), *exact_cases(seed, scale)] if case.name != FLOOR]
     return [floor, *_counts(workspace, events, scale), *_shapes(workspace, events), *others]
 
 

@@ -13,7 +13,7 @@ NEAR = 1.3
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PaperClaim:
     """A ratio that a paper reports: one way over another."""
 
     paper: str
@@ -42,7 +42,7 @@ class Claim:
 class Judged:
     """A claim beside what was measured."""
 
-    claim: Claim
+    claim: PaperClaim
     ratio: float | None
     verdict: str
 
@@ -52,7 +52,7 @@ class Judged:
         return self.verdict in ("smaller", "does not hold")
 
 
-def judge(claim: Claim, report: Mapping[str, Any]) -> Judged:
+def judge(claim: PaperClaim, report: Mapping[str, Any]) -> Judged:
     """Our ratio in the bench's committed report; where a line was given up there is none."""
     lines = {line["name"]: line for line in report.get("lines", ())}
     ours, over = lines.get(claim.ours), lines.get(claim.over)
@@ -65,7 +65,7 @@ def judge(claim: Claim, report: Mapping[str, Any]) -> Judged:
     return Judged(claim, None, "not measured") if ratio is None else _beside(claim, ratio)
 
 
-def _beside(claim: Claim, ratio: float) -> Judged:
+def _beside(claim: PaperClaim, ratio: float) -> Judged:
     if claim.ratio == 1:
         return Judged(claim, ratio, "holds" if ratio >= 1 / NEAR else "does not hold")
     if ratio >= claim.ratio:
@@ -73,7 +73,7 @@ def _beside(claim: Claim, ratio: float) -> Judged:
     return Judged(claim, ratio, "smaller" if ratio > 1 else "does not hold")
 
 
-def read_claims() -> tuple[Claim, ...]:
+def read_claims() -> tuple[PaperClaim, ...]:
     """Those of claims.toml."""
     text = files("trendfold.bench").joinpath("claims.toml").read_text(encoding="utf-8")
-    return tuple(Claim(**fields) for fields in tomllib.loads(text)["claim"])
+    return tuple(PaperClaim(**fields) for fields in tomllib.loads(text)["claim"])

@@ -19,7 +19,7 @@ STREAM = "stream"
 
 
 @dataclass(frozen=True)
-class Claim:
+class SinkClaim:
     """A place that a stream claims; `what` is `output` or `rejects`."""
 
     what: str
@@ -67,11 +67,13 @@ class Claim:
             )
 
 
-def claims(stream: str, output: Sink, rejects: Sink | None) -> tuple[Claim, ...]:
+def claims(stream: str, output: Sink, rejects: Sink | None) -> tuple[SinkClaim, ...]:
     """The places that can say whose they are; a function or a terminal cannot."""
     places = {"output": output, "rejects": rejects}
     return tuple(
-        Claim(what, sink, stream) for what, sink in places.items() if isinstance(sink, FolderSink | TableSink)
+        SinkClaim(what, sink, stream)
+        for what, sink in places.items()
+        if isinstance(sink, FolderSink | TableSink)
     )
 
 
@@ -81,7 +83,7 @@ def require_query_names(sink: Sink, names: Sequence[str]) -> None:
         sink.require_names(dict.fromkeys(names))
 
 
-def _foreign(claim: Claim, owner: Owner) -> str:
+def _foreign(claim: SinkClaim, owner: Owner) -> str:
     whose = "another stream" if owner.kind == STREAM else "a batch run"
     back = "go on with the checkpoint of that stream, " if owner.kind == STREAM else ""
     return (
@@ -90,7 +92,7 @@ def _foreign(claim: Claim, owner: Owner) -> str:
     )
 
 
-def _missing(claim: Claim) -> str:
+def _missing(claim: SinkClaim) -> str:
     return (
         f"{claim.sink} ({claim.what}) does not hold the rows that this stream has delivered so far, and they "
         f"do not come again; bring them back, begin with a new checkpoint, or pass overwrite=True "
@@ -98,7 +100,7 @@ def _missing(claim: Claim) -> str:
     )
 
 
-def _unclaimed(claim: Claim) -> str:
+def _unclaimed(claim: SinkClaim) -> str:
     return (
         f"{claim.sink} ({claim.what}) is not empty, and nothing there says that a stream of trendfold may "
         f"write to it; choose another {claim.what}, or pass overwrite=True (--overwrite) to write there: "

@@ -22,8 +22,7 @@ from trendfold.bench.flattened import flattened
 from trendfold.bench.hamlet_state import fixed_state, greta_state, state
 from trendfold.bench.harness import Case, Measurement, Promise, Report
 from trendfold.events.batch import Options, read_batch
-from trendfold.events.generate import Options as Stream
-from trendfold.events.generate import ridesharing, stock
+from trendfold.events.generate import StreamSettings, ridesharing, stock
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.program import Folded
 from trendfold.papers.hamlet.kernel import ALWAYS, BY_BENEFIT, choose
@@ -89,7 +88,7 @@ def _low_setting(seed: int, scale: float) -> list[Case]:
 
 def _few_in_window(seed: int, scale: float) -> tuple[pa.Table, tuple[Query, ...]]:
     """About ten events in a window."""
-    table = ridesharing(Stream(events=_scaled(4_000, scale), seed=seed, rate=100.0, burst=3))
+    table = ridesharing(StreamSettings(events=_scaled(4_000, scale), seed=seed, rate=100.0, burst=3))
     return table, rides(5, "WITHIN 100 ms SLIDE 100 ms")
 
 
@@ -149,7 +148,9 @@ def _figures_11_and_12(seed: int, scale: float) -> list[Case]:
 def _compared(seed: int, scale: float) -> list[Case]:
     """Queries whose predicate compares each price with the next: every event asks those before it."""
     n, found = _scaled(COMPARED_PER_MINUTE, scale), []
-    options = Stream(events=n * COMPARED_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7)
+    options = StreamSettings(
+        events=n * COMPARED_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7
+    )
     table = stock(options)
     for k in STOCK_QUERIES:
         queries = rising(k)
@@ -223,7 +224,7 @@ def plot(report: Report) -> str:
 
 
 def _rides(seed: int, per_minute: int, minutes: int) -> pa.Table:
-    return ridesharing(Stream(events=per_minute * minutes, seed=seed, rate=per_minute / 60, burst=50))
+    return ridesharing(StreamSettings(events=per_minute * minutes, seed=seed, rate=per_minute / 60, burst=50))
 
 
 def rides(k: int, window: str) -> tuple[Query, ...]:
@@ -269,7 +270,9 @@ def rising(k: int) -> tuple[Query, ...]:
 
 def _stock_group(seed: int, scale: float, per_minute: int, k: int) -> Ready:
     n = _scaled(per_minute, scale)
-    options = Stream(events=n * STOCK_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7)
+    options = StreamSettings(
+        events=n * STOCK_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7
+    )
     return _group(stock(options), trades(k))
 
 

@@ -18,7 +18,7 @@ STARTS = 100
 
 
 @dataclass(frozen=True)
-class Stream:
+class AlignedStream:
     """Events in order of time, as a table for us and as numbers for others."""
 
     length: int
@@ -28,7 +28,7 @@ class Stream:
     """Key, time in milliseconds, kind and x of every event."""
 
 
-def stream(seed: int, events: int, length: int) -> Stream:
+def stream(seed: int, events: int, length: int) -> AlignedStream:
     """About so many events; every fourth window of a key has a D between A and C."""
     rng = np.random.default_rng(seed)
     blocks = max(KEYS, round(events / (length + 2.25)))
@@ -37,10 +37,10 @@ def stream(seed: int, events: int, length: int) -> Stream:
     rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
     kinds = pa.DictionaryArray.from_arrays(pa.array(rows[:, 2].astype(np.int32)), pa.array(KINDS))
     columns = {"g": rows[:, 0], "ts": rows[:, 1], "type": kinds, "x": rows[:, 3]}
-    return Stream(length, pa.table(columns), rows)
+    return AlignedStream(length, pa.table(columns), rows)
 
 
-def known_counts(stream: Stream, semantics: str, queries: int) -> NDArray[np.float64]:
+def known_counts(stream: AlignedStream, semantics: str, queries: int) -> NDArray[np.float64]:
     """Query, window, key and count, as the stream was made: all choices of B under any, otherwise one trend.
 
     Query i leaves out windows whose A has the value i; under contiguous a D in between leaves nothing.

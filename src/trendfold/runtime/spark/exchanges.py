@@ -1,4 +1,4 @@
-"""Plans -> families: queries whose rows travel together, and how much of the work each task can finish."""
+"""Plans -> exchanges: queries whose rows travel together, and how much of the work each task can finish."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from trendfold.query.nodes import Attribute, Expression, Matches, WindowUnit
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class Exchange:
     """Queries whose rows are brought together by the same attributes.
 
     columns     what they read of a row, besides the truth of conditions
@@ -41,10 +41,10 @@ class Family:
     """The longest window in microseconds, where matches can be found in parts of the time that overlap."""
 
 
-def families(
+def exchanges(
     plans: Sequence[QueryPlan], kinds: Mapping[str, Kind], options: Options, arithmetic: str
-) -> tuple[Family, ...]:
-    """The families of a workload; every query is in exactly one."""
+) -> tuple[Exchange, ...]:
+    """The exchanges of a workload; every query is in exactly one."""
     members: dict[tuple[Mode, tuple[str, ...], bool, bool], list[int]] = {}
     for number, plan in enumerate(plans):
         mode, _ = mode_of(plan, kinds, arithmetic)
@@ -59,7 +59,7 @@ def families(
         everything = any(keeps_other_rows(plan) for plan in own)
         types = frozenset(t for plan in own for t in types_of(plan))
         found.append(
-            Family(
+            Exchange(
                 mode,
                 key,
                 tuple(numbers),
@@ -73,11 +73,13 @@ def families(
     return tuple(found)
 
 
-def within_families(plans: Sequence[QueryPlan], found: Sequence[Family]) -> tuple[QueryPlan, ...]:
-    """The plans with groups of queries that are in one family: only their rows are together."""
+def within_exchanges(plans: Sequence[QueryPlan], found: Sequence[Exchange]) -> tuple[QueryPlan, ...]:
+    """The plans with groups of queries that are in one exchange: only their rows are together."""
     own = list(plans)
-    for family in found:
-        for query, plan in zip(family.queries, regrouped([plans[q] for q in family.queries]), strict=True):
+    for exchange in found:
+        for query, plan in zip(
+            exchange.queries, regrouped([plans[q] for q in exchange.queries]), strict=True
+        ):
             own[query] = plan
     return tuple(own)
 
