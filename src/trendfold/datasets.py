@@ -1,11 +1,11 @@
-"""Generated event tables to try queries on.
+"""Generated event tables for trying out queries.
 
 >>> from trendfold import datasets
 >>> datasets.ridesharing(events=1_000, seed=7).num_rows
 1000
 
 Every function takes the same options: `events`, `seed`, `rate` (events per second), `groups`, `burst` (mean
-run of one type), `disorder_s`, `ties`, and, for stock, taxi and bus, `types`.
+length of a run of one type), `disorder_s`, `ties`, and, for stock, taxi and bus, `types`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StreamShape(TypedDict, total=False):
 
 
 def ridesharing(events: int = 10_000, seed: int = 0, **shape: Unpack[StreamShape]) -> pa.Table:
-    """Rides from Request over Travel to Dropoff or Cancel; HAMLET's generated data."""
+    """Rides from Request through Travel to Dropoff or Cancel, modelled on HAMLET's generated data."""
     return generate.ridesharing(generate.StreamSettings(events=events, seed=seed, **shape))
 
 

@@ -189,12 +189,12 @@ def test_a_checkpoint_is_for_one_process_until_it_ends_however_it_ends(tmp_path:
         assert other.stdout.readline() == "held\n"
         mine = Lease(place(tmp_path), lambda: True)
         with pytest.raises(
-            InputError, match=rf"another process \({other.pid} on .*\) runs on the checkpoint"
+            InputError, match=rf"another process \({other.pid} on .*\) is running on the checkpoint"
         ):
             mine.take()
         other.kill()
     mine.take()
-    with pytest.raises(InputError, match="a stream of this process runs"):
+    with pytest.raises(InputError, match="a stream of this process is running"):
         Lease(place(tmp_path), lambda: True).take()
     mine.release()
     Lease(place(tmp_path), lambda: False).take()

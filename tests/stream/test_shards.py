@@ -260,4 +260,4 @@ def test_a_release_cuts_only_the_windows_that_it_reports(slide: str) -> None:
         stream.feed(table.slice(500, 1))
         stream.feed(table.slice(501, 1))
         errors = [blob for told in stream.told for blob in told if blob.content is Content.ERROR]
-        assert b"past limits windows=1,000" in bytes(errors[0].payload)
+        assert b"over limits windows=1,000" in bytes(errors[0].payload)

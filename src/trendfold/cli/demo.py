@@ -1,4 +1,4 @@
-"""`trendfold demo`: queries over generated rides, on Spark, with a report to look at."""
+"""`trendfold demo`: queries over generated rides, on Spark, with an HTML report."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARTS = 8
-"""Files that the events are written to, each after the other in time."""
+"""How many files the events are written to, in time order."""
 ROWS_SHOWN = 5
 QUERIES, REPORT, EVENTS, RESULTS = "demo.tql", "report.html", "events", "results"
 """Files and folders of the demo."""
 
 
 def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = False) -> None:
-    """Generate, run, print, write the results and a report into `folder`."""
+    """Generate events, run the queries, print, and write results and a report into `folder`."""
     text = files("trendfold").joinpath(QUERIES).read_text(encoding="utf-8")
     workload = api.parse(text)
     with claimed(folder, owner_of_run(QUERIES, workload, _files_of(workload)), overwrite) as claim:
@@ -48,7 +48,7 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
         write_together([(claim, written)])
     total = sum(count for rows in tables.values() for _, count in counts(rows))
     print(
-        f"{total:.3g} trends in {result.summary.windows:,} windows were counted, and none built, "
+        f"{total:.3g} trends in {result.summary.windows:,} windows were counted without building any, "
         f"in {result.summary.seconds:.2f} s"
     )
     page, results, queries = (claim.folder / name for name in (REPORT, RESULTS, QUERIES))
@@ -62,14 +62,14 @@ def _files_of(workload: api.Workload) -> list[str]:
 
 
 def _parts(table: pa.Table) -> dict[str, pa.Table]:
-    """The events as several tables in the order of time, as a stream is kept: tasks fold each by itself."""
+    """The events as several tables in time order, as a stream is stored: tasks fold each on its own."""
     size = -(-table.num_rows // PARTS)
     return {f"part-{i}": table.slice(i * size, size) for i in range(PARTS)}
 
 
 def _warm_up(workload: api.Workload, table: pa.Table, source: list[str], engine: str) -> None:
-    """So that what is measured is the work. Here first: two workers would compile the same loops twice."""
-    say("compiling the loops, which takes a minute or two on the first run and little later")
+    """Compile the kernels so that only the work is timed; here first, or several workers would compile."""
+    say("compiling the kernels: a minute or two on the first run, little on later ones")
     workload.run(table.slice(0, 1_000), engine="local")
     if engine == "spark":
         workload.run(source[0], engine=engine).unpersist()
@@ -82,7 +82,7 @@ def _print(tables: dict[str, pa.Table]) -> None:
 
 
 def _print_lines(tables: dict[str, pa.Table]) -> None:
-    """What each query counts over time, in a line."""
+    """Print each query's counts over time as a line."""
     print("trends per window, logarithmic scale")
     width = max(map(len, tables))
     for name, rows in tables.items():

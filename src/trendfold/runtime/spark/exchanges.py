@@ -1,4 +1,4 @@
-"""Plans -> exchanges: queries whose rows travel together, and how much of the work each task can finish."""
+"""Plans -> exchanges: queries whose rows are shuffled together, and how much each task can finish."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from trendfold.query.nodes import Attribute, Expression, Matches, WindowUnit
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Queries whose rows are brought together by the same attributes.
+    """Queries that share one shuffle of rows, by the same key attributes.
 
-    columns     what they read of a row, besides the truth of conditions
-    conditions  on one event; each is a bit of a row
-    types       whose rows they need; None for all
+    columns     attributes they read, besides those only used in conditions
+    conditions  on one event; each is sent as one bit per row
+    types       event types they need; None for all
     """
 
     mode: Mode
@@ -38,13 +38,13 @@ class Exchange:
     types: frozenset[str] | None
     finds_matches: bool = False
     reach: int | None = None
-    """The longest window in microseconds, where matches can be found in parts of the time that overlap."""
+    """The longest window in microseconds, if matches can be found in overlapping time ranges."""
 
 
 def exchanges(
     plans: Sequence[QueryPlan], kinds: Mapping[str, Kind], options: Options, arithmetic: str
 ) -> tuple[Exchange, ...]:
-    """The exchanges of a workload; every query is in exactly one."""
+    """Split a workload into exchanges; every query is in exactly one."""
     members: dict[tuple[Mode, tuple[str, ...], bool, bool], list[int]] = {}
     for number, plan in enumerate(plans):
         mode, _ = mode_of(plan, kinds, arithmetic)
@@ -74,7 +74,7 @@ def exchanges(
 
 
 def within_exchanges(plans: Sequence[QueryPlan], found: Sequence[Exchange]) -> tuple[QueryPlan, ...]:
-    """The plans with groups of queries that are in one exchange: only their rows are together."""
+    """The plans regrouped within exchanges: only queries of one exchange can be folded together."""
     own = list(plans)
     for exchange in found:
         for query, plan in zip(
@@ -85,7 +85,7 @@ def within_exchanges(plans: Sequence[QueryPlan], found: Sequence[Exchange]) -> t
 
 
 def _reach(plan: QueryPlan) -> int | None:
-    """A window of time; None where there is none, or one of events."""
+    """The length of a time window; None without a window, or for a window of events."""
     window = plan.query.window
     return None if window is None or window.unit is WindowUnit.EVENTS else window.length
 
@@ -95,7 +95,7 @@ def _plain(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def columns_of(plan: QueryPlan) -> frozenset[str]:
-    """The attributes a query reads besides its conditions on single events."""
+    """The attributes a query reads, besides those in conditions on single events."""
     found = {*plan.partition, *(key.attribute for key in plan.query.group_by)}
     found |= {a.attribute for a in aggregates_of(plan) if a.attribute is not None}
     found |= set(plan.query.returns.attributes) if isinstance(plan.query.returns, Matches) else set()
@@ -107,7 +107,7 @@ def columns_of(plan: QueryPlan) -> frozenset[str]:
 
 
 def types_of(plan: QueryPlan) -> frozenset[str]:
-    """The types of a pattern."""
+    """The event types of a plan's pattern."""
     return frozenset(p.type for operand in plan.operands for p in operand.machine.automaton.positions)
 
 

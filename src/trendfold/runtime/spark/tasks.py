@@ -1,7 +1,7 @@
-"""What runs inside Spark's tasks: tables in, blobs out. Plain functions over Arrow; nothing here knows Spark.
+"""The work of Spark's tasks: tables in, blobs out. Plain functions over Arrow, without Spark.
 
-scan    a part of the source  ->  rows by bucket, or matrices where the part is ordered
-chunk   rows of one stretch of time  ->  matrices
+scan    a part of the source  ->  rows by bucket, or matrices if the part is in time order
+chunk   rows of one time range  ->  matrices
 fold    all rows and matrices of some segments  ->  totals, or finished rows
 finish  all totals of some groups  ->  finished rows
 """
@@ -56,15 +56,15 @@ from trendfold.runtime.tables import Totals, add_up, build_table, group_column, 
 from trendfold.runtime.windows import Asked, Items
 
 WINDOW, KEY = "window index", "key {}"
-"""Columns of a table of totals, besides the numbers."""
+"""Columns of a table of totals, in addition to the numbers."""
 _ROW_BYTES = 24
-"""What a row costs on its way, about."""
+"""The approximate size of a row in a shuffle."""
 _FEW_BYTES = 1 << 16
-"""Matrices of this size are always sent."""
+"""Matrices up to this size are always sent."""
 
 
 class Way(StrEnum):
-    """How an exchange's rows get to where they are folded."""
+    """How an exchange's rows reach the tasks that fold them."""
 
     STRETCHES = "stretches"
     PARTITION = "by partition"
@@ -74,12 +74,12 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """Everything a task needs to know; small, and sent with the function.
+    """Everything a task needs to know; small, and sent with the task's function.
 
-    schema  of the events, as far as queries read them
-    shared  times [from, to] in which parts of the source overlap: their rows are exchanged, int64[z,2]
-    chunks  times at which the stream is cut for Way.TIME, int64[c]
-    bits    the conditions whose truth comes with the rows, in the order of their bits
+    schema  of the events, restricted to the columns queries read
+    shared  intervals [from, to] in which parts of the source overlap: their rows are shuffled, int64[z,2]
+    chunks  times at which the input is split for Way.TIME, int64[c]
+    bits    conditions whose truth values come with the rows, in bit order
     """
 
     plans: tuple[QueryPlan, ...]
@@ -98,7 +98,7 @@ class Job:
 
     @cached_property
     def shared_partitionings(self) -> frozenset[Partitioning]:
-        """What rows are sorted by once for several queries."""
+        """Partitionings by which rows are sorted once for several queries."""
         return shared_partitionings(self.plans)
 
     @cached_property
@@ -115,7 +115,7 @@ def scan(
 ) -> Iterator[Blob]:
     """Read a part of the source, and send what each exchange needs of it.
 
-    `rejects` are lines that are no rows, and `found` is what reading the lines has found.
+    `rejects` are rejected lines, and `found` the findings of reading them.
     """
     batch = read_batch(table, replace(job.options, on_reject="keep"))
     seen = json.dumps(batch.type_names).encode()
@@ -141,7 +141,7 @@ def scan(
 
 
 def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """Matrices of what no other part overlaps with, and the rows of what one does."""
+    """Send matrices for times that no other part overlaps, and rows for the others."""
     batch, exchange = workspace.batch, job.exchanges[number]
     alone, gaps = _alone(job, batch)
     if not alone.all():
@@ -155,7 +155,7 @@ def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
         len(cut) * sum(matrix_bytes(job.plans[q]) for q in queries)
         for queries, cut in zip(together, cuts, strict=True)
     )
-    if size > max(len(workspace.batch) * _ROW_BYTES, _FEW_BYTES):  # rows are smaller than their matrices
+    if size > max(len(workspace.batch) * _ROW_BYTES, _FEW_BYTES):  # the rows are smaller than their matrices
         yield from _send(job, number, workspace, np.ones(len(workspace.batch), np.bool_))
         return
     for queries, cut in zip(together, cuts, strict=True):
@@ -175,7 +175,7 @@ def _cut(job: Job, queries: list[int], workspace: Workspace, gaps: NDArray[np.in
 
 
 def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which rows lie outside the times that are shared, and the edges of those times."""
+    """Which rows lie outside the overlaps, and the edges of the overlaps."""
     if not len(job.shared):
         return np.ones(len(batch), np.bool_), np.zeros(0, np.int64)
     at = np.searchsorted(job.shared[:, 0], batch.time, side="right") - 1
@@ -184,7 +184,7 @@ def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.i
 
 
 def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expression, ...]) -> Workspace:
-    """Some of the rows, with what is known of their conditions."""
+    """A workspace of some rows, keeping the known truth values of their conditions."""
     batch = workspace.batch
     held = {condition: workspace.holds(condition)[kept] for condition in conditions}
     chosen = replace(
@@ -199,7 +199,7 @@ def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expr
 
 
 def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]) -> Iterator[Blob]:
-    """The wanted rows of an exchange, to the buckets of their keys."""
+    """Send the wanted rows of an exchange to the buckets of their keys."""
     batch, exchange = workspace.batch, job.exchanges[number]
     keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
@@ -209,7 +209,7 @@ def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]
 
 
 def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """The rows of an exchange, to the stretch of time they lie in."""
+    """Send the rows of an exchange to their time ranges."""
     batch, exchange = workspace.batch, job.exchanges[number]
     chunk = np.searchsorted(job.chunks, batch.time, side="right").astype(np.uint64)
     parts = split(packed_rows(workspace, exchange), chunk, is_needed(batch, exchange), len(job.chunks) + 1)
@@ -236,7 +236,7 @@ _EVER = 2**61
 
 
 def _parts(job: Job) -> list[tuple[int, int]]:
-    """The parts of the time between chunks, the outermost without end."""
+    """The time ranges between chunks; the first and last are unbounded."""
     return list(pairwise([-_EVER, *job.chunks.tolist(), _EVER]))
 
 
@@ -249,7 +249,7 @@ def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa
 
 
 def is_needed(batch: EventBatch, exchange: Exchange) -> NDArray[np.bool_]:
-    """Rows of the exchange's types."""
+    """Which rows have one of the exchange's types."""
     if exchange.types is None:
         return np.ones(len(batch), np.bool_)
     wanted = np.array([name in exchange.types for name in batch.type_names], np.bool_)
@@ -258,7 +258,7 @@ def is_needed(batch: EventBatch, exchange: Exchange) -> NDArray[np.bool_]:
 
 
 def packed_rows(workspace: Workspace, exchange: Exchange) -> pa.Table:
-    """The columns of an exchange, words as codes, conditions as bits."""
+    """The columns of an exchange: strings as codes, conditions as bits."""
     batch = workspace.batch
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for field in batch.table.schema:
@@ -283,11 +283,11 @@ def _as_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
 
 
 def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Rows of whole stretches of time become matrices; everything else passes through."""
+    """Turn the rows of each time range into matrices; pass everything else through."""
     rows: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         if blob.content is Content.ROWS and job.ways[blob.owner] is Way.TIME:
-            rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several stretches of time
+            rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several time ranges
         else:
             yield blob
     apart = replace(job, shared=np.zeros((0, 2), np.int64))
@@ -299,7 +299,7 @@ def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 
 
 def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Everything there is of some segments: totals per group and window, or finished rows."""
+    """Fold all rows and matrices of some segments into totals per group and window, or finished rows."""
     rows: dict[int, list[pa.Table]] = defaultdict(list)
     pieces: dict[int, list[pa.Table]] = defaultdict(list)
     overlapping: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
@@ -336,7 +336,7 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 
 
 def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] | None) -> Iterator[Blob]:
-    """The matches of an exchange's queries among rows that are together; only those that end in `ends`."""
+    """Find the matches of an exchange's queries in these rows; only those that end in `ends`."""
     queries = job.exchanges[number].queries
     plans = [job.plans[query] for query in queries]
     try:
@@ -351,12 +351,12 @@ def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] |
 
 
 def failure(query: int, error: TrendfoldError) -> Blob:
-    """An error on its way to the driver."""
+    """A blob that reports an error to the driver."""
     return Blob(0, Content.ERROR, query, 0, json.dumps([type(error).__name__, str(error)]).encode())
 
 
 def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
-    """The rows of an exchange that came from everywhere, with what is known of their conditions."""
+    """The rows of an exchange from all tasks, with the known truth values of their conditions."""
     batch = read_batch(concat(tables), job.options)
     known = read_bits(batch, job.exchanges[number].conditions) or {}
     return Workspace(batch, known, shared=job.shared_partitionings)
@@ -370,7 +370,7 @@ def fold_query(
     pieces: list[pa.Table],
     asked: Asked | None = None,
 ) -> Iterator[Blob]:
-    """One query over all there is of some segments; of all windows, or of those asked for."""
+    """Fold one query over all data of some segments, for all windows or those `asked` for."""
     plan = job.plans[query]
     if exchange.mode is Mode.COMPLETE:
         if workspace is not None:
@@ -378,7 +378,7 @@ def fold_query(
         return
     if pieces:
         if workspace is not None:
-            # Rows may lie before and after a matrix: they are cut wherever one begins.
+            # Rows may lie before and after a matrix: split them wherever a matrix begins.
             begins = np.unique(np.concatenate([part.column(FIRST).to_numpy() for part in pieces]))
             cut = cut_pieces(plan, workspace, job.origin, begins)
             if len(cut):
@@ -411,12 +411,12 @@ def _complete(job: Job, query: int, workspace: Workspace, asked: Asked | None) -
 
 
 def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
-    """The windows that were looked at, for the summary; in a stream nobody asks."""
+    """The windows that were evaluated, for the summary; not used in streams."""
     return Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
 
 
 def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Table:
-    """Totals per group and window, with the values that name the group."""
+    """A table of totals per group and window, with the group's key values."""
     columns: dict[str, pa.Array] = {}
     for i, key in enumerate(plan.query.group_by):
         columns[KEY.format(i)] = group_column(key, totals, rows, batch)
@@ -427,7 +427,7 @@ def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa
 
 
 def _send_totals(job: Job, query: int, totals: pa.Table) -> Iterator[Blob]:
-    """Totals, to where their groups are finished."""
+    """Send totals to the tasks that finish their groups."""
     count = totals.num_rows
     keys = {name: from_arrow(totals.column(name)) for name in _key_names(job.plans[query])}
     known = hashes(keys, count) if keys else np.full(count, query, np.uint64)
@@ -443,7 +443,7 @@ def _key_names(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def finish(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Add up the totals of each group and window, and make rows of them."""
+    """Sum the totals of each group and window into finished rows."""
     totals: dict[int, list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         if blob.content is Content.TOTALS:
@@ -478,7 +478,7 @@ def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 
 
 def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
-    """The rows of groups of which nothing is left elsewhere."""
+    """The finished rows of groups that no other task has totals for."""
     none = np.zeros(0, np.int64)
     no_items = Items(none.astype(np.int32), none, none, none)
     exact = Exact(job.plans[query], rows, no_items, (), batch, job.limits, (), none, totals.operands)
@@ -489,7 +489,7 @@ def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatc
 def _group_batch(
     job: Job, plan: QueryPlan, keys: pa.Table
 ) -> tuple[EventBatch, dict[GroupKey, NDArray[np.int64]]]:
-    """Rows that have the groups' values, key by key: two keys may be of one attribute."""
+    """A batch with a row per group that has its key values; two keys may use the same attribute."""
     parts, rows = [job.schema.empty_table()], {}
     for i, key in enumerate(plan.query.group_by):
         values = keys.select([KEY.format(i)]).rename_columns([key.attribute])
@@ -506,7 +506,7 @@ def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 
 
 def empty_result(job: Job, query: int) -> pa.Table:
-    """The table of a query over no events: what its columns are."""
+    """The result of a query over no events, for its schema."""
     plan = job.plans[query]
     if plan.finds_matches:
         nothing = Workspace(job.nothing)
