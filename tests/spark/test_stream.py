@@ -168,7 +168,7 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
     if not is_remote(spark):
         assert seen
         assert any(progress.watermark for progress in seen)
-    with pytest.raises(InputError, match="query 'two' is not the one"):
+    with pytest.raises(InputError, match="query 'two' differs from the one"):
         tf.parse(TWO.replace("> 3", "> 4")).start(inbox.stream(), **given)
 
 

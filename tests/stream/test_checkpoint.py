@@ -59,7 +59,7 @@ def test_what_was_added_and_removed_while_it_ran_stays_so() -> None:
 
 def test_a_query_that_changed_is_an_error_that_names_it() -> None:
     other = TWO.replace("> 3", "> 4")
-    with pytest.raises(InputError, match="query 'two' is not the one"):
+    with pytest.raises(InputError, match="query 'two' differs from the one"):
         carried_on(manifest(ONE, TWO), manifest(ONE, other), 5)
 
 

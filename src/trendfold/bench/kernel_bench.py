@@ -1,6 +1,6 @@
-"""How fast the fold is: events in memory and sorted, one core, beside one `numpy.bincount` of their codes.
+"""The speed of the fold: sorted events in memory, one core, against one `numpy.bincount` of their codes.
 
-Answers are compared with recurrences that are written for this pattern alone.
+Answers are compared with recurrences written for this pattern alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIVE = "COUNT(*), SUM(B.x), MIN(B.x), MAX(B.x), AVG(B.x)"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """SEQ(A, B+, C): counts in windows of all sizes, then what rides on counts, overlaps, and groups."""
+    """SEQ(A, B+, C): counts in windows of all sizes, then other aggregates, overlaps, and groups."""
     events = max(1, int(EVENTS * scale))
     workspace = stream(seed, events)
     codes = workspace.batch.type_code.astype(np.intp)
@@ -45,7 +45,7 @@ def _counted(codes: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _shapes(workspace: Workspace, events: int) -> list[Case]:
-    """What rides on counts, overlaps, and groups as lanes."""
+    """Several aggregates, overlapping windows, and groups as lanes."""
     codes, x, g = workspace.batch.type_code, *(workspace.batch.column(name).values for name in "xg")
 
     def five() -> list[Columns]:
@@ -71,10 +71,10 @@ def _shapes(workspace: Workspace, events: int) -> list[Case]:
 
 
 def _counts(workspace: Workspace, events: int, scale: float) -> list[Case]:
-    """COUNT(*), one partition, tumbling windows from small to all events, under each semantics."""
+    """COUNT(*) in one partition, in tumbling windows of small size up to all events, for each semantics."""
     found = []
     sizes = [max(1, int(given * scale)) if given > WINDOWS[0] else given for given in WINDOWS]
-    for size in dict.fromkeys(sizes):  # a small scale may make two of them equal
+    for size in dict.fromkeys(sizes):  # with a small scale two of them may be equal
         names = [f"{semantics}, windows of {size:,}" for semantics in SEMANTICS]
         promises = [(Promise(0.12, FLOOR), Promise(40e6)), *[(Promise(0.8, names[0]),)] * 2]
         for name, semantics, promised in zip(names, SEMANTICS, promises, strict=True):
@@ -108,10 +108,10 @@ def stream(seed: int, events: int) -> Workspace:
 
 
 def fold(workspace: Workspace, text: str, strategy: str = "auto") -> Callable[[], object]:
-    """Only the fold: rows are selected, sorted and cut into windows beforehand."""
+    """Only the fold: rows are selected, sorted and split into windows beforehand."""
     return ready(workspace, text, strategy).fold
 
 
 def ready(workspace: Workspace, text: str, strategy: str) -> local.Prepared:
-    """A query whose windows are only to be folded."""
+    """A query prepared up to the fold of its windows."""
     return local.prepare(plan(parse(text).queries[0], strategy), workspace, origin=0)

@@ -1,4 +1,4 @@
-"""The paper's Figures 10 to 14 at this machine's size: gains over the trivial plan, best of some runs."""
+"""The paper's Figures 10 to 14, scaled to this machine: gains over the trivial plan, best of several runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STREAMS: dict[str, Callable[[int, int], PatternStream]] = {"stock": stock, "traf
 
 
 def measured(stream: PatternStream, shape: PatternShape, seed: int) -> Detection:
-    """A workload whose rows are read and whose statistics are known, with the trivial plan."""
+    """A workload with the trivial plan; rows are read and statistics are measured."""
     plans = workload(stream, shape, seed).plan()
     workspace = Workspace(read_batch(stream.table, Options(time_unit="us")))
     (family,) = families(plans)
@@ -46,7 +46,7 @@ def found_by(detection: Detection, adapting: Adapting | None = None) -> Callable
 
 
 def agree(detections: Mapping[str, Detection]) -> None:
-    """Raise unless all of them find the same matches."""
+    """Raise unless all detections find the same matches."""
     expected: list[NDArray[np.uint64]] = []
     for name, detection in detections.items():
         answers = all_marks(detection.run(ANY))
@@ -61,7 +61,7 @@ def all_marks(found: Sequence[Found]) -> list[NDArray[np.uint64]]:
 
 
 def marks(found: Found) -> NDArray[np.uint64]:
-    """A number per match that tells it from others, in order."""
+    """A sorted hash per match."""
     bindings = concatenated(found.parts)
     pair = bindings.row.astype(np.uint64) << np.uint64(32) | bindings.position.astype(np.uint64)
     for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):  # MurmurHash3's last steps
@@ -73,7 +73,7 @@ def marks(found: Found) -> NDArray[np.uint64]:
 # ---------------------------------------------------------------- figures
 
 Figure = dict[str, list[tuple[float, float]]]
-"""Per curve: what is varied, and the gain over the trivial plan."""
+"""By curve: the varied parameter, and the gain over the trivial plan."""
 
 EVENTS, CHANGING_EVENTS = 20_000, 200_000
 SHORT_S = 2.0
@@ -96,7 +96,7 @@ BASE = PatternShape(window=8.0)
 
 @cache
 def figures(seed: int, scale: float) -> dict[str, Figure]:
-    """All figures that the streams at hand allow."""
+    """All figures possible with the available streams."""
     found: dict[str, Figure] = {}
     for name, stream in _streams(max(300, int(EVENTS * scale)), seed).items():
         gain = _Gains(stream, seed, min(1.0, scale))
@@ -124,7 +124,7 @@ def figures(seed: int, scale: float) -> dict[str, Figure]:
 
 
 def _streams(events: int, seed: int) -> dict[str, PatternStream]:
-    """The generated streams, and real sensors where they are."""
+    """The generated streams, and the real sensor data if it is available."""
     found = {name: make(events, seed) for name, make in STREAMS.items()}
     folder = os.environ.get("TRENDFOLD_SHARED")
     path = Path(folder or "", "data", "events", "aarhus_traffic_20.csv.gz")
@@ -132,7 +132,7 @@ def _streams(events: int, seed: int) -> dict[str, PatternStream]:
 
 
 def density(detection: Detection) -> float:
-    """The share of other patterns that a pattern has something in common with, on average."""
+    """The average share of other patterns that a pattern has something in common with."""
     graph = build_graph(detection.joins.patterns)
     count = len(graph.patterns)
     near = (set().union(*(graph.shared[part] for part in parts)) for parts in graph.of_pattern.values())
@@ -140,7 +140,7 @@ def density(detection: Detection) -> float:
 
 
 class _Gains:
-    """How many times faster than the trivial plan others are, on one stream."""
+    """Speedups over the trivial plan on one stream."""
 
     def __init__(self, stream: PatternStream, seed: int, quick: float) -> None:
         self.stream, self.seed, self.quick = stream, seed, quick
@@ -156,7 +156,7 @@ class _Gains:
         return seconds / _best(found_by(found))
 
     def over(self, shapes: Mapping[float, PatternShape], planners: Mapping[str, WorkloadPlanner]) -> Figure:
-        """Gains of plans for workloads of some shapes; none where windows of events would have ties."""
+        """Gains of plans by workload shape; skips windows of events on streams with ties."""
         if any(shape.is_counted for shape in shapes.values()) and self.stream.has_ties:
             return {}
         return {
@@ -165,14 +165,14 @@ class _Gains:
         }
 
     def over_time(self, seconds: tuple[float, ...]) -> Figure:
-        """Gains of searches that may take so long."""
+        """Gains by search time."""
         return {
             name: [(s, self.of(BASE, Search(s, heuristic))) for s in seconds]
             for name, heuristic in (("SA-EDGE", "annealing"), ("TS-EDGE", "tabu"))
         }
 
     def over_density(self, types: tuple[int, ...]) -> Figure:
-        """Gains for patterns that have more in common, since they are made of fewer types."""
+        """Gains by density: patterns made of fewer types have more in common."""
         shapes = [replace(BASE, types=n) for n in types]
         found = {round(density(self._trivially(shape)[0]), 2): shape for shape in shapes}
         return self.over(dict(sorted(found.items())), BEST)
@@ -185,7 +185,7 @@ class _Gains:
 
 
 def _best(run: Callable[[], object], runs: int = 5, enough_s: float = 1.0) -> float:
-    """The shortest of some runs, fewer where they take long."""
+    """The shortest of several runs; fewer if they take long."""
     shortest, total = _timed(run), 0.0
     for _ in range(runs - 1):
         total += shortest
@@ -202,7 +202,7 @@ def _timed(run: Callable[[], object]) -> float:
 
 
 def _changing(stream: PatternStream, seed: int, quick: float) -> Figure:
-    """A plan made for the first stretch, kept or made anew when things change; planning is part of the time.
+    """A plan for the first part of the stream, kept or replanned when rates change; planning is timed too.
 
     Patterns have no Kleene closure, and match rarely before rates change: all plans report the same matches.
     """
@@ -225,5 +225,5 @@ def _changing(stream: PatternStream, seed: int, quick: float) -> Figure:
 
 
 def _fixed(workplan: Workplan) -> WorkloadPlanner:
-    """A plan that was made before."""
+    """A planner that returns a given plan."""
     return lambda patterns, statistics: workplan

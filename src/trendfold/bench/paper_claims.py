@@ -1,4 +1,4 @@
-"""What the papers report (claims.toml), beside what was measured."""
+"""The claims of the papers (claims.toml), compared with our measurements."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from importlib.resources import files
 from typing import Any
 
 NEAR = 1.3
-"""A claim that nothing changes holds up to this factor."""
+"""A claim of no change holds up to this factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperClaim:
-    """A ratio that a paper reports: one way over another."""
+    """A ratio that a paper reports: one method over another."""
 
     paper: str
     figure: str
     says: str
     ratio: float
-    """The least that the paper reports; 1 where it says that nothing changes."""
+    """The smallest ratio the paper reports; 1 if it claims no change."""
     bench: str
     ours: str = ""
     over: str = ""
-    """Lines of the bench, whose speeds are compared; empty where it has none for this."""
+    """The two lines of the bench whose speeds are compared; empty if there are none."""
     why: str = ""
-    """Where ours is less: the reason."""
+    """The reason if our ratio is smaller."""
     ratio_text: str = ""
-    """The paper's own way to put it, if that is not one number."""
+    """The paper's wording, if it is not one number."""
     measured: str = ""
-    """Instead of two lines: the name of one of the bench's ratios."""
+    """The name of one of the bench's ratios, in place of two lines."""
 
     @property
     def claimed(self) -> str:
@@ -40,7 +40,7 @@ class PaperClaim:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim beside what was measured."""
+    """A claim, our ratio and the verdict."""
 
     claim: PaperClaim
     ratio: float | None
@@ -48,12 +48,12 @@ class Judged:
 
     @property
     def is_less(self) -> bool:
-        """Whether a reason is due."""
+        """Whether our ratio is smaller, so that `why` is shown."""
         return self.verdict in ("smaller", "does not hold")
 
 
 def judge(claim: PaperClaim, report: Mapping[str, Any]) -> Judged:
-    """Our ratio in the bench's committed report; where a line was given up there is none."""
+    """Compare a claim with the bench's committed report; there is no ratio if a line was given up."""
     lines = {line["name"]: line for line in report.get("lines", ())}
     ours, over = lines.get(claim.ours), lines.get(claim.over)
     if ours is not None and over is not None:
@@ -74,6 +74,6 @@ def _beside(claim: PaperClaim, ratio: float) -> Judged:
 
 
 def read_claims() -> tuple[PaperClaim, ...]:
-    """Those of claims.toml."""
+    """Read claims.toml."""
     text = files("trendfold.bench").joinpath("claims.toml").read_text(encoding="utf-8")
     return tuple(PaperClaim(**fields) for fields in tomllib.loads(text)["claim"])
