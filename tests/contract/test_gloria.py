@@ -30,8 +30,9 @@ from trendfold.papers.gloria import plan as gloria
 from trendfold.papers.gloria.run import Ready, Tally, ready
 from trendfold.papers.gloria.valid import unshared, why_invalid
 from trendfold.plan import Group, plan_cogra
-from trendfold.runtime.groups import read_group
+from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS, Limits
+from trendfold.runtime.request import Request
 from trendfold.runtime.rows import Workspace
 
 PATTERNS = [
@@ -139,7 +140,7 @@ def group_of(queries: str, plan: SharingPlan | random.Random) -> Group:
 
 
 def made_ready(group: Group, events: pa.Table, limits: Limits = DEFAULTS) -> Ready:
-    together = read_group(group, Workspace(read_batch(events, Options())), 0, limits, None)
+    together, _ = read_group(group, Workspace(read_batch(events, Options())), Request(limits=limits))
     assert together is not None
     return ready(group, together, limits)
 

@@ -24,7 +24,7 @@ from trendfold.papers.hamlet import kernel
 from trendfold.papers.hamlet.benefit import Burst, Sharer, pruned_choice, snapshots
 from trendfold.papers.hamlet.run import NO_JOURNAL, Tally, ready
 from trendfold.plan.workload import plan_all
-from trendfold.runtime.groups import GroupRows, read_group
+from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.rows import Workspace
 
@@ -176,7 +176,7 @@ def group_rows(queries: str, events: pa.Table, strategy: str) -> tuple[Any, Grou
     """The group that a workload is planned as, and its rows."""
     plans = plan_all(tf.parse(queries).queries, strategy)
     workspace = Workspace(read_batch(events, Options()))
-    together = read_group(plans[0].group, workspace, 0, DEFAULTS, None)
+    together, _ = read_group(plans[0].group, workspace)
     assert together is not None
     return plans[0].group, together
 
@@ -197,7 +197,7 @@ def test_random_workloads_do_share() -> None:
         alone += sum(plan.group is None for plan in plans)
         for group in {id(plan.group): plan.group for plan in plans if plan.group}.values():
             workspace = Workspace(read_batch(table(events), Options()))
-            together = read_group(group, workspace, 0, DEFAULTS, None)
+            together, _ = read_group(group, workspace)
             assert together is not None
             tally = ready(group, together, DEFAULTS).fold(kernel.ALWAYS)[1]
             shared += tally.shared_bursts

@@ -108,7 +108,7 @@ def test_an_event_below_the_watermark_whose_windows_are_all_open_is_kept() -> No
     assert pa.concat_tables(stream.results()["q1"]).to_pylist()[0]["count"] == 2.0
 
 
-def test_an_event_that_several_families_need_is_late_once() -> None:
+def test_an_event_that_several_exchanges_need_is_late_once() -> None:
     workload = tf.parse("""
     QUERY one RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 10 s SLIDE 10 s;
     QUERY two RETURN COUNT(*) PATTERN SEQ(B, A) WITHIN 10 s SLIDE 10 s HAVING COUNT(*) > 0

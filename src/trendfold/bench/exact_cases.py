@@ -14,9 +14,9 @@ from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
 from trendfold.plan.carried import aggregates
-from trendfold.runtime.local import prepare
+from trendfold.runtime.folding import prepare
+from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.rows import Workspace
-from trendfold.runtime.tables import total
 
 EVENTS = 1_000_000
 WINDOW = 10_000
@@ -61,11 +61,11 @@ def _fold(workspace: Workspace, returned: str) -> Callable[[], object]:
     """Time both folds and the conversion to Python integers, without row selection and text output."""
     text = f"RETURN {returned} PATTERN SEQ(A, B+, C) WITHIN {WINDOW} s SLIDE {WINDOW} s"
     query = parse(text).queries[0]
-    ready = prepare(plan(query), workspace, origin=0)
+    ready = prepare(plan(query), workspace)
 
     def run() -> object:
-        folded = ready.fold()
-        totals = total(ready.rows, ready.items, folded)
-        return ready.exact(folded, totals).values(aggregates(query), np.ones(len(totals), np.bool_))
+        folded = ready.folded(ready.fold())
+        totals = folded.totals()
+        return folded.exact(totals, DEFAULTS).values(aggregates(query), np.ones(len(totals), np.bool_))
 
     return run

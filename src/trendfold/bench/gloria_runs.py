@@ -18,20 +18,19 @@ from trendfold.bench.answers import trends
 from trendfold.bench.gloria_plans import MIXED, stream
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
-from trendfold.kernel.together import state_bytes
 from trendfold.papers.gloria import run as gloria
 from trendfold.papers.gloria.calibrate import sharing_costs_here
-from trendfold.papers.gloria.offer import chosen, with_sharing_plans
-from trendfold.plan import Group, QueryPlan
-from trendfold.plan.workload import plan_all, with_groups
+from trendfold.plan import QueryPlan
+from trendfold.plan.physical import Lanes, SharedPlan
+from trendfold.plan.workload import plan_all, units
 from trendfold.query.nodes import Query
 from trendfold.runtime import local
-from trendfold.runtime.calibration import costs_here, with_costs
-from trendfold.runtime.groups import FOLDS, GroupRows, rows_of_group
+from trendfold.runtime.folding import ReadyGroup, prepare_group
+from trendfold.runtime.folds.in_lanes import make_ready
+from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.result import Result
 from trendfold.runtime.rows import Workspace
-from trendfold.runtime.side_by_side import make_ready
 
 EVENTS = 60_000
 """Events in one hour of the stream."""
@@ -93,18 +92,15 @@ def _rare(seed: int, scale: float) -> Iterator[Case]:
     events = max(1_000, int(20 * EVENTS * scale))
 
     @cache
-    def ready() -> tuple[Mapping[str, Group], GroupRows]:
+    def ready() -> Mapping[str, ReadyGroup]:
         workspace = Workspace(read_batch(rare_stream(seed, events), Options()))
-        plans = with_costs(plan_all(trade_queries.rare_beginnings(RARE_QUERIES)), costs_here())
-        lanes = plans[0].group
-        assert lanes is not None
-        rows = rows_of_group(lanes, workspace, 0, DEFAULTS)
-        assert rows is not None
-        return {"side by side": lanes, "auto": chosen(lanes, workspace, 0, DEFAULTS)}, rows
+        group = plan_all(trade_queries.rare_beginnings(RARE_QUERIES))[0].group
+        assert group is not None
+        chosen = prepare_group(group, workspace)
+        return {"side by side": replace(chosen, way=Lanes("to compare with")), "auto": chosen}
 
     def fold(way: str) -> object:
-        groups, rows = ready()
-        return FOLDS[groups[way].method](groups[way], rows, DEFAULTS)
+        return ready()[way].fold()[0]
 
     beside, promises = f"{RARE}, side by side", (Promise(SIDE_BY_SIDE, f"{RARE}, side by side"),)
     yield Case(beside, partial(fold, "side by side"), events, like=RARE, answer=trends)
@@ -141,7 +137,7 @@ def tallies(seed: int, scale: float) -> Mapping[str, dict[str, float]]:
         group = plans[0].group
         assert group is not None
         workspace = Workspace(read_batch(table, Options()))
-        together = rows_of_group(group, workspace, 0, DEFAULTS)
+        together, _ = read_group(group, workspace)
         assert together is not None
         ready = gloria.ready(group, together, DEFAULTS)
         _, tally = ready.fold()
@@ -167,8 +163,8 @@ def lanes_state(seed: int, scale: float) -> int:
     plans = plan_all(trade_queries.mixed(MIXED[-1], seed))
     group = plans[0].group
     assert group is not None
-    together = rows_of_group(group, Workspace(read_batch(_trades(seed, scale, 3), Options())), 0, DEFAULTS)
-    return 0 if together is None else state_bytes(make_ready(group, together).program)
+    together, _ = read_group(group, Workspace(read_batch(_trades(seed, scale, 3), Options())))
+    return 0 if together is None else make_ready(group, together).bytes
 
 
 def ratios(seed: int, scale: float) -> dict[str, float]:
@@ -216,8 +212,15 @@ def _plans(queries: Sequence[Query], table: pa.Table, strategy: str) -> tuple[Qu
     if not strategy.startswith("gloria"):
         return plans
     workspace = Workspace(read_batch(table, Options()))
-    plans = with_sharing_plans(plans, workspace, 0, DEFAULTS)
-    return with_groups(plans, lambda group: replace(group, details=replace(group.details, considered=())))
+    found = list(plans)
+    for unit in units(dict(enumerate(plans))):
+        if unit.group is not None:
+            way = prepare_group(unit.group, workspace).way
+            assert isinstance(way, SharedPlan)
+            group = replace(unit.group, details=replace(way.details, considered=()))
+            for number, plan in zip(unit.numbers, unit.plans, strict=True):
+                found[number] = replace(plan, group=group)
+    return tuple(found)
 
 
 def _tables(result: object) -> object:

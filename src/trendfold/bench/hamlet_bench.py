@@ -31,9 +31,9 @@ from trendfold.papers.hamlet.run import Ready, Tally, ready
 from trendfold.plan import plan
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
-from trendfold.runtime.groups import read_group
+from trendfold.runtime.folding import prepare
+from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.local import prepare
 from trendfold.runtime.rows import Workspace
 
 PER_MINUTE, QUERIES = (10_000, 15_000, 20_000), (5, 15, 25)
@@ -285,7 +285,7 @@ def _group(table: pa.Table, queries: Sequence[Query]) -> Ready:
     group = plan_all(queries, "hamlet")[0].group
     assert group is not None
     assert len(group.members) == len(queries)
-    together = read_group(group, Workspace(read_batch(table, Options())), 0, DEFAULTS, None)
+    together, _ = read_group(group, Workspace(read_batch(table, Options())))
     assert together is not None
     return ready(group, together, DEFAULTS)
 
@@ -297,7 +297,7 @@ def _fold(group: Ready, choice: int) -> Callable[[], object]:
 def _alone(table: pa.Table, queries: Sequence[Query], strategy: str) -> Callable[[], object]:
     """Run the queries one after the other."""
     workspace = Workspace(read_batch(table, Options()))
-    folds = [prepare(plan(query, strategy), workspace, origin=0).fold for query in queries]
+    folds = [prepare(plan(query, strategy), workspace).fold for query in queries]
     return lambda: [fold() for fold in folds]
 
 

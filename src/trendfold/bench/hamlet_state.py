@@ -16,7 +16,7 @@ from trendfold.papers.hamlet.kernel import VALUE
 from trendfold.papers.hamlet.run import Ready
 from trendfold.plan import plan
 from trendfold.query.nodes import Query
-from trendfold.runtime.local import prepare
+from trendfold.runtime.folding import prepare
 from trendfold.runtime.rows import Workspace
 
 NUMBER, EXTREME = 12, 8
@@ -56,7 +56,7 @@ def _most_in_graphlet(group: Ready, values: NDArray[np.float64]) -> int:
 def greta_state(table: pa.Table, queries: Sequence[Query]) -> int:
     """One number for every event of a window that a query stores."""
     workspace = Workspace(read_batch(table, Options()))
-    ready = [prepare(plan(query, "greta"), workspace, origin=0) for query in queries]
+    ready = [prepare(plan(query, "greta"), workspace) for query in queries]
     return NUMBER * sum(int((each.items.high - each.items.low).max(initial=0)) for each in ready)
 
 

@@ -19,7 +19,8 @@ from trendfold.bench.exact_cases import exact_cases
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
-from trendfold.runtime import local
+from trendfold.runtime.folding import ReadyQuery
+from trendfold.runtime.folding import prepare as prepare_query
 from trendfold.runtime.rows import Workspace
 
 FLOOR = "numpy.bincount"
@@ -112,6 +113,6 @@ def fold(workspace: Workspace, text: str, strategy: str = "auto") -> Callable[[]
     return ready(workspace, text, strategy).fold
 
 
-def ready(workspace: Workspace, text: str, strategy: str) -> local.Prepared:
+def ready(workspace: Workspace, text: str, strategy: str) -> ReadyQuery:
     """A query prepared up to the fold of its windows."""
-    return local.prepare(plan(parse(text).queries[0], strategy), workspace, origin=0)
+    return prepare_query(plan(parse(text).queries[0], strategy), workspace)

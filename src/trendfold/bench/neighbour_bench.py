@@ -18,7 +18,7 @@ from trendfold.bench.curves import draw
 from trendfold.bench.harness import Case, Promise, Report
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import plan
-from trendfold.runtime.local import prepare
+from trendfold.runtime.folding import prepare
 from trendfold.runtime.rows import Workspace
 
 QUERY = "RETURN COUNT(*) PATTERN S+ SEMANTICS {} WHERE S.price > NEXT(S).price"
@@ -91,7 +91,7 @@ def _scaled(events: int, scale: float) -> int:
 def _fold(seed: int, events: int, semantics: str, strategy: str = "auto") -> Callable[[], object]:
     """Time ranks and fold; rows are selected and sorted by time beforehand."""
     workspace = random_walk(seed, events)
-    return prepare(plan(parse(QUERY.format(semantics)).queries[0], strategy), workspace, origin=0).fold
+    return prepare(plan(parse(QUERY.format(semantics)).queries[0], strategy), workspace).fold
 
 
 def _falling(seed: int, events: int, semantics: str) -> list[Columns]:

@@ -15,7 +15,7 @@ from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import EventBatch, Options, read_batch
 from trendfold.plan import plan
-from trendfold.runtime.local import prepare
+from trendfold.runtime.folding import prepare
 from trendfold.runtime.rows import Workspace
 
 FLOOR = "numpy.bincount"
@@ -58,7 +58,7 @@ def _grouped(batch: EventBatch) -> Callable[[], object]:
     """From sorted columns in memory to the aggregates of every group."""
     one = plan(parse("RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g").queries[0])
     batch.column("g")  # read from Arrow beforehand
-    return lambda: prepare(one, Workspace(batch), origin=0).fold()
+    return lambda: prepare(one, Workspace(batch)).fold()
 
 
 def _end_to_end(types: pa.DictionaryArray, seconds: NDArray[np.int64], codes: NDArray[np.intp]) -> Case:

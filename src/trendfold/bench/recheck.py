@@ -35,7 +35,7 @@ REPEATS, ROUNDS = 7, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedRatio:
     """The committed ratio of a line, and the ratio now."""
 
     name: str
@@ -52,11 +52,11 @@ class Compared:
         return f"{word}  {self.name}: {self.now:.3g}, committed {self.then:.3g}"
 
 
-def compare(committed: Mapping[str, Any], report: Report) -> list[Compared]:
+def compare(committed: Mapping[str, Any], report: Report) -> list[ComparedRatio]:
     """The lines that have a ratio in both reports."""
     then = {line["name"]: line["of_floor"] for line in committed["lines"] if line["of_floor"]}
     now = {line.name: line.of_floor for line in report.measurements if line.of_floor}
-    return [Compared(name, then[name], ratio) for name, ratio in now.items() if name in then]
+    return [ComparedRatio(name, then[name], ratio) for name, ratio in now.items() if name in then]
 
 
 def check(kept: Kept, tell: Callable[[str], None]) -> bool:
@@ -85,7 +85,7 @@ def check(kept: Kept, tell: Callable[[str], None]) -> bool:
     return not missing and not left
 
 
-def _measured(kept: Kept, bench: str, names: Collection[str]) -> list[Compared]:
+def _measured(kept: Kept, bench: str, names: Collection[str]) -> list[ComparedRatio]:
     """Measure lines with the settings of the committed report; empty if there is none."""
     if bench not in kept:
         return []

@@ -18,14 +18,14 @@ from trendfold.bench.harness import Case, Promise, Report
 from trendfold.events.batch import Options, read_batch
 from trendfold.kernel.program import Folded
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.costs import NEVER
-from trendfold.plan.workload import plan_all
-from trendfold.runtime.calibration import costs_here, with_costs
-from trendfold.runtime.groups import read_group
-from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.local import prepare
+from trendfold.plan.cost import NEVER
+from trendfold.plan.logical import LANES
+from trendfold.plan.workload import plan_all, units
+from trendfold.runtime.folding import fold_unit, prepare
+from trendfold.runtime.folds.in_lanes import make_ready
+from trendfold.runtime.group_rows import read_group
+from trendfold.runtime.request import EVERYTHING
 from trendfold.runtime.rows import Workspace, shared_partitionings
-from trendfold.runtime.side_by_side import make_ready
 
 EVENTS = 6_000_000
 BURSTS = (2, 10, 100)
@@ -52,7 +52,7 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 
 def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
-    plans = with_costs(plan_all(parse(texts(queries)).queries), costs_here())
+    plans = plan_all(parse(texts(queries)).queries)
     lanes, shared = (_together(plans, workspace, share_from) for share_from in (NEVER, 2))
     chosen = _together(plans, workspace) if plans[0].group is not None else _alone(plans, workspace)
     names = [f"{way}, {queries} queries, bursts of {burst}" for way in ("lanes", "shared", "auto")]
@@ -71,14 +71,15 @@ def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
 
 def _with_predicates(workspace: Workspace, burst: int) -> list[Case]:
     """50 queries with different thresholds: only the fold, and everything from rows to totals."""
-    plans = with_costs(plan_all(parse(texts(50, "WHERE B.x > {}")).queries), costs_here())
+    plans = plan_all(parse(texts(50, "WHERE B.x > {}")).queries)
     chosen = _together(plans, workspace)
     name, events = f"auto, 50 queries with a condition each, bursts of {burst}", len(workspace.batch)
     alone = partial(_answer_alone, plans, workspace)
 
     def all_of_it() -> object:
         fresh = Workspace(workspace.batch, shared=shared_partitionings(plans))
-        return [prepare(plan, fresh, 0).fold() for plan in plans]
+        [unit] = units(dict(enumerate(plans)))
+        return [folded.folded for folded, _ in fold_unit(unit, fresh, EVERYTHING)]
 
     return [
         Case(name, chosen, events, None, (Promise(WITH_PREDICATES),), name, trends, alone),
@@ -110,18 +111,18 @@ def bursts(seed: int, events: int, size: int) -> Workspace:
     return Workspace(read_batch(pa.table(table), Options()))
 
 
-def _together(plans: Sequence[QueryPlan], workspace: Workspace, share_from: int | None = None) -> Fold:
-    """All queries in one pass; bursts are shared from `share_from` events on, or by the cost table."""
-    group = plans[0].group or Group("auto", "lanes", tuple(plans))
-    rows = read_group(group, workspace, 0, DEFAULTS, None)
+def _together(plans: Sequence[QueryPlan], workspace: Workspace, share_from: int = 2) -> Fold:
+    """All queries in one pass; bursts are shared from `share_from` events on."""
+    group = plans[0].group or Group("auto", LANES, tuple(plans))
+    rows, _ = read_group(group, workspace)
     assert rows is not None
-    return make_ready(group, rows, None if share_from is None else [share_from] * len(rows.alphabet)).fold
+    return make_ready(group, rows, share_from).fold
 
 
 def _alone(plans: Sequence[QueryPlan], workspace: Workspace) -> Fold:
     """Each query in its own pass."""
     alone = plans[0].group.members if plans[0].group is not None else plans
-    ready = [prepare(plan, workspace, 0) for plan in alone]
+    ready = [prepare(plan, workspace) for plan in alone]
     return lambda: tuple(each.fold()[0] for each in ready)
 
 

@@ -15,6 +15,7 @@ from trendfold.bench.harness import Case, Promise
 from trendfold.bench.kernel_bench import FIVE, fold, ready, stream
 from trendfold.bench.neighbour_bench import random_walk
 from trendfold.kernel.program import Folded
+from trendfold.plan.physical import Bindings
 from trendfold.runtime.rows import Workspace
 from trendfold.runtime.windows import Items
 
@@ -111,7 +112,7 @@ def _neighbours(seed: int, events: int, overlap: int, times: float) -> list[Case
         f"WITHIN {NEIGHBOUR_WINDOW} s SLIDE {slide} s"
     )
     shared = ready(random_walk(seed, max(2 * NEIGHBOUR_WINDOW, events // (4 * overlap))), text, "auto")
-    alone = replace(shared, plan=replace(shared.plan, shares_windows=False))
+    alone = replace(shared, way=Bindings(1, "to compare with"))
     count = len(shared.rows.row)
     name = f"{overlap:,} overlaps of {slide:,} events, neighbours compared"
     promise = Promise(times, ALONE.format(name))

@@ -261,6 +261,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_input(explain, required=False)
     explain.add_argument("--strategy", default="auto")
     explain.add_argument("--format", choices=("text", "json", "html"), default="text")
+    explain.add_argument(
+        "--analyze", action="store_true", help="run the queries over --input, and tell what every step took"
+    )
 
     generate = command("generate", _generate, "write a seeded stream of synthetic events")
     generate.add_argument(
@@ -523,6 +526,8 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
 def _explain(args: argparse.Namespace) -> int:
     workload = api.read(args.queries)
     if args.input is None:
+        if args.analyze:
+            raise InputError("--analyze runs the queries, so it needs --input PATH")
         print(workload.explain(args.strategy, args.format))
         return 0
     _check_input(workload, args)
@@ -530,7 +535,7 @@ def _explain(args: argparse.Namespace) -> int:
         name: getattr(args, name)
         for name in ("type_column", "time_column", "order_column", "time_unit", "time_format")
     }
-    print(workload.explain(args.strategy, args.format, _files(args), **columns))
+    print(workload.explain(args.strategy, args.format, _files(args), args.analyze, **columns))
     return 0
 
 

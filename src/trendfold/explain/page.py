@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 
 from trendfold.explain.multitree import picture_joins
 from trendfold.explain.path_picture import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks
-from trendfold.explain.value import Explained, Value, to_json
+from trendfold.explain.value import Value
 
 
-def to_html(plans: Iterable[Explained]) -> str:
+def to_html(value: Value) -> str:
     """Plans as one self-contained HTML page."""
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>trendfold</title>'
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head>\n'
-        f'<body style="margin:0">{fragment(to_json(plans))}</body></html>\n'
+        f'<body style="margin:0">{fragment(value)}</body></html>\n'
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trendfold.errors import plural
 from trendfold.explain.gloria_path import gain_row, other_rows, pool_row
 from trendfold.explain.value import EXTREME_BYTES, NEGATED_BYTES, NUMBER_BYTES, Value
+from trendfold.plan.steps import size_text
 from trendfold.query.nodes import Semantics, WindowUnit
 
 Row = tuple[str, ...]
@@ -52,6 +53,7 @@ def blocks(value: Value) -> list[tuple[str, list[Section]]]:
 def _query_sections(value: Value) -> list[Section]:
     return [
         _section("strategy", _strategy_rows(value)),
+        _section("folded", [row for step in value.get("steps", ()) for row in _step_rows(step)]),
         _section("semantics", [(value["semantics"], value["semantics_means"])]),
         _section("partition", _partition_rows(value["partition"])),
         _section("group by", [_key_row(key) for key in value["group_by"]]),
@@ -63,6 +65,22 @@ def _query_sections(value: Value) -> list[Section]:
         if len(value["operands"]) > 1
         else _section("combined", ()),
     ]
+
+
+def _step_rows(step: Value) -> list[Row]:
+    """One way in which the query is folded over the data, with whom, and what it took if it ran."""
+    rows: list[Row] = [(step["way"], step["why"])]
+    if step["with"]:
+        shown = ", ".join(step["with"][:_MOST_NAMES]) + ", ..." * (len(step["with"]) > _MOST_NAMES)
+        rows.append(("together with", f"{plural(len(step['with']), 'query', 'queries')}: {shown}"))
+    took = [plural(step["rows"], "row"), f"{step['seconds']:.3f} s"]
+    took += [size_text(step["bytes"])] if step["bytes"] else []
+    took += [plural(step["tasks"], "task")] if step["tasks"] > 1 else []
+    took += [plural(n, what.removesuffix("s")) for what, n in step["counts"].items() if n]
+    return [*rows, ("took", ", ".join(took))]
+
+
+_MOST_NAMES = 8
 
 
 # ---------------------------------------------------------------- RETURN MATCHES

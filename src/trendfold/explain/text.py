@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
 from trendfold.explain.sections import Row, Section, blocks
-from trendfold.explain.value import Explained, Value, to_json
+from trendfold.explain.value import Value
 
 WIDTH = 100
 _INDENT, _TITLE = 2, 12
 
 
-def to_text(plans: Iterable[Explained]) -> str:
+def to_text(value: Value) -> str:
     """Plans as aligned text, no line longer than 100 characters."""
-    return "\n\n\n".join(_query_text(value) for value in to_json(plans)["queries"])
+    return "\n\n\n".join(_query_text(query) for query in value["queries"])
 
 
 def _query_text(value: Value) -> str:

@@ -18,6 +18,7 @@ from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
+from trendfold.plan.steps import PhysicalPlan, way_name
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
 from trendfold.query.nodes import (
@@ -84,9 +85,30 @@ Explained = QueryPlan | Traced | Unplanned
 """What can be explained."""
 
 
-def to_json(plans: Iterable[Explained]) -> Value:
-    """All plans of a workload as one value that JSON can hold."""
-    return {"queries": [describe(each) for each in plans]}
+def to_json(plans: Iterable[Explained], ran: PhysicalPlan | None = None) -> Value:
+    """All plans of a workload as one value that JSON can hold; with `ran`, how they were folded over data."""
+    return {"queries": [describe(each) | _steps(each.query.name, ran) for each in plans]}
+
+
+def _steps(query: str, ran: PhysicalPlan | None) -> Value:
+    """How one query was folded, or would be: each step with what it took, and with whom."""
+    if ran is None:
+        return {}
+    return {
+        "steps": [
+            {
+                "way": way_name(step.way),
+                "why": step.way.why,
+                "with": [name for name in step.queries if name != query],
+                "rows": step.rows,
+                "seconds": step.seconds,
+                "bytes": step.bytes,
+                "tasks": step.tasks,
+                "counts": dict(step.counts),
+            }
+            for step in ran.of(query)
+        ]
+    }
 
 
 def describe(plan: Explained) -> Value:

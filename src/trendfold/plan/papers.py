@@ -15,11 +15,12 @@ PAPERS = {
 }
 """Strategies that look at a workload as a whole, and the package of each.
 
-Its `plan.PLANNERS` maps strategies to planners, and its `run.FOLDS` the methods of their groups to folds.
+Its `plan.PLANNERS` maps strategies to planners, `plan.fitted` fits the plan of a group to the statistics of
+its rows, and `run.FOLDS` maps the methods of groups to folds.
 """
 
-OFFERS = "trendfold.papers.gloria.offer"
-"""Where `auto` may find a sharing plan that is cheaper than lanes."""
+OFFERS = "trendfold.papers.gloria.choose"
+"""Where `auto` may find a shared plan that is cheaper than lanes."""
 
 
 def paper(strategy: str, step: str) -> Any:
@@ -28,5 +29,5 @@ def paper(strategy: str, step: str) -> Any:
 
 
 def offer() -> Any:
-    """The module that offers `auto` a sharing plan instead of lanes, once the rows are known."""
+    """The module that offers `auto` a shared plan instead of lanes, once the rows are known."""
     return import_module(OFFERS)

@@ -6,47 +6,25 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
 from trendfold.errors import TrendfoldError
-from trendfold.plan import QueryPlan
-from trendfold.plan.costs import Costs
-from trendfold.plan.workload import can_be_lanes, windows_at_once, with_groups
-from trendfold.runtime.rows import Rows
+from trendfold.plan.cost import DEFAULT_COSTS, Costs
+from trendfold.plan.papers import offer
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.runtime.staging import make_folder, write_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def with_costs(plans: Sequence[QueryPlan], costs: Costs) -> tuple[QueryPlan, ...]:
-    """The plans, with the cost table in the groups that choose by it."""
-    return with_groups(
-        plans, lambda group: replace(group, details=costs) if group.method == "lanes" else group
-    )
-
-
-@cache
-def known_costs() -> Costs:
-    """What an earlier run has measured, or what one machine had."""
-    return kept(Costs) or Costs()
-
-
-WORTH_MEASURING = 200_000
-"""Rows from which on a choice by costs matters more than the time that measuring them takes."""
-
-
-def costs_for(rows: int) -> Costs:
-    """The costs to choose by: measured ones where the rows are many enough to pay for measuring."""
-    return costs_here() if rows >= WORTH_MEASURING else known_costs()
+def costs_for(known: GroupStatistics) -> Costs:
+    """The costs to choose by: measured on this machine where a shared plan may pay, else the defaults."""
+    return replace(costs_here(), sharing=offer().sharing_costs_here()) if known.work else DEFAULT_COSTS
 
 
 def costs_here() -> Costs:
@@ -55,9 +33,7 @@ def costs_here() -> Costs:
         return known
     from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
 
-    costs = keep(measure())
-    known_costs.cache_clear()
-    return costs
+    return keep(measure())
 
 
 Table = TypeVar("Table", bound="DataclassInstance")
@@ -98,22 +74,6 @@ def _place(table: type[DataclassInstance]) -> Path | None:
     )
     key = hashlib.sha256("\n".join(named).encode()).hexdigest()[:16]
     return Path(home) / "trendfold" / f"costs-{key}.json"
-
-
-def pays_as_lanes(plan: QueryPlan, rows: Rows) -> bool:
-    """Whether a query that is alone is better off as lanes: its rows come in bursts, and it only counts."""
-    if not plan.shares_windows or not can_be_lanes(plan) or plan.qualified_keys:
-        return False
-    carried = plan.operands[0].carried
-    if carried.width > 1 or carried.extremes:
-        return False
-    symbol = rows.symbols[0][:_LOOKED_AT]
-    burst = len(symbol) / (1 + np.count_nonzero(symbol[1:] != symbol[:-1]))
-    return known_costs().pays_alone(burst, windows_at_once(plan) // 8 + 1)
-
-
-_LOOKED_AT = 1 << 16
-"""Rows from which the size of bursts is told."""
 
 
 def _version(package: str) -> str:

@@ -40,10 +40,10 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
-from trendfold.runtime.bindings import pairs_of
-from trendfold.runtime.fold import end_guard, latest_of, no_trends
+from trendfold.runtime.compared import end_guard, latest_of, pairs_of
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Rows
+from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
 
 MOST_BITS = 1_000_000

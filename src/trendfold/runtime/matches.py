@@ -12,11 +12,11 @@ from trendfold.detect.sample import measure
 from trendfold.detect.space import read_reaches, read_space
 from trendfold.events.buffers import empty
 from trendfold.kernel.rows import number_moments
-from trendfold.runtime.bindings import pairs_of
+from trendfold.runtime.compared import latest_of, pairs_of
 from trendfold.runtime.detection import Detection, lay_out
-from trendfold.runtime.fold import latest_of, read_events
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.rows import Workspace, read_rows
+from trendfold.runtime.values import read_events
 from trendfold.runtime.whole import Found, Prepared
 
 SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8

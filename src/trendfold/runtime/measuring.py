@@ -1,4 +1,4 @@
-"""What the kernels cost on this machine, measured: the numbers of plan.costs."""
+"""What the kernels cost on this machine, measured: the numbers of plan.cost."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from trendfold.events.batch import Options, read_batch
 from trendfold.plan import Group, QueryPlan, plan_auto
-from trendfold.plan.costs import NEVER, Costs
+from trendfold.plan.cost import NEVER, Costs
+from trendfold.plan.logical import LANES
 from trendfold.query import parse
-from trendfold.runtime.groups import read_group
-from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.local import Prepared, prepare
+from trendfold.runtime.folding import ReadyQuery, prepare
+from trendfold.runtime.folds.in_lanes import ReadyLanes, make_ready
+from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.rows import Workspace
-from trendfold.runtime.side_by_side import Ready, make_ready
 
 _EVENTS = 100_000
 _REPEATS = 3
@@ -54,17 +54,17 @@ def fastest_ns(fold: Callable[[], object]) -> float:
     return float(best) * 1e9
 
 
-def _ready(queries: int, share_from: int) -> Ready:
+def _ready(queries: int, share_from: int) -> ReadyLanes:
     """So many queries SEQ(A, B+, C), over long bursts of B."""
-    group = Group("auto", "lanes", _plans(queries))
-    together = read_group(group, _bursts(), 0, DEFAULTS, None)
+    group = Group("auto", LANES, _plans(queries))
+    together, _ = read_group(group, _bursts())
     assert together is not None
-    return make_ready(group, together, [share_from] * len(together.alphabet))
+    return make_ready(group, together, share_from)
 
 
-def _alone() -> Prepared:
-    """One query in a loop of its own."""
-    return prepare(_plans(1)[0], _bursts(), 0, may_be_lanes=False)
+def _alone() -> ReadyQuery:
+    """One query in a loop of its own, though its rows come in bursts."""
+    return prepare(_plans(1)[0], _bursts(), costs=Costs(alone=0.0))
 
 
 def _plans(queries: int) -> tuple[QueryPlan, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trendfold.errors import nearest, plural
+from trendfold.plan.steps import PhysicalPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class Result(Mapping[str, Any]):
     tables: Mapping[str, Any] = field(repr=False)
     rejects: Any = field(repr=False)
     summary: Summary
+    plan: PhysicalPlan = field(default_factory=PhysicalPlan, repr=False)
+    """What ran: per query or group the way, why it was chosen, and what it took."""
     kept: Any = field(default=None, repr=False)
     """On Spark the one table that all others are views of."""
 

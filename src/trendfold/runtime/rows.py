@@ -68,10 +68,6 @@ class Workspace:
     """How several queries partition: rows are sorted by it once, and each query picks its own."""
     _placed: dict[Partitioning, Placed] = field(default_factory=dict)
     _time_order: TimeOrder | None = None
-    groups: dict[Any, Any] = field(default_factory=dict)
-    """What queries that are folded together came to (see runtime.groups)."""
-    group_rows: dict[Any, Any] = field(default_factory=dict)
-    """The rows of such queries, before they are folded."""
 
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
         """Where a local condition is true, over all rows."""

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import InputError
@@ -111,6 +113,11 @@ def bounds(
         return index - window.length, index
     start = index * window.slide + (origin if window.unit is WindowUnit.MICROSECONDS else 0)
     return start, start + window.length
+
+
+def unique_windows(items: Items) -> NDArray[np.int64]:
+    """The windows that were looked at."""
+    return np.asarray(pc.unique(pa.array(items.index)))
 
 
 def open_at_once(items: Items) -> int:

@@ -10,7 +10,8 @@ from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
 from trendfold.papers.aseq.prefixes import Element, Line, PrefixPlan, Step, share_prefixes
-from trendfold.plan import QueryPlan, plan_cogra
+from trendfold.plan import Group, QueryPlan, plan_cogra
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
 from trendfold.query.names import PredicateKind, kind, walk
 from trendfold.query.nodes import (
@@ -130,6 +131,12 @@ def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
 
     plans = tuple(map(plan_sequence, queries))
     return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
+
+
+def fitted(group: Group, known: GroupStatistics) -> PrefixPlan:
+    """The plan of a group; it does not depend on the rows."""
+    planned: PrefixPlan = group.details
+    return planned
 
 
 PLANNERS = {"aseq": plan_aseq}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log2
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,10 @@ from trendfold.papers.aseq.marks import Marked, PrefixProgram, Stops
 from trendfold.papers.aseq.prefixes import Family
 from trendfold.plan import Group
 from trendfold.plan.carried import Carried, union
-from trendfold.runtime.fold import no_trends
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
 
 _PLAIN_BITS = 900
 """Numbers that stay below two to this are plain doubles; a mean of them and of their sums stays finite."""

@@ -10,7 +10,7 @@ from trendfold.papers.gloria.cost import KernelCosts
 from trendfold.plan import Group, plan_auto
 from trendfold.query import parse
 from trendfold.runtime.calibration import keep, kept
-from trendfold.runtime.groups import read_group
+from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.measuring import FEW, MANY, fastest_ns, one_a_second
 
@@ -50,7 +50,7 @@ def _planned(queries: int, snapshots: int, how: str, window: int = _ROWS) -> glo
     )
     plan = SharingPlan(("A", "B", "C"), (("A", "B", "C"),) * queries, crossings, 0.0, 0.0)
     group = Group("auto", "gloria", members, plan)
-    together = read_group(group, one_a_second(types), 0, DEFAULTS, None)
+    together, _ = read_group(group, one_a_second(types))
     assert together is not None
     return gloria.ready(group, together, DEFAULTS)
 

@@ -13,11 +13,12 @@ from trendfold.papers.gloria.search import Found, optimize, optimize_greedily, o
 from trendfold.papers.gloria.template import Template, make_template
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import rows_key
 from trendfold.query.nodes import Query
 
 METHOD = "gloria"
-"""How such groups are folded: a key of `runtime.groups.FOLDS`."""
+"""How such groups are folded: a key of `run.FOLDS`."""
 
 Optimizer = Callable[[Template, Weights], Found]
 
@@ -77,6 +78,12 @@ def share(
     """The sharing plan of queries that fit; `frequencies` are events per type and window."""
     template = template_of(members)
     return plan_of(OPTIMIZERS[strategy](template, Weights(template.types, frequencies, model)))
+
+
+def fitted(group: Group, known: GroupStatistics) -> SharingPlan:
+    """The plan of a group, searched for again by the frequencies of its rows."""
+    planned: SharingPlan = group.details
+    return share(group.members, group.strategy, known.frequencies) if planned.considered else planned
 
 
 def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> Template:

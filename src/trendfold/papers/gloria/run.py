@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,10 @@ from trendfold.papers.gloria.valid import unshared, why_invalid
 from trendfold.plan import Group
 from trendfold.plan.carried import union
 from trendfold.runtime.conditions import compile_pairs
-from trendfold.runtime.fold import no_trends
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.windows import Items, open_at_once
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
+from trendfold.runtime.values import no_trends
+from trendfold.runtime.windows import open_at_once
 
 
 class Stack(NamedTuple):
@@ -135,8 +133,8 @@ def _windows(together: GroupRows) -> Windows:
         wanted = np.zeros(len(together.alphabet), np.bool_)
         wanted[list(symbols)] = True
         seen = np.concatenate([[0], np.cumsum(wanted[symbol])])
-        own: dict[int, Items] = {id(items[k]): items[k] for k in members}
-        return max(int((seen[each.high] - seen[each.low]).max(initial=0)) for each in own.values())
+        own = [together.windows[number] for number in {together.window_of[k] for k in members}]
+        return max(int((seen[each.high] - seen[each.low]).max(initial=0)) for each in own)
 
     return Windows(
         np.cumsum([0, *(len(each.low) for each in items)]),

@@ -15,6 +15,7 @@ from trendfold.automaton.merge import Template, merge
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import aggregates
 from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import rows_key
 from trendfold.query.nodes import Aggregate, Function, Query
 
@@ -309,6 +310,12 @@ def plan_hamlet(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
 def plan_hamlet_static(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """The same, and every burst is shared by all who can."""
     return plan_shared(queries, "hamlet-static", rows_key)
+
+
+def fitted(group: Group, known: GroupStatistics) -> Sharable:
+    """The plan of a group; it does not depend on the rows."""
+    planned: Sharable = group.details
+    return planned
 
 
 PLANNERS = {"hamlet": plan_hamlet, "hamlet-static": plan_hamlet_static}

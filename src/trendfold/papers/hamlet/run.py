@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +18,9 @@ from trendfold.papers.hamlet.plan import Sharable
 from trendfold.papers.hamlet.run_log import Log, make_log
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import union
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items, open_at_once
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
-
 
 Journal = NDArray[np.float64]
 """What graphlets held, line by line (see papers.hamlet.kernel)."""

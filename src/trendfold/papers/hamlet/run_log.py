@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,8 @@ from trendfold.papers.hamlet.plan import Family
 from trendfold.plan import Group
 from trendfold.query.nodes import Expression
 from trendfold.runtime.conditions import compile_pairs
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
 
 _HELD = "events of a shared type that predicates compare, and their snapshots"
 

@@ -61,8 +61,8 @@ class Content(IntEnum):
     """Events of a stream that arrived after one of their windows was reported."""
     STATE = 13
     """The size of a stream shard's state."""
-    SHARING = 14
-    """Statistics of folds that share work between queries."""
+    STEP = 14
+    """A step that ran (plan.steps)."""
     FINDINGS = 15
     """Findings of reading a part of the source."""
 

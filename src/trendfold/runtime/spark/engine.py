@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -27,9 +26,9 @@ from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import Mode, ends_with_segment
+from trendfold.plan.steps import from_value, merged
 from trendfold.query.names import key_column, walk
 from trendfold.query.nodes import Attribute, Expression
-from trendfold.runtime.calibration import known_costs, with_costs
 from trendfold.runtime.compiling import tell_of_compiling_on_workers
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import Progress, unseen_types
@@ -54,7 +53,7 @@ _TOLD = (
     Content.SEEN,
     Content.FINDINGS,
     Content.WARNING,
-    Content.SHARING,
+    Content.STEP,
     Content.ERROR,
     Content.OVERLAP,
 )
@@ -110,7 +109,7 @@ def _job(
     own = exchanges(plans, kinds, options, arithmetic)
     cores = parallelism(source.spark)
     job = Job(
-        plans=with_costs(within_exchanges(plans, own), known_costs()),
+        plans=within_exchanges(plans, own),
         exchanges=own,
         ways=tuple(Way.STRETCHES if f.mode is Mode.LINEAR else Way.PARTITION for f in own),
         options=options,
@@ -314,6 +313,7 @@ class _BatchRun:
         warnings = [*found.warnings(events, job.options), *self.source.warnings]
         warnings += [*_slow_session(self.source), *unseen_types(job.plans, seen)]
         warnings += sorted({bytes(blob.payload).decode() for blob in self.of(Content.WARNING)})
+        ran = merged(from_value(json.loads(blob.payload)) for blob in self.of(Content.STEP))
         summary = Summary(
             engine="spark",
             events=events,
@@ -328,10 +328,10 @@ class _BatchRun:
                 for exchange, way in zip(job.exchanges, job.ways, strict=True)
                 for query in exchange.queries
             },
-            sharing=sum((Counter(json.loads(blob.payload)) for blob in self.of(Content.SHARING)), Counter()),
+            sharing=ran.counts,
             reject_reasons=found.rejects,
         )
-        return Result(tables, rejects, summary, self.tall)
+        return Result(tables, rejects, summary, ran, self.tall)
 
     def _count_windows(self) -> int:
         """The number of distinct windows evaluated for all queries; tasks may share windows."""

@@ -235,6 +235,8 @@ class Tally:
     rows: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     """The size of each shard's state."""
+    steps: Sequence[Mapping[str, Any]] = ()
+    """The steps of the last release, over all shards (plan.steps.to_value)."""
     before: Mapping[str, Any] | None = None
 
     def after(
@@ -246,6 +248,7 @@ class Tally:
         late: int,
         rows: Mapping[str, int],
         state: Mapping[str, Any],
+        steps: Sequence[Mapping[str, Any]] = (),
     ) -> Tally:
         """The tally after one more batch, or after a rerun of the last one."""
         base = self
@@ -261,6 +264,7 @@ class Tally:
             base.late + late,
             total,
             {**base.state, **state},
+            steps or base.steps,
             kept,
         )
 

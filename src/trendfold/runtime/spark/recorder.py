@@ -6,7 +6,7 @@ Spark runs this on the driver, or on the server of a Connect client, so it holds
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from trendfold import errors
 from trendfold.errors import TrendfoldError
+from trendfold.plan.steps import Step, from_value, merged, to_value
 from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
@@ -89,7 +90,13 @@ class Recorder:
             _count(refused, Content.LATE),
             {name: table.num_rows for name, table in found.items()},
             state,
+            [to_value(step) for step in merged(_steps(told))],
         )
+
+
+def _steps(told: Iterable[Blob]) -> Iterator[Step]:
+    """What shards ran."""
+    return (from_value(json.loads(bytes(b.payload))) for b in told if b.content is Content.STEP)
 
 
 def _latest(blob: Blob) -> int:

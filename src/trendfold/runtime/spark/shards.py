@@ -504,11 +504,10 @@ def _report(
     if not tables:
         return
     workspace = _between(tasks.gather(job, number, tables), exchange, low, watermark)
-    for query, asked in queries.items():
-        try:
-            yield from tasks.fold_query(job, exchange, query, workspace, [], asked)
-        except TrendfoldError as error:
-            yield tasks.failure(query, error)
+    # Per-event windows are released one moment later than the others.
+    for asked in dict.fromkeys(queries.values()):
+        due = [query for query, windows in queries.items() if windows == asked]
+        yield from tasks.fold_rows(job, exchange, due, workspace, asked)
 
 
 def _between(workspace: Workspace, exchange: Exchange, low: int, high: int) -> Workspace:

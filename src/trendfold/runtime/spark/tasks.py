@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +27,16 @@ from trendfold.events.columns import Column, from_arrow, kind_of
 from trendfold.events.findings import Findings
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
+from trendfold.plan.physical import Products, choose_exchange
 from trendfold.plan.spread import Mode, ends_with_segment
+from trendfold.plan.steps import Step, to_value
+from trendfold.plan.workload import units
 from trendfold.query.nodes import Expression, GroupKey
-from trendfold.runtime.bundle import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.exact import Exact
-from trendfold.runtime.groups import counted
+from trendfold.runtime.folding import FoldedQuery, fold_unit, prepare
+from trendfold.runtime.folds.matrices_together import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.local import infinite_columns, prepare, run_query
+from trendfold.runtime.local import infinite_columns, table_of
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.pieces import (
     FIRST,
@@ -45,22 +49,18 @@ from trendfold.runtime.pieces import (
     matrix_bytes,
     multiply_pieces,
     pack_folded,
-    unique_windows,
     unpack_folded,
 )
-from trendfold.runtime.rows import Partitioning, Rows, Workspace, shared_partitionings
+from trendfold.runtime.request import Request
+from trendfold.runtime.rows import Partitioning, Rows, Workspace, group_count, shared_partitionings
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
-from trendfold.runtime.windows import Asked, Items
+from trendfold.runtime.windows import Asked, Items, unique_windows
 
 WINDOW, KEY = "window index", "key {}"
 """Columns of a table of totals, in addition to the numbers."""
-_ROW_BYTES = 24
-"""The approximate size of a row in a shuffle."""
-_FEW_BYTES = 1 << 16
-"""Matrices up to this size are always sent."""
 
 
 class Way(StrEnum):
@@ -155,18 +155,29 @@ def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
         len(cut) * sum(matrix_bytes(job.plans[q]) for q in queries)
         for queries, cut in zip(together, cuts, strict=True)
     )
-    if size > max(len(workspace.batch) * _ROW_BYTES, _FEW_BYTES):  # the rows are smaller than their matrices
+    way = choose_exchange(len(workspace.batch), size)
+    if way is None:
         yield from _send(job, number, workspace, np.ones(len(workspace.batch), np.bool_))
         return
     for queries, cut in zip(together, cuts, strict=True):
-        if not len(cut):
-            continue
-        if len(queries) == 1:
-            pieces = fold_pieces(job.plans[queries[0]], workspace, cut)
-            yield from _send_pieces(job, number, Content.PIECES, queries[0], pieces)
-        else:
-            pieces = fold_together({q: job.plans[q] for q in queries}, workspace, cut)
-            yield from _send_pieces(job, number, Content.BUNDLE, queries[0], pieces)
+        if len(cut):
+            started = perf_counter()
+            yield from _send_matrices(job, number, queries, workspace, cut)
+            names = tuple(job.plans[query].query.name for query in queries)
+            took = len(cut.rows.row), perf_counter() - started, size
+            yield _step(queries[0], Step(names, way, *took))
+
+
+def _send_matrices(
+    job: Job, number: int, queries: list[int], workspace: Workspace, cut: Cut
+) -> Iterator[Blob]:
+    """The matrices of one query, or of several side by side."""
+    if len(queries) == 1:
+        pieces = fold_pieces(job.plans[queries[0]], workspace, cut)
+        yield from _send_pieces(job, number, Content.PIECES, queries[0], pieces)
+    else:
+        pieces = fold_together({q: job.plans[q] for q in queries}, workspace, cut)
+        yield from _send_pieces(job, number, Content.BUNDLE, queries[0], pieces)
 
 
 def _cut(job: Job, queries: list[int], workspace: Workspace, gaps: NDArray[np.int64]) -> Cut:
@@ -324,15 +335,12 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 yield from _find(job, number, rows.pop(number), None)
             continue
         workspace = gather(job, number, rows.pop(number)) if number in rows else None
-        for query in exchange.queries:
-            try:
-                yield from fold_query(job, exchange, query, workspace, pieces.pop(query, []))
-            except OverlapError as error:
-                yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
-            except TrendfoldError as error:
-                yield failure(query, error)
-        if workspace is not None and (counts := counted(workspace)):
-            yield Blob(0, Content.SHARING, number, 0, json.dumps(counts).encode())
+        cut = [query for query in exchange.queries if query in pieces]
+        for query in cut:
+            yield from multiply(job, query, workspace, pieces.pop(query))
+        whole = [query for query in exchange.queries if query not in cut]
+        if workspace is not None and whole:
+            yield from fold_rows(job, exchange, whole, workspace)
 
 
 def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] | None) -> Iterator[Blob]:
@@ -362,52 +370,74 @@ def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
     return Workspace(batch, known, shared=job.shared_partitionings)
 
 
-def fold_query(
-    job: Job,
-    exchange: Exchange,
-    query: int,
-    workspace: Workspace | None,
-    pieces: list[pa.Table],
-    asked: Asked | None = None,
+def fold_rows(
+    job: Job, exchange: Exchange, queries: Sequence[int], workspace: Workspace, asked: Asked | None = None
 ) -> Iterator[Blob]:
-    """Fold one query over all data of some segments, for all windows or those `asked` for."""
-    plan = job.plans[query]
+    """Fold queries over all rows of some segments, for all windows or those `asked` for."""
+    request = Request(job.origin, job.limits, job.arithmetic, asked)
+    for unit in units({query: job.plans[query] for query in queries}):
+        try:
+            folds = fold_unit(unit, workspace, request)
+            for query, (folded, step) in zip(unit.numbers, folds, strict=True):
+                yield from [] if step is None else [_step(query, step)]
+                yield from _answer(job, exchange, query, folded, request)
+        except TrendfoldError as error:
+            yield failure(unit.numbers[0], error)
+
+
+def _step(query: int, step: Step) -> Blob:
+    """A blob that reports a step that ran to the driver."""
+    return Blob(0, Content.STEP, query, 0, json.dumps(to_value(step)).encode())
+
+
+def _answer(
+    job: Job, exchange: Exchange, query: int, folded: FoldedQuery, request: Request
+) -> Iterator[Blob]:
+    """The aggregates of one query as finished rows, or as totals if other tasks have some of a group."""
+    if request.asked is None:
+        yield _windows(query, unique_windows(folded.items))
     if exchange.mode is Mode.COMPLETE:
-        if workspace is not None:
-            yield from _complete(job, query, workspace, asked)
-        return
-    if pieces:
-        if workspace is not None:
-            # Rows may lie before and after a matrix: split them wherever a matrix begins.
-            begins = np.unique(np.concatenate([part.column(FIRST).to_numpy() for part in pieces]))
-            cut = cut_pieces(plan, workspace, job.origin, begins)
-            if len(cut):
-                pieces.append(fold_pieces(plan, workspace, cut))
-        together = concat(pieces)
-        batch = as_batch(together, job.schema, job.nothing)
-        rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
-    elif workspace is not None:
-        ready = prepare(plan, workspace, job.origin, limits=job.limits, asked=asked)
-        batch, rows, items, folded = workspace.batch, ready.rows, ready.items, ready.fold(job.limits)
+        yield Blob(0, Content.GROUPS, query, group_count(folded.rows))
+        yield from _results(job, query, table_of(folded, request))
     else:
-        return
-    if asked is None:
-        yield _windows(query, unique_windows(items))
-    totals = total(rows, items, folded)
-    if ends_with_segment(plan):
+        yield from _add_up(job, query, folded.totals(), folded.rows, folded.batch)
+
+
+def multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
+    """Multiply the matrices of one query in some segments, and fold the rows between them."""
+    try:
+        yield from _multiply(job, query, workspace, pieces)
+    except OverlapError as error:
+        yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
+    except TrendfoldError as error:
+        yield failure(query, error)
+
+
+def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
+    started, plan, between = perf_counter(), job.plans[query], 0
+    if workspace is not None:
+        # Rows may lie before and after a matrix: split them wherever a matrix begins.
+        begins = np.unique(np.concatenate([part.column(FIRST).to_numpy() for part in pieces]))
+        cut = cut_pieces(plan, workspace, job.origin, begins)
+        between = len(cut.rows.row)
+        if len(cut):
+            pieces = [*pieces, fold_pieces(plan, workspace, cut)]
+    together = concat(pieces)
+    batch = as_batch(together, job.schema, job.nothing)
+    rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
+    way = Products(1, "the matrices of all parts of the source are multiplied in time order")
+    seconds, size = perf_counter() - started, together.num_rows * matrix_bytes(plan)
+    yield _step(query, Step((plan.query.name,), way, between, seconds, size))
+    yield _windows(query, unique_windows(items))
+    yield from _add_up(job, query, total(rows, items, folded), rows, batch)
+
+
+def _add_up(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
+    """Totals that end here become rows; the others go to where their groups are finished."""
+    if ends_with_segment(job.plans[query]):
         yield from _finished(job, query, totals, rows, batch)
     else:
-        yield from _send_totals(job, query, _named(plan, totals, rows, batch))
-
-
-def _complete(job: Job, query: int, workspace: Workspace, asked: Asked | None) -> Iterator[Blob]:
-    done = run_query(job.plans[query], workspace, job.origin, job.limits, job.arithmetic, asked)
-    table = done.table
-    if asked is None:
-        yield _windows(query, done.windows)
-    yield Blob(0, Content.GROUPS, query, done.groups)
-    if table.num_rows:
-        yield from _results(job, query, table)
+        yield from _send_totals(job, query, _named(job.plans[query], totals, rows, batch))
 
 
 def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
@@ -508,7 +538,9 @@ def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 def empty_result(job: Job, query: int) -> pa.Table:
     """The result of a query over no events, for its schema."""
     plan = job.plans[query]
+    nothing = Workspace(job.nothing)
     if plan.finds_matches:
-        nothing = Workspace(job.nothing)
         return run_matches([plan], nothing, job.options, job.limits, has_positions=False)[plan.query.name]
-    return run_query(job.plans[query], Workspace(job.nothing), job.origin, job.limits, job.arithmetic).table
+    request = Request(job.origin, job.limits, job.arithmetic)
+    ready = prepare(plan, nothing, request)
+    return table_of(ready.folded(ready.fold()), request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold.errors import plural
+from trendfold.plan.steps import PhysicalPlan, from_value
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.manifest import Tally
 
@@ -39,6 +40,8 @@ class Progress:
     late: int
     rejects: int
     rows: Mapping[str, int]
+    plan: PhysicalPlan = field(default_factory=PhysicalPlan)
+    """What the last release ran: per query or group the way, why it was chosen, and what it took."""
 
     def __str__(self) -> str:
         rows = ", ".join(f"{name} {count:,}" for name, count in self.rows.items())
@@ -75,6 +78,7 @@ def progress_of(query: StreamingQuery, tally: Tally, queries: Sequence[str]) -> 
         late=tally.late,
         rejects=tally.rejects,
         rows={name: tally.rows.get(name, 0) for name in queries},
+        plan=PhysicalPlan(tuple(map(from_value, tally.steps))),
     )
 
 

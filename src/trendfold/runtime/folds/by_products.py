@@ -1,4 +1,7 @@
-"""Windows that overlap as products of the stretches between their edges."""
+"""Overlapping windows share the stretches between their edges (two-stack aggregation).
+
+A stretch is a matrix, and a window the product of its stretches (see kernel.stretch and kernel.sliding).
+"""
 
 from __future__ import annotations
 
@@ -22,25 +25,36 @@ from trendfold.kernel.lower import (
 )
 from trendfold.kernel.program import Cut, Events, Folded, Frame, Stacks
 from trendfold.plan import OperandPlan
-from trendfold.plan.windows import MatrixShape, Overlap, long_stretch, shape_of, stacks_pay, starts_of
+from trendfold.plan.cost import long_stretch
+from trendfold.plan.overlap import MatrixShape, Overlap, Sharing, matrix_shape, starts_of
+from trendfold.plan.physical import Products
+from trendfold.plan.statistics import OperandStatistics
 from trendfold.query.nodes import Semantics
+from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.windows import Items
-
-_LARGEST_STACKS = 1 << 28
-"""Bytes that products may take at once; past it windows are folded one by one."""
 
 _CHUNK = 4_096
 """Stretches folded at a time, at least: enough to forget what a call costs, few enough for a cache."""
 
 
-def share(plan: OperandPlan, items: Items) -> Cut | None:
-    """The stretches of windows that overlap, where multiplying them is cheaper than folding every window."""
-    if np.all(items.high[:-1] <= items.low[1:]):
-        return None
-    shape = matrix_shape(plan)
+def measure(here: OperandRows) -> tuple[OperandStatistics, Cut | None]:
+    """How far windows overlap, and the stretches between their edges; None where no two share a row."""
+    items, operand = here.items, here.operand
+    if here.plan.sharing(operand) is not Sharing.STRETCHES or np.all(items.high[:-1] <= items.low[1:]):
+        return OperandStatistics(), None
+    shape = matrix_shape(operand.machine, operand.carried)
     cut = cut_stretches(items, long=long_stretch(shape))
-    size = _slots(cut) * shape.bytes + _most_alive(cut) * shape.bytes // shape.starts
-    return cut if size <= _LARGEST_STACKS and stacks_pay(_overlap(items, cut), shape) else None
+    return OperandStatistics(_overlap(items, cut), _bytes(cut, shape)), cut
+
+
+def fold(here: OperandRows, way: Products, material: Cut) -> tuple[Folded, int]:
+    """The whole trends of every window, and the bytes of all matrices and stacks at once."""
+    shape = matrix_shape(here.operand.machine, here.operand.carried)
+    return fold_shared(here.operand, here.events, here.alphabet, material), _bytes(material, shape)
+
+
+def _bytes(cut: Cut, shape: MatrixShape) -> int:
+    return _slots(cut) * shape.bytes + _most_alive(cut) * shape.bytes // shape.starts
 
 
 def cut_stretches(items: Items, long: int) -> Cut:
@@ -160,11 +174,6 @@ def _slider(
         sliding.slide_windows(events, cut, *tables, matrix, stacks, out)
 
     return slide
-
-
-def matrix_shape(plan: OperandPlan) -> MatrixShape:
-    """The size of a stretch's matrix."""
-    return shape_of(plan.machine, plan.carried)
 
 
 def _starts(machine: Machine) -> NDArray[np.int32]:

@@ -25,8 +25,8 @@ from trendfold.plan.neighbour import Access, Comparison, Structure
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.conditions import ranks, side_column
 from trendfold.runtime.expressions import is_true
-from trendfold.runtime.growing import cut_values, no_grown
-from trendfold.runtime.nested import nest, no_nested
+from trendfold.runtime.folds.growing_trees import cut_values, no_grown
+from trendfold.runtime.folds.nested_trees import nest, no_nested
 from trendfold.runtime.sorting import order_of
 
 Lookup = Callable[[str], Column]

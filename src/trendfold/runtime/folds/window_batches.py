@@ -1,8 +1,7 @@
-"""Windows that overlap as lanes of one fold, where neighbours are found by their values."""
+"""Overlapping windows that pass through the same trees in batches, where neighbours are found by value."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,15 +10,16 @@ from numpy.typing import NDArray
 from trendfold.events.buffers import empty
 from trendfold.kernel import window_lanes as kernels
 from trendfold.kernel.bindings import node_bytes
-from trendfold.kernel.program import Events, Folded, Frame, Guards, Index, Room, Steps
+from trendfold.kernel.program import Folded, Frame, Index, Room
 from trendfold.plan.neighbour import Access, Structure
-from trendfold.plan.windows import alone_ns, lanes_ns
-from trendfold.runtime.windows import Items
+from trendfold.plan.overlap import Sharing
+from trendfold.plan.statistics import BatchSize, OperandStatistics
+from trendfold.query.nodes import Semantics
+from trendfold.runtime.folds.compared_operand import Compared
+from trendfold.runtime.folds.operand import OperandRows
 
-LANES = (8, 16, 32, 64, 128)
+SIZES = (8, 16, 32, 64, 128)
 """Windows of a batch: more of them share a search, and take more memory."""
-_LARGEST_BATCH = 1 << 28
-"""Bytes that a batch may take at once."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,23 @@ class Batches:
         return vectors + 8 * self.touched + 4 * self.holders * len(self.asks)
 
 
-def cut_batches(
-    items: Items,
-    events: Events,
-    steps: Steps,
-    accesses: Sequence[Access],
-    index: Index,
-    frame: Frame,
-    is_next: bool,
-    most_bytes: int,
-) -> Batches | None:
-    """The batches that cost least, or None where every window on its own costs less."""
-    asks = np.array([_asked(access, is_next) for access in accesses], np.int8)
+def measure(here: OperandRows, compared: Compared) -> tuple[OperandStatistics, dict[int, Batches]]:
+    """The batches that fit the limit of state, by how many windows they hold, and what they would cost."""
+    if here.plan.sharing(here.operand) is not Sharing.TREES:
+        return OperandStatistics(), {}
+    found = {each.lanes: each for each in _cut(here, compared)}
+    sizes = [BatchSize(n, each.passed, each.bytes(compared.frame)) for n, each in found.items()]
+    fitting = tuple(size for size in sizes if size.bytes <= here.limits.state)
+    window_rows = int((here.items.high - here.items.low).sum())
+    return OperandStatistics(window_rows=window_rows, batches=fitting), found
+
+
+def _cut(here: OperandRows, compared: Compared) -> list[Batches]:
+    """The windows in batches of every size."""
+    items, events = here.items, here.events
+    steps, index, frame = compared.steps, compared.index, compared.frame
+    is_next = here.operand.machine.semantics is Semantics.NEXT
+    asks = np.array([_asked(access, is_next) for access in compared.asked.accesses], np.int8)
     per_row = np.zeros(len(events.symbol) + 1, np.int64)
     for asked, leaf in zip(asks, index.leaf, strict=True):
         per_row[1:] += (leaf > 0) * (2 if asked == kernels.BETWEEN else 1)
@@ -70,21 +75,15 @@ def cut_batches(
     looked_at = holders or kernels.MOST_ASKED * index.span.shape[2] // 2
     scans = int(np.diff(steps.scan_start).max(initial=0))
     touched = frame.states + max(scans * looked_at, len(asks) * kernels.MOST_ENTERED)
-    window_rows = int((items.high - items.low).sum())
-    entry = frame.width + frame.extremes
-    best, least = None, alone_ns(window_rows, entry, is_next)
-    for lanes in LANES:
+    found = []
+    for windows in SIZES:
         first = empty(len(items.low) + 1, np.int64)
-        count = kernels.cut_batches(items.segment, items.low, items.high, lanes, first)
+        count = kernels.cut_batches(items.segment, items.low, items.high, windows, first)
         low, high = items.low[first[:count]], items.high[first[1 : count + 1] - 1]
         passed = int((high - low).sum())
         nodes = frame.states + int((nodes_before[high] - nodes_before[low]).max(initial=0))
-        batches = Batches(first[: count + 1], lanes, passed, nodes, slots, touched, holders, asks)
-        size = batches.bytes(frame)
-        cost = lanes_ns(passed, window_rows, lanes, entry, size, is_next)
-        if size <= min(most_bytes, _LARGEST_BATCH) and cost < least:
-            best, least = batches, cost
-    return best
+        found.append(Batches(first[: count + 1], windows, passed, nodes, slots, touched, holders, asks))
+    return found
 
 
 def _asked(access: Access, is_next: bool) -> int:
@@ -97,32 +96,24 @@ def _asked(access: Access, is_next: bool) -> int:
     return kernels.BELOW if ops <= {"<", "<="} else kernels.ABOVE
 
 
-def fold_batches(
-    batches: Batches,
-    items: Items,
-    events: Events,
-    steps: Steps,
-    guards: Guards,
-    frame: Frame,
-    is_next: bool,
-    index: Index,
-    out: Folded,
-) -> None:
-    """The whole trends of every window item; they go to `out`."""
+def fold_batches(here: OperandRows, compared: Compared, batches: Batches) -> tuple[Folded, int]:
+    """The whole trends of every window, and the bytes of the largest batch."""
+    out, index, frame = here.nothing(), compared.index, compared.frame
     kernels.fold_batches(
-        events,
+        here.events,
         batches.first,
-        items.low,
-        items.high,
-        steps,
-        guards,
+        here.items.low,
+        here.items.high,
+        compared.steps,
+        compared.guards,
         frame,
-        is_next,
+        here.operand.machine.semantics is Semantics.NEXT,
         index,
         batches.asks,
         _room(batches, index, frame),
         out,
     )
+    return out, batches.bytes(frame)
 
 
 def _room(batches: Batches, index: Index, frame: Frame) -> Room:

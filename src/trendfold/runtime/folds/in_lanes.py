@@ -1,9 +1,8 @@
-"""Queries of a group as lanes, windows included, in one pass over their rows (see kernel.together)."""
+"""Queries side by side, their open windows included, in one pass over their rows (see kernel.together)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,40 +12,20 @@ from trendfold.kernel.program import Events, Folded, Together, WindowCuts
 from trendfold.kernel.together import fold_together, no_burst, no_mass, state_bytes
 from trendfold.plan import Group
 from trendfold.plan.carried import union
-from trendfold.plan.costs import Costs
+from trendfold.plan.statistics import Work
 from trendfold.plan.workload import windows_at_once
-from trendfold.runtime.limits import Limits
+from trendfold.runtime.group_rows import GroupRows
+from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
-
 
 COUNTED = "bursts", "shared bursts", "snapshots", "splits", "merges"
 """What kernel.together counts, in its order."""
-
-
-def fold_lanes(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...] | None:
-    """All members at once; a burst acts as one where the cost table says that it pays.
-
-    None where values are so large that the coefficients of a burst might leave the range of doubles.
-    """
-    ready = make_ready(group, together)
-    if not ready.events.is_small:
-        return None
-    limits.check_state(group.members[0].query.name, state_bytes(ready.program), _HELD)
-    folded = ready.fold()
-    for name, count in zip(COUNTED, ready.counts.tolist(), strict=True):
-        together.counts[name] = together.counts.get(name, 0) + count
-    return folded
-
-
-_HELD = "the open windows of queries that are folded side by side"
+HELD = "the open windows of queries that are folded side by side"
 
 
 @dataclass(frozen=True)
-class Ready:
-    """A group of which only the fold is left."""
+class ReadyLanes:
+    """A group of queries as arrays of lanes: only the fold is left."""
 
     members: list[Member]
     sizes: list[int]
@@ -55,33 +34,47 @@ class Ready:
     program: Together
     counts: NDArray[np.int64]
 
+    @property
+    def bytes(self) -> int:
+        """The state of all lanes."""
+        return int(state_bytes(self.program))
+
     def fold(self) -> tuple[Folded, ...]:
-        """Per member the whole trends of its items."""
+        """Per member the whole trends of its items; `counts` is filled in."""
         width = max(member.carried.width for member in self.members)
         extremes = max(len(member.carried.extremes) for member in self.members)
-        shape = sum(self.sizes), width
-        out = Folded(np.zeros(shape), np.zeros(shape, np.int32), np.full((shape[0], extremes), np.inf))
+        out = no_trends(sum(self.sizes), width, extremes)
         self.counts[:] = 0
         mass, burst = no_mass(self.program), no_burst(self.program, self.events)
         fold_together(self.events, self.cuts, self.program, mass, burst, out, self.counts)
         return _apart(out, self.members, self.sizes)
 
+    def work(self, symbol: NDArray[np.int32]) -> tuple[Work, ...]:
+        """What lanes do for every kind of row, where the rows have these symbols."""
+        kinds = len(self.program.share_from)
+        events = np.bincount(symbol, minlength=kinds)
+        changes = np.concatenate([symbol[:1], symbol[1:][symbol[1:] != symbol[:-1]]])
+        bursts = np.bincount(changes, minlength=kinds)
+        touched = work_of(self.program)
+        return tuple(Work(int(events[a]), int(bursts[a]), *each) for a, each in enumerate(touched))
 
-def make_ready(group: Group, together: GroupRows, share_from: list[int] | None = None) -> Ready:
-    """The arrays of a group; without `share_from`, bursts are shared by what the group's cost table says."""
+
+def make_ready(group: Group, together: GroupRows, share_from: int = 2) -> ReadyLanes:
+    """The arrays of a group; bursts of `share_from` events or more act once.
+
+    With lanes a burst costs each query as much as one event, so two events are enough (ADR 13).
+    """
     members = [
         Member(plan.operands[0].machine, plan.operands[0].carried, windows_at_once(plan))
         for plan in group.members
     ]
-    costs = group.details if isinstance(group.details, Costs) else Costs()
     program = lower_together(members, together.alphabet)
-    chosen = share_from or [costs.share_from(*work) for work in work_of(program)]
-    return Ready(
+    return ReadyLanes(
         members,
         [len(items.low) for items in together.items],
         together.events(union(member.carried for member in members)),
-        window_cuts(together.items, members),
-        program._replace(share_from=np.array(chosen, np.int64)),
+        window_cuts(together, members),
+        program._replace(share_from=np.full(len(together.alphabet), share_from, np.int64)),
         np.zeros(len(COUNTED), np.int64),
     )
 
@@ -101,23 +94,25 @@ def _apart(out: Folded, members: list[Member], sizes: list[int]) -> tuple[Folded
     return tuple(found)
 
 
-def window_cuts(items: tuple[Items, ...], members: list[Member]) -> WindowCuts:
+def window_cuts(together: GroupRows, members: list[Member]) -> WindowCuts:
     """Where windows close and open. Members with the same windows are cut together."""
-    kinds: dict[int, list[int]] = {}
-    for k, own in enumerate(items):
-        kinds.setdefault(id(own), []).append(k)
-    parts = [_cuts_of(items[ks[0]], members[ks[0]].windows, which) for which, ks in enumerate(kinds.values())]
+    parts = []
+    for number, items in enumerate(together.windows):
+        member = members[together.window_of.index(number)]
+        parts.append(_cuts_of(items, member.windows, number))
     row, is_open, which, slot, item = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(2 * row + is_open, kind="stable")
-    starts = np.concatenate([[0], np.cumsum([len(own.low) for own in items])])
+    starts = np.concatenate([[0], np.cumsum([len(own.low) for own in together.items])])
+    owners = np.array(together.window_of, np.int64)
+    counts = np.bincount(owners, minlength=len(together.windows))
     return WindowCuts(
         row[order],
         is_open[order].astype(np.bool_),
         which[order],
         slot[order],
         item[order],
-        np.concatenate([[0], np.cumsum([len(ks) for ks in kinds.values()])]).astype(np.int64),
-        np.array([k for ks in kinds.values() for k in ks], np.int64),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        np.argsort(owners, kind="stable"),
         starts[:-1].astype(np.int64),
     )
 

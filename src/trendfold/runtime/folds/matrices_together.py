@@ -16,8 +16,8 @@ from trendfold.kernel.bundle import LANES, count_codes, fold_bundle
 from trendfold.kernel.lower import Block, can_bundle, lower_bundle
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
+from trendfold.plan.overlap import starts_of
 from trendfold.plan.spread import is_linear
-from trendfold.plan.windows import starts_of
 from trendfold.runtime.pieces import LAST, Cut, cut_rows, moments, name_pieces, pack_folded, pane_of
 from trendfold.runtime.rows import Partitioning, Rows, Workspace, occupied, partitioning
 
