@@ -273,12 +273,12 @@ def _window_rows(window: Value) -> list[Row]:
 
 
 FOLDED = {
-    "stacks": "overlapping windows share panes (two-stack aggregation): an event costs the same however "
-    "many windows it is in; each window on its own if that is cheaper",
-    "lanes": "many windows in one pass, one lane each: neighbours are looked up once for all windows, and "
-    "eight lanes are added at a time; each window on its own if that is cheaper",
+    "stretches": "overlapping windows can share the stretches between their edges (two-stack aggregation): "
+    "an event then costs the same in any number of windows; explain with data says whether that is cheaper",
+    "trees": "overlapping windows can pass through the same trees in batches: neighbours are then looked up "
+    "once per batch; explain with data says whether that is cheaper",
     "together": "every open window is a lane, next to the lanes of the other queries in its group",
-    "each": "every window on its own: an event is folded once per window it is in",
+    "nothing": "every window on its own: an event is folded once per window it is in",
 }
 
 

@@ -72,7 +72,7 @@ def test_and_they_were_carried_out(always: list[int]) -> None:
 # ---------------------------------------------------------------- when
 
 MEASURED = KernelCosts(event=90.0, lane=0.35, coefficient=0.15, value=0.15, close=11.0)
-MANY = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, C, D{i})" for i in range(40))
+MANY = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, C, D{i}) WITHIN 8 s SLIDE 1 s" for i in range(40))
 
 
 def plan_by(text: str, frequencies: dict[str, float], side_by_side: float) -> object:
