@@ -61,7 +61,7 @@ bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
 
 bench-check: $(READY) ## measure some ratios again (3 minutes): each within 30 % of docs/benchmarks.json
-	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
+	$(BIN)/python -m trendfold.bench.recheck docs/benchmarks.json
 
 bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes trendfold-bench/report.html
 	TRENDFOLD_PEERS=$(PEERS)/jars $(BIN)/trendfold bench peers --repeats 3 --report trendfold-bench

@@ -53,7 +53,8 @@ def test_a_query_outside_says_why() -> None:
 
 def test_text_and_page_tell_the_same() -> None:
     text, page = (str(tf.parse(WORKLOAD).explain("hamlet", format)) for format in ("text", "html"))
-    for words in ("gcd of all windows and slides", "no aggregate in common", "uses up what it continues"):
+    told = ("gcd of all window lengths and slides", "no aggregate in common", "uses up what it continues")
+    for words in told:
         assert words in " ".join(text.split())
         assert words in page
 

@@ -1,4 +1,4 @@
-"""The walks of docs/architecture.md, and a way to follow them: which functions were called, in which order."""
+"""The walks of docs/architecture.md, and a way to follow them: which functions were called, and when."""
 
 from __future__ import annotations
 

@@ -79,8 +79,8 @@ class Workload:
         from trendfold.runtime.limits import Limits
         from trendfold.runtime.local import choices
         from trendfold.runtime.match_tables import trace
-        from trendfold.runtime.workspace import Workspace
         from trendfold.runtime.request import Request
+        from trendfold.runtime.workspace import Workspace
 
         data = _with_csv(data, options.pop("csv", None))
         read = Options(**options)
@@ -245,7 +245,7 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
     if csv is None:
         return data
     from trendfold.events.sources import as_files
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
 
     known = ("header", "delimiter", "schema")
     for name in csv:

@@ -245,13 +245,13 @@ def test_queries_without_limit_find_all_beside_those_with_one() -> None:
 
 @pytest.mark.parametrize("pattern", ["SEQ(A, B)", "SEQ(A, B+)", "SEQ(A+, B+)+"])
 def test_too_many_matches_are_an_error_that_names_the_limit(pattern: str) -> None:
-    with pytest.raises(LimitError, match="query 'q1' has more than 3 matches, past limits matches=3"):
+    with pytest.raises(LimitError, match="query 'q1' has more than 3 matches, over limits matches=3"):
         tf.parse(f"RETURN MATCHES PATTERN {pattern}").run(EVENTS, limits={"matches": 3})
 
 
 def test_walks_that_find_nothing_end_at_the_limit_of_trends() -> None:
     events = pa.table({"type": ["A"] * 60 + ["B"], "ts": range(61)})
-    with pytest.raises(LimitError, match="past limits trends=1,000"):
+    with pytest.raises(LimitError, match="over limits trends=1,000"):
         tf.parse("RETURN MATCHES PATTERN SEQ(SEQ(A, A)+, C)").run(
             pa.concat_tables([events, pa.table({"type": ["C"], "ts": [99]})]),
             limits={"trends": 1000, "matches": 10**9},

@@ -303,7 +303,7 @@ def test_a_nested_column_is_neither_type_nor_order_nor_id(data: pa.Array, option
 
 def test_a_column_that_is_there_twice_is_an_error() -> None:
     table = pa.table([pa.array(["A"]), pa.array([1]), pa.array([2])], ["type", "ts", "ts"])
-    with pytest.raises(InputError, match="'ts' is there more than once"):
+    with pytest.raises(InputError, match="'ts' exists more than once"):
         read_batch(table, Options())
 
 

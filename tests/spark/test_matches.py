@@ -97,7 +97,7 @@ def test_without_a_key_and_a_window_of_time_one_task_finds_all_and_the_summary_s
 def test_too_many_matches_of_all_tasks_together_are_an_error(spark: SparkSession) -> None:
     frame = spark.createDataFrame(events(200))
     query = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 9 s")
-    with pytest.raises(tf.TrendfoldError, match="past limits matches=40"):
+    with pytest.raises(tf.TrendfoldError, match="over limits matches=40"):
         query.run(frame, order_column="seq", limits={"matches": 40})
 
 

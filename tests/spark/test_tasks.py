@@ -21,7 +21,7 @@ from trendfold.plan.spread import Mode
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content
-from trendfold.runtime.spark.families import families
+from trendfold.runtime.spark.exchanges import exchanges
 from trendfold.runtime.spark.ranges import chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.tasks import Job, Way
 
@@ -63,12 +63,12 @@ def test_every_way_gives_the_local_rows(seed: int, way: Way, monkeypatch: pytest
     table, options = engine.to_table(case), Options(order_column=case.order_column)
     workload = tf.parse(case.query)
     plans = workload.plan()
-    own = families(plans, schema_of(table.schema), options, "auto")
+    own = exchanges(plans, schema_of(table.schema), options, "auto")
     parts, shared, chunks = arranged(table, options, way, rng)
     job = Job(
         plans=plans,
-        families=own,
-        ways=tuple(way if family.mode is Mode.LINEAR else Way.PARTITION for family in own),
+        exchanges=own,
+        ways=tuple(way if exchange.mode is Mode.LINEAR else Way.PARTITION for exchange in own),
         options=options,
         schema=table.schema,
         origin=0,
@@ -150,8 +150,8 @@ def test_matches_of_parts_are_the_local_ones(seed: int) -> None:
     table, workload = engine.to_table(case), tf.parse(case.query)
     options = Options(order_column=case.order_column)
     plans = workload.plan()
-    own = families(plans, schema_of(table.schema), options, "auto")
-    ways = tuple(Way.PARTITION if family.reach is None else Way.OVERLAPS for family in own)
+    own = exchanges(plans, schema_of(table.schema), options, "auto")
+    ways = tuple(Way.PARTITION if exchange.reach is None else Way.OVERLAPS for exchange in own)
     times = [event["ts"] for event in case.events] or [0]
     chunks = chunk_times(min(times) * 1_000_000, max(times) * 1_000_000, 3)
     none = np.zeros((0, 2), np.int64)

@@ -21,7 +21,7 @@ from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit
 from trendfold.runtime.spark.shards import (
     Epoch,
-    Index,
+    ShardIndex,
     StreamJob,
     absorb,
     flush,
@@ -97,7 +97,7 @@ class Simulation:
         self.told.append(out)
 
     def _timer(self, store: Memory) -> int | None:
-        due = Index.read(store, ALWAYS).timer
+        due = ShardIndex.read(store, ALWAYS).timer
         return None if due is None else -(-due // 1000)
 
     def _watermark(self) -> int:

@@ -13,7 +13,7 @@ TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which columns mean what."""
+    """Which columns hold type, time, order and id, and how to read them."""
 
     type_column: str = "type"
     time_column: str = "ts"
@@ -22,17 +22,17 @@ class Options:
     time_unit: str = "s"
     on_reject: str = "keep"
     time_format: str | None = None
-    """How times are written, as for Python's strptime; None is ISO 8601, or numbers."""
+    """The format of times, as for Python's strptime; None means ISO 8601 or numbers."""
 
     @property
     def named(self) -> dict[str, str]:
-        """The columns that are read whatever the queries are, by option."""
+        """The columns every workload reads, by option."""
         options = ("type_column", "time_column", "order_column", "id_column")
         return {option: name for option in options if (name := getattr(self, option)) is not None}
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read whatever the queries are."""
+        """The columns every workload reads."""
         return tuple(self.named.values())
 
     @property
@@ -46,4 +46,4 @@ class Options:
         if self.on_reject not in ("keep", "fail"):
             raise InputError(f"unknown on_reject {self.on_reject!r}; choose 'keep' or 'fail'")
         if self.time_format is not None:
-            read_format(self.time_format)  # raises where it is wrong
+            read_format(self.time_format)  # raises if it is invalid

@@ -1,4 +1,4 @@
-"""Plans for a terminal."""
+"""Plans as text for a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDENT, _TITLE = 2, 12
 
 
 def to_text(value: Value) -> str:
-    """Plans for a terminal: aligned, no line longer than 100 characters."""
+    """Plans as aligned text, no line longer than 100 characters."""
     return "\n\n\n".join(_query_text(query) for query in value["queries"])
 
 
@@ -38,8 +38,8 @@ def _section_lines(section: Section) -> list[str]:
 
 
 def _align(rows: Sequence[Row], room: int) -> list[str]:
-    """Rows as lines of at most `room` characters: columns of one width, long cells wrapped."""
-    if len(rows[-1]) < len(rows[0]):  # the note under a table that was cut spans it
+    """Align rows in columns within `room` characters; long cells are wrapped."""
+    if len(rows[-1]) < len(rows[0]):  # the note under a truncated table spans all columns
         return [*_align(rows[:-1], room), *_align(rows[-1:], room)]
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     widths = [max(map(len, column)) for column in columns]

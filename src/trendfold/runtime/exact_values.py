@@ -1,9 +1,9 @@
-"""Whole numbers of any size for the rows of a result: COUNT, and SUM of integers and decimals (spec 9).
+"""Exact arbitrary-size COUNT, and SUM of integers and decimals, for the rows of a result (spec 9).
 
-A decimal is a whole number of its last digit, and gets its point back in the end.
+A decimal is summed as an unscaled integer and gets its point back at the end.
 
-The wide fold has been done by then. It says which rows there are and how large their numbers get, and so how
-many digits each window item needs; only the items of the rows asked for are folded again.
+The wide fold has already run. It tells which rows exist and how large their numbers are, and so how many
+digits each window item needs; only the items of the requested rows are folded again.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
 
 MOST_BITS = 1_000_000
-"""The largest number that `arithmetic="exact"` gives."""
+"""The largest number that `arithmetic="exact"` computes."""
 
 _BLOCK = 1 << 23
-"""Digits decoded at once."""
+"""The most digits decoded at once."""
 
 _WHOLE_DOUBLES = 2.0**53
 
 Whole = NDArray[np.object_]
-"""Python's integers."""
+"""An array of Python integers."""
 
 
 def is_whole(wanted: Aggregate, batch: EventBatch) -> bool:
@@ -66,7 +66,7 @@ def is_whole(wanted: Aggregate, batch: EventBatch) -> bool:
 
 
 def digits_after_point(wanted: Aggregate, batch: EventBatch) -> int | None:
-    """The digits after the point of a SUM of decimals; None for any other aggregate."""
+    """The decimal places of a SUM of decimals; None for any other aggregate."""
     if wanted.function is not Function.SUM:
         return None
     return scale_of(batch.table.schema.field(wanted.attribute or "").type)
@@ -74,7 +74,7 @@ def digits_after_point(wanted: Aggregate, batch: EventBatch) -> int | None:
 
 @dataclass(frozen=True)
 class Exact:
-    """A query whose wide fold is done, ready to give the whole numbers of some of its rows.
+    """A query whose wide fold is done, ready to compute exact numbers for some of its rows.
 
     `of_item` names the row of each window item, -1 for none; `totals` are the wide numbers of the rows.
     """
@@ -90,7 +90,7 @@ class Exact:
     totals: tuple[Folded, ...]
 
     def values(self, wanted: Sequence[Aggregate], some: NDArray[np.bool_]) -> dict[Aggregate, Whole]:
-        """The values of aggregates in the rows where `some` holds; past MOST_BITS a LimitError."""
+        """Exact values of aggregates in the rows where `some` holds; raises LimitError beyond MOST_BITS."""
         if not some.any():
             return {aggregate: np.empty(0, object) for aggregate in wanted}
         if not wanted:
@@ -126,11 +126,11 @@ class Exact:
         return self.totals[number].mantissa[:, slot], self.totals[number].exponent[:, slot]
 
     def bits(self, wanted: Aggregate) -> NDArray[np.float64]:
-        """A bound on the size of a whole number, row by row."""
+        """An upper bound on an aggregate's size in bits, row by row."""
         return self._bits(self.totals, *self._slot(wanted))
 
     def is_null(self, wanted: Aggregate) -> NDArray[np.bool_]:
-        """Where a COUNT or a SUM is null: a SUM of nothing."""
+        """Where an aggregate is null: a SUM without values."""
         number, slot = self._slot(wanted)
         part = self.totals[number].mantissa
         if wanted.function is not Function.SUM:
@@ -138,7 +138,7 @@ class Exact:
         return np.asarray(part[:, self._present(number, slot)] == 0)
 
     def _present(self, number: int, slot: int) -> int:
-        """Where the number of values that a SUM adds up stands."""
+        """The slot that counts the values of a SUM."""
         numbers = self.plan.operands[number].carried.numbers
         summed = numbers[slot - 1]
         return 1 + numbers.index(Number(Measure.PRESENT, summed.positions, summed.attribute))
@@ -147,13 +147,13 @@ class Exact:
         most = max((float(b.max(initial=0)) for b in bits), default=0)
         if most > MOST_BITS + slack:
             raise LimitError(
-                f"query {self.plan.query.name!r}: a number of about {most:,.0f} bits is past the limit of "
+                f"query {self.plan.query.name!r}: a number of about {most:,.0f} bits is over the limit of "
                 f"{MOST_BITS:,} bits of arithmetic='exact'; use arithmetic='auto', with LOG2 of the COUNT, "
                 f"or shorten WITHIN"
             )
 
     def _slot(self, wanted: Aggregate) -> tuple[int, int]:
-        """The operand and the number that an aggregate is."""
+        """The operand and the slot of an aggregate."""
         if wanted.alias is None:
             return 0, 0
         for number, operand in enumerate(self.plan.operands):
@@ -162,7 +162,7 @@ class Exact:
         raise AssertionError(f"no operand has {wanted.alias!r}")
 
     def _bits(self, folded: tuple[Folded, ...], number: int, slot: int) -> NDArray[np.float64]:
-        """A bound on the size of one number; of a SUM by how many values it has and the largest."""
+        """An upper bound on a number's size in bits; for a SUM from the number of values and the largest."""
         carried, more = self.plan.operands[number].carried, 0
         if slot and (summed := carried.numbers[slot - 1]).measure is Measure.VALUE:
             slot = self._present(number, slot)
@@ -247,21 +247,21 @@ class Exact:
         return np.stack(sizes, axis=1), np.stack(signs, axis=1)
 
     def _magnitudes(self, attribute: str) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Magnitudes and signs of an attribute, of decimals without their point; null is 0."""
+        """Magnitudes and signs of an attribute, unscaled for decimals; null is 0."""
         if scale_of(self.batch.table.schema.field(attribute).type) is None:
             return _whole_values(self.batch, attribute)
         found = unscaled(self.batch.table.column(attribute))
         if found is None:
             raise LimitError(
-                f"query {self.plan.query.name!r}: {attribute!r} has decimals of more than 64 bits, past "
+                f"query {self.plan.query.name!r}: {attribute!r} has decimals of more than 64 bits, beyond "
                 f"what arithmetic='exact' adds up; use arithmetic='auto', or decimals of fewer digits"
             )
         return found
 
     def _build(self, number: int, chosen: list[int], taken: NDArray[np.int64]) -> list[Whole]:
-        """The same where trends are built one by one: there are so few that doubles count them exactly.
+        """The same for strategy 'construct': there are few enough trends for doubles to count exactly.
 
-        Values are cut into pieces so small that doubles add them exactly, too.
+        Values are split into pieces small enough for doubles to sum exactly, too.
         """
         folded, carried = self.folded[number], self.plan.operands[number].carried
         summed = [s for s in chosen if s and carried.numbers[s - 1].measure is Measure.VALUE]
@@ -320,7 +320,7 @@ class Exact:
 
 
 def _blocks(bits: NDArray[np.float64], width: int) -> list[int]:
-    """Where to cut the items so that the digits of a block are bounded."""
+    """Split the items into blocks of a bounded number of digits."""
     digits = np.cumsum((bits / exact.DIGIT_BITS + 3) * width)
     cuts = np.flatnonzero(np.diff(digits // _BLOCK, prepend=0))
     return sorted({0, *[int(c) for c in cuts], len(bits)})
@@ -340,7 +340,7 @@ def _whole_values(batch: EventBatch, attribute: str) -> tuple[NDArray[np.uint64]
 
 
 def _decode(out: NDArray[np.uint64], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Whole:
-    """Numbers from their digits, two's complement."""
+    """Decode numbers from their digits (two's complement)."""
     found: Whole = out[starts].view(np.int64).astype(object)
     for k in np.flatnonzero(lengths > 1):
         digits = out[starts[k] : starts[k] + lengths[k]]
@@ -351,13 +351,13 @@ def _decode(out: NDArray[np.uint64], starts: NDArray[np.int64], lengths: NDArray
 # ---- Decimal digits -------------------------------------------------------------------------------
 
 _SHORT_BITS = 2_000
-"""Up to here `str` works whatever sys.set_int_max_str_digits says: at least 640 digits are always allowed."""
+"""Up to this size `str` always works: sys.set_int_max_str_digits allows at least 640 digits."""
 
 _PIECE_BITS = 8_192
 
 
 def to_text(number: int) -> str:
-    """Decimal digits of an integer of any size; `str` refuses past a limit, and is quadratic."""
+    """Decimal text of an integer of any size; `str` has a size limit and is quadratic."""
     if number.bit_length() <= _SHORT_BITS:
         return str(number)
     context = decimal.Context(
@@ -389,7 +389,7 @@ def to_text(number: int) -> str:
 
 
 def to_decimal_text(number: int, scale: int) -> str:
-    """Decimal digits of an integer with a point before the last `scale` of them."""
+    """Decimal text of an unscaled integer with `scale` decimal places."""
     if scale <= 0:
         return to_text(number * 10**-scale)
     digits = to_text(abs(number)).rjust(scale + 1, "0")

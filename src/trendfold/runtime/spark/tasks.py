@@ -1,7 +1,7 @@
-"""What runs inside Spark's tasks: tables in, blobs out. Plain functions over Arrow; nothing here knows Spark.
+"""The work of Spark's tasks: tables in, blobs out. Plain functions over Arrow, without Spark.
 
-scan    a part of the source  ->  rows by bucket, or matrices where the part is ordered
-chunk   rows of one stretch of time  ->  matrices
+scan    a part of the source  ->  rows by bucket, or matrices if the part is in time order
+chunk   rows of one time range  ->  matrices
 fold    all rows and matrices of some segments  ->  totals, or finished rows
 finish  all totals of some groups  ->  finished rows
 """
@@ -56,17 +56,17 @@ from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.request import Request
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
-from trendfold.runtime.spark.families import Family
+from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
 from trendfold.runtime.windows import Asked, Items, unique_windows
 from trendfold.runtime.workspace import Partitioning, Workspace, shared_partitionings
 
 WINDOW, KEY = "window index", "key {}"
-"""Columns of a table of totals, besides the numbers."""
+"""Columns of a table of totals, in addition to the numbers."""
 
 
 class Way(StrEnum):
-    """How a family's rows get to where they are folded."""
+    """How an exchange's rows reach the tasks that fold them."""
 
     STRETCHES = "stretches"
     PARTITION = "by partition"
@@ -76,16 +76,16 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """Everything a task needs to know; small, and sent with the function.
+    """Everything a task needs to know; small, and sent with the task's function.
 
-    schema  of the events, as far as queries read them
-    shared  times [from, to] in which parts of the source overlap: their rows are exchanged, int64[z,2]
-    chunks  times at which the stream is cut for Way.TIME, int64[c]
-    bits    the conditions whose truth comes with the rows, in the order of their bits
+    schema  of the events, restricted to the columns queries read
+    shared  intervals [from, to] in which parts of the source overlap: their rows are shuffled, int64[z,2]
+    chunks  times at which the input is split for Way.TIME, int64[c]
+    bits    conditions whose truth values come with the rows, in bit order
     """
 
     plans: tuple[QueryPlan, ...]
-    families: tuple[Family, ...]
+    exchanges: tuple[Exchange, ...]
     ways: tuple[Way, ...]
     options: Options
     schema: pa.Schema
@@ -100,7 +100,7 @@ class Job:
 
     @cached_property
     def shared_partitionings(self) -> frozenset[Partitioning]:
-        """What rows are sorted by once for several queries."""
+        """Partitionings by which rows are sorted once for several queries."""
         return shared_partitionings(self.plans)
 
     @cached_property
@@ -115,9 +115,9 @@ class Job:
 def scan(
     job: Job, table: pa.Table, rejects: pa.Table | None = None, found: Findings | None = None
 ) -> Iterator[Blob]:
-    """Read a part of the source, and send what each family needs of it.
+    """Read a part of the source, and send what each exchange needs of it.
 
-    `rejects` are lines that are no rows, and `found` is what reading the lines has found.
+    `rejects` are rejected lines, and `found` the findings of reading them.
     """
     batch = read_batch(table, replace(job.options, on_reject="keep"))
     seen = json.dumps(batch.type_names).encode()
@@ -143,15 +143,15 @@ def scan(
 
 
 def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """Matrices of what no other part overlaps with, and the rows of what one does."""
-    batch, family = workspace.batch, job.families[number]
+    """Send matrices for times that no other part overlaps, and rows for the others."""
+    batch, exchange = workspace.batch, job.exchanges[number]
     alone, gaps = _alone(job, batch)
     if not alone.all():
         yield from _send(job, number, workspace, ~alone)
         if not alone.any():
             return
-        workspace = subset(workspace, alone, family.conditions)
-    together = bundles(job.plans, family.queries, job.shared_partitionings)
+        workspace = subset(workspace, alone, exchange.conditions)
+    together = bundles(job.plans, exchange.queries, job.shared_partitionings)
     cuts = [_cut(job, queries, workspace, gaps) for queries in together]
     size = sum(
         len(cut) * sum(matrix_bytes(job.plans[q]) for q in queries)
@@ -188,7 +188,7 @@ def _cut(job: Job, queries: list[int], workspace: Workspace, gaps: NDArray[np.in
 
 
 def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which rows lie outside the times that are shared, and the edges of those times."""
+    """Which rows lie outside the overlaps, and the edges of the overlaps."""
     if not len(job.shared):
         return np.ones(len(batch), np.bool_), np.zeros(0, np.int64)
     at = np.searchsorted(job.shared[:, 0], batch.time, side="right") - 1
@@ -197,7 +197,7 @@ def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.i
 
 
 def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expression, ...]) -> Workspace:
-    """Some of the rows, with what is known of their conditions."""
+    """A workspace of some rows, keeping the known truth values of their conditions."""
     batch = workspace.batch
     held = {condition: workspace.holds(condition)[kept] for condition in conditions}
     chosen = replace(
@@ -212,34 +212,34 @@ def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expr
 
 
 def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]) -> Iterator[Blob]:
-    """The wanted rows of a family, to the buckets of their keys."""
-    batch, family = workspace.batch, job.families[number]
-    keys = {name: batch.column(name) for name in family.key}
+    """Send the wanted rows of an exchange to the buckets of their keys."""
+    batch, exchange = workspace.batch, job.exchanges[number]
+    keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
-    wanted = wanted & is_needed(batch, family)
-    for bucket, part in split(packed_rows(workspace, family), known, wanted, job.buckets):
+    wanted = wanted & is_needed(batch, exchange)
+    for bucket, part in split(packed_rows(workspace, exchange), known, wanted, job.buckets):
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
 def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """The rows of a family, to the stretch of time they lie in."""
-    batch, family = workspace.batch, job.families[number]
+    """Send the rows of an exchange to their time ranges."""
+    batch, exchange = workspace.batch, job.exchanges[number]
     chunk = np.searchsorted(job.chunks, batch.time, side="right").astype(np.uint64)
-    parts = split(packed_rows(workspace, family), chunk, is_needed(batch, family), len(job.chunks) + 1)
+    parts = split(packed_rows(workspace, exchange), chunk, is_needed(batch, exchange), len(job.chunks) + 1)
     for bucket, part in parts:
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
 def _send_overlapping(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """The rows of a family that finds matches, to every part of the time that a match with them may end in.
+    """Send the rows of an exchange that finds matches to every time range in which such a match may end.
 
     A match that ends in [a, b) lies in (a - w, b), and a NOT at its end looks as far as b + w.
     """
-    batch, family = workspace.batch, job.families[number]
-    assert family.reach is not None
-    needed, rows = is_needed(batch, family), packed_rows(workspace, family)
+    batch, exchange = workspace.batch, job.exchanges[number]
+    assert exchange.reach is not None
+    needed, rows = is_needed(batch, exchange), packed_rows(workspace, exchange)
     for part, (low, high) in enumerate(_parts(job)):
-        inside = needed & (batch.time > low - family.reach) & (batch.time < high + family.reach)
+        inside = needed & (batch.time > low - exchange.reach) & (batch.time < high + exchange.reach)
         if inside.any():
             chosen = rows.filter(pa.array(inside))
             yield Blob(part, Content.ROWS, number, chosen.num_rows, pack(chosen))
@@ -249,35 +249,35 @@ _EVER = 2**61
 
 
 def _parts(job: Job) -> list[tuple[int, int]]:
-    """The parts of the time between chunks, the outermost without end."""
+    """The time ranges between chunks; the first and last are unbounded."""
     return list(pairwise([-_EVER, *job.chunks.tolist(), _EVER]))
 
 
 def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa.Table) -> Iterator[Blob]:
     batch = as_batch(pieces, job.schema, job.nothing)
-    keys = {name: batch.column(name) for name in job.families[number].key}
+    keys = {name: batch.column(name) for name in job.exchanges[number].key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
     for bucket, part in split(pieces, known, np.ones(len(batch), np.bool_), job.buckets):
         yield Blob(bucket, content, query, part.num_rows, pack(part))
 
 
-def is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
-    """Rows of the family's types."""
-    if family.types is None:
+def is_needed(batch: EventBatch, exchange: Exchange) -> NDArray[np.bool_]:
+    """Which rows have one of the exchange's types."""
+    if exchange.types is None:
         return np.ones(len(batch), np.bool_)
-    wanted = np.array([name in family.types for name in batch.type_names], np.bool_)
+    wanted = np.array([name in exchange.types for name in batch.type_names], np.bool_)
     found: NDArray[np.bool_] = wanted[batch.type_code]
     return found
 
 
-def packed_rows(workspace: Workspace, family: Family) -> pa.Table:
-    """The columns of a family, words as codes, conditions as bits."""
+def packed_rows(workspace: Workspace, exchange: Exchange) -> pa.Table:
+    """The columns of an exchange: strings as codes, conditions as bits."""
     batch = workspace.batch
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for field in batch.table.schema:
-        if field.name in family.columns:
+        if field.name in exchange.columns:
             columns[field.name] = _as_codes(batch, field)
-    held = {condition: workspace.holds(condition) for condition in family.conditions}
+    held = {condition: workspace.holds(condition) for condition in exchange.conditions}
     return pa.table(columns | bit_columns(held, len(batch)))
 
 
@@ -296,11 +296,11 @@ def _as_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
 
 
 def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Rows of whole stretches of time become matrices; everything else passes through."""
+    """Turn the rows of each time range into matrices; pass everything else through."""
     rows: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         if blob.content is Content.ROWS and job.ways[blob.owner] is Way.TIME:
-            rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several stretches of time
+            rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several time ranges
         else:
             yield blob
     apart = replace(job, shared=np.zeros((0, 2), np.int64))
@@ -312,7 +312,7 @@ def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 
 
 def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Everything there is of some segments: totals per group and window, or finished rows."""
+    """Fold all rows and matrices of some segments into totals per group and window, or finished rows."""
     rows: dict[int, list[pa.Table]] = defaultdict(list)
     pieces: dict[int, list[pa.Table]] = defaultdict(list)
     overlapping: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
@@ -331,23 +331,23 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 yield blob
     for number, part in list(overlapping):
         yield from _find(job, number, overlapping.pop((number, part)), _parts(job)[part])
-    for number, family in enumerate(job.families):
-        if family.finds_matches:
+    for number, exchange in enumerate(job.exchanges):
+        if exchange.finds_matches:
             if number in rows:
                 yield from _find(job, number, rows.pop(number), None)
             continue
         workspace = gather(job, number, rows.pop(number)) if number in rows else None
-        cut = [query for query in family.queries if query in pieces]
+        cut = [query for query in exchange.queries if query in pieces]
         for query in cut:
             yield from multiply(job, query, workspace, pieces.pop(query))
-        whole = [query for query in family.queries if query not in cut]
+        whole = [query for query in exchange.queries if query not in cut]
         if workspace is not None and whole:
-            yield from fold_rows(job, family, whole, workspace)
+            yield from fold_rows(job, exchange, whole, workspace)
 
 
 def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] | None) -> Iterator[Blob]:
-    """The matches of a family's queries among rows that are together; only those that end in `ends`."""
-    queries = job.families[number].queries
+    """Find the matches of an exchange's queries in these rows; only those that end in `ends`."""
+    queries = job.exchanges[number].queries
     plans = [job.plans[query] for query in queries]
     try:
         found = run_matches(
@@ -361,42 +361,44 @@ def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] |
 
 
 def failure(query: int, error: TrendfoldError) -> Blob:
-    """An error on its way to the driver."""
+    """A blob that reports an error to the driver."""
     return Blob(0, Content.ERROR, query, 0, json.dumps([type(error).__name__, str(error)]).encode())
 
 
 def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
-    """The rows of a family that came from everywhere, with what is known of their conditions."""
+    """The rows of an exchange from all tasks, with the known truth values of their conditions."""
     batch = read_batch(concat(tables), job.options)
-    known = read_bits(batch, job.families[number].conditions) or {}
+    known = read_bits(batch, job.exchanges[number].conditions) or {}
     return Workspace(batch, known, shared=job.shared_partitionings)
 
 
 def fold_rows(
-    job: Job, family: Family, queries: Sequence[int], workspace: Workspace, asked: Asked | None = None
+    job: Job, exchange: Exchange, queries: Sequence[int], workspace: Workspace, asked: Asked | None = None
 ) -> Iterator[Blob]:
-    """Queries over all rows of some segments; of all windows, or of those asked for."""
+    """Fold queries over all rows of some segments, for all windows or those `asked` for."""
     request = Request(job.origin, job.limits, job.arithmetic, asked)
     for unit in units({query: job.plans[query] for query in queries}):
         try:
             folds = fold_unit(unit, workspace, request)
             for query, (folded, step) in zip(unit.numbers, folds, strict=True):
                 yield from [] if step is None else [_step(query, step)]
-                yield from _answer(job, family, query, folded, request)
+                yield from _answer(job, exchange, query, folded, request)
         except TrendfoldError as error:
             yield failure(unit.numbers[0], error)
 
 
 def _step(query: int, step: Step) -> Blob:
-    """What ran, on its way to the driver."""
+    """A blob that reports a step that ran to the driver."""
     return Blob(0, Content.STEP, query, 0, json.dumps(to_value(step)).encode())
 
 
-def _answer(job: Job, family: Family, query: int, folded: FoldedQuery, request: Request) -> Iterator[Blob]:
-    """The aggregates of one query as finished rows, or as totals where other tasks have some of a group."""
+def _answer(
+    job: Job, exchange: Exchange, query: int, folded: FoldedQuery, request: Request
+) -> Iterator[Blob]:
+    """The aggregates of one query as finished rows, or as totals if other tasks have some of a group."""
     if request.asked is None:
         yield _windows(query, unique_windows(folded.items))
-    if family.mode is Mode.COMPLETE:
+    if exchange.mode is Mode.COMPLETE:
         yield Blob(0, Content.GROUPS, query, group_count(folded.rows))
         yield from _results(job, query, table_of(folded, request))
     else:
@@ -404,7 +406,7 @@ def _answer(job: Job, family: Family, query: int, folded: FoldedQuery, request: 
 
 
 def multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
-    """One query over the matrices of some segments, and over rows that lie between them."""
+    """Multiply the matrices of one query in some segments, and fold the rows between them."""
     try:
         yield from _multiply(job, query, workspace, pieces)
     except OverlapError as error:
@@ -416,7 +418,7 @@ def multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.
 def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
     started, plan, between = perf_counter(), job.plans[query], 0
     if workspace is not None:
-        # Rows may lie before and after a matrix: they are cut wherever one begins.
+        # Rows may lie before and after a matrix: split them wherever a matrix begins.
         begins = np.unique(np.concatenate([part.column(FIRST).to_numpy() for part in pieces]))
         cut = cut_pieces(plan, workspace, job.origin, begins)
         between = len(cut.rows.row)
@@ -441,12 +443,12 @@ def _add_up(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch)
 
 
 def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
-    """The windows that were looked at, for the summary; in a stream nobody asks."""
+    """The windows that were evaluated, for the summary; not used in streams."""
     return Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
 
 
 def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Table:
-    """Totals per group and window, with the values that name the group."""
+    """A table of totals per group and window, with the group's key values."""
     columns: dict[str, pa.Array] = {}
     for i, key in enumerate(plan.query.group_by):
         columns[KEY.format(i)] = group_column(key, totals, rows, batch)
@@ -457,7 +459,7 @@ def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa
 
 
 def _send_totals(job: Job, query: int, totals: pa.Table) -> Iterator[Blob]:
-    """Totals, to where their groups are finished."""
+    """Send totals to the tasks that finish their groups."""
     count = totals.num_rows
     keys = {name: from_arrow(totals.column(name)) for name in _key_names(job.plans[query])}
     known = hashes(keys, count) if keys else np.full(count, query, np.uint64)
@@ -473,7 +475,7 @@ def _key_names(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def finish(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Add up the totals of each group and window, and make rows of them."""
+    """Sum the totals of each group and window into finished rows."""
     totals: dict[int, list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         if blob.content is Content.TOTALS:
@@ -508,7 +510,7 @@ def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 
 
 def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
-    """The rows of groups of which nothing is left elsewhere."""
+    """The finished rows of groups that no other task has totals for."""
     none = np.zeros(0, np.int64)
     no_items = Items(none.astype(np.int32), none, none, none)
     exact = Exact(job.plans[query], rows, no_items, (), batch, job.limits, (), none, totals.operands)
@@ -519,7 +521,7 @@ def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatc
 def _group_batch(
     job: Job, plan: QueryPlan, keys: pa.Table
 ) -> tuple[EventBatch, dict[GroupKey, NDArray[np.int64]]]:
-    """Rows that have the groups' values, key by key: two keys may be of one attribute."""
+    """A batch with a row per group that has its key values; two keys may use the same attribute."""
     parts, rows = [job.schema.empty_table()], {}
     for i, key in enumerate(plan.query.group_by):
         values = keys.select([KEY.format(i)]).rename_columns([key.attribute])
@@ -536,7 +538,7 @@ def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 
 
 def empty_result(job: Job, query: int) -> pa.Table:
-    """The table of a query over no events: what its columns are."""
+    """The result of a query over no events, for its schema."""
     plan = job.plans[query]
     nothing = Workspace(job.nothing)
     if plan.finds_matches:

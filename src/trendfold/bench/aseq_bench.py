@@ -1,7 +1,7 @@
-"""A-Seq beside building sequences, beside `auto`, and shared beside alone: Figures 12 to 16 of its paper.
+"""A-Seq against building sequences and against `auto`, shared and unshared: Figures 12 to 16 of its paper.
 
-Trades of 20 tickers, one every 2 ms; windows of time move with every event. What is timed is a whole run from
-a table in memory to results.
+Trades of 20 tickers, one every 2 ms; a time window ends at every event. Each run is timed from a table in
+memory to results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trendfold.bench.harness import Case, Report
 from trendfold.bench.ways import beside, run
 
 EVENTS, LONG_EVENTS = 3_000, 100_000
-"""Where sequences are built, and where none are."""
+"""The number of events where sequences are built, and where they are not."""
 TICKERS, EVERY_MS = 20, 2
 LENGTHS, WINDOWS = (2, 3, 4, 5), (100, 500, 1_000)
 SCALED = ((6, 2_000), (8, 2_000), (10, 2_000))
@@ -66,14 +66,14 @@ def _negation(table: pa.Table) -> list[Case]:
 
 
 def _several(table: pa.Table) -> list[Case]:
-    """Figure 15: three queries with a common middle."""
+    """Figure 15: three queries with a common middle part."""
     text = around(3, 2)
     ways = ("construct", "aseq alone", "aseq", "auto")
     return beside("Figure 15, 3 queries", table, text, ways)
 
 
 def _shared(table: pa.Table) -> list[Case]:
-    """Figure 16: a common prefix, and a common middle, of several lengths and among several queries."""
+    """Figure 16: a common prefix or middle of several lengths, in several queries."""
     found = []
     ways = ("aseq alone", "aseq", "auto")
     for length in SHARED:
@@ -88,10 +88,10 @@ def _shared(table: pa.Table) -> list[Case]:
 
 
 def ratios(report: Report) -> dict[str, float]:
-    """Figures 12(b) and 13(b) in the paper's own measure: objects that are held at once, at most.
+    """Figures 12(b) and 13(b) in the paper's own measure: the peak number of objects in memory.
 
-    Stacks hold the events of a window that are steps, and the sequences that are built of them; A-Seq has one
-    prefix counter for every event that begins one.
+    Stacks hold the matching events of a window, and the sequences built from them; A-Seq has one prefix
+    counter for every START event.
     """
     table = trades(int(report.settings["seed"]), max(500, int(EVENTS * report.settings["scale"])))
     codes = np.array([int(type_[1:]) for type_ in table.column("type").to_pylist()])
@@ -107,13 +107,13 @@ def ratios(report: Report) -> dict[str, float]:
 
 
 def _most_at_once(which: NDArray[np.bool_], rows: int) -> int:
-    """The most of some events in as many rows as a window has."""
+    """The largest number of selected events in any `rows` consecutive rows."""
     seen = np.concatenate([[0], np.cumsum(which)])
     return int((seen[rows:] - seen[:-rows]).max(initial=seen[-1] if len(seen) <= rows else 0))
 
 
 def plot(report: Report) -> str:
-    """Gains by pattern length, by window, and by what is shared."""
+    """Gains by pattern length, by window, and by the shared part."""
     figures: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for line in report.measurements:
         figure, what, *_, way = line.name.split(", ")
@@ -135,18 +135,18 @@ def trades(seed: int, events: int) -> pa.Table:
 
 
 def query(name: str, line: list[str], window_ms: int = 500) -> str:
-    """Count a line of tickers."""
+    """A query that counts a sequence of tickers."""
     return f"QUERY {name} RETURN COUNT(*) PATTERN SEQ({', '.join(line)}) WITHIN {window_ms} ms"
 
 
 def after(queries: int, length: int) -> str:
-    """Lines that begin alike and end in tickers of their own."""
+    """Queries with a common prefix that end in different tickers."""
     prefix = _line(length)
     return ";".join(query(f"q{i}", [*prefix, f"T{10 + i}"]) for i in range(queries))
 
 
 def around(queries: int, length: int) -> str:
-    """Lines with a common middle between tickers of their own."""
+    """Queries with a common middle between different tickers."""
     middle = _line(length)
     return ";".join(query(f"q{i}", [f"T{10 + i}", *middle, "T9"]) for i in range(queries))
 

@@ -1,4 +1,4 @@
-"""What overlap costs: stacks and lanes beside every window on its own; one core, events in memory, sorted."""
+"""The cost of overlapping windows: two stacks and lanes against each window on its own; one core."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from trendfold.bench import recurrences
 from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
-from trendfold.bench.kernel import FIVE, fold, ready, stream
-from trendfold.bench.neighbour import random_walk
+from trendfold.bench.kernel_bench import FIVE, fold, ready, stream
+from trendfold.bench.neighbour_bench import random_walk
 from trendfold.kernel.program import Folded
 from trendfold.plan.physical import Bindings
 from trendfold.runtime.windows import Items
@@ -26,14 +26,14 @@ NEVER_WORSE = 0.85
 PATTERN = "PATTERN SEQ(A, B+, C)"
 ALONE = "{}, alone"
 NEIGHBOURS = {8: 1.5, 32: 3.0, 128: 5.0}
-"""Overlaps where neighbours are compared, and how many times faster than window by window they must be."""
+"""Overlaps with adjacency predicates, and the promised speedup over each window on its own."""
 NEIGHBOUR_WINDOW = 6_400
 SOME = 2_000
-"""Windows whose answer is compared where there is one per event."""
+"""How many windows are compared if there is one per event."""
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """From 1 to 1,000 overlaps, few events per slide, a window per event, and neighbours compared."""
+    """1 to 1,000 overlaps, few events per slide, a window per event, and adjacency predicates."""
     events = max(1, int(EVENTS * scale))
     workspace = stream(seed, events)
     found = []
@@ -48,7 +48,7 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 
 def _beside(workspace: Workspace, events: int, returns: str, overlap: int, slide: int) -> list[Case]:
-    """Every window on its own, and the way that is chosen, which must never be much worse."""
+    """Each window on its own, and the chosen method, which must never be much slower."""
     name = f"{overlap:,} overlaps of {slide:,} events" + ", five aggregates" * (returns == FIVE)
     text = _text(returns, overlap, slide)
     promise = Promise(NEVER_WORSE, ALONE.format(name))
@@ -59,13 +59,13 @@ def _beside(workspace: Workspace, events: int, returns: str, overlap: int, slide
 
 
 def _case(name: str, run: Callable[[], object], events: int, like: str | None, *promises: Promise) -> Case:
-    """Beside the line that its promise is about."""
+    """A case whose floor is the line its promise refers to."""
     floor = next((promise.of for promise in promises if promise.of), None)
     return Case(name, run, events, floor, promises, like, trends)
 
 
 def _most_overlaps(workspace: Workspace, events: int) -> list[Case]:
-    """1,000 overlaps. On its own every event would be folded a thousand times; a part of that is enough."""
+    """1,000 overlaps. Folding each window on its own is measured for a part of the windows only."""
     name, text = f"{MOST:,} overlaps of {SLIDE:,} events", _text("COUNT(*)", MOST, SLIDE)
     alone = ready(workspace, text, "cogra")
     windows = len(alone.items.low)
@@ -81,12 +81,12 @@ def _most_overlaps(workspace: Workspace, events: int) -> list[Case]:
 
 
 def _some(every: slice, folded: tuple[Folded, ...]) -> object:
-    """The answer of the windows that were folded on their own, too."""
+    """The answer for the windows that were also folded on their own."""
     return trends([Folded(of.mantissa[every], of.exponent[every], of.extreme[every]) for of in folded])
 
 
 def _per_event(workspace: Workspace, events: int) -> list[Case]:
-    """A window per event: what an event costs does not depend on how long windows are."""
+    """A window per event: the cost of an event does not depend on the window length."""
     codes, found = workspace.batch.type_code, list[Case]()
     ends = np.flatnonzero(codes == codes.max())
     every = slice(0, None, max(1, len(ends) // SOME))
@@ -100,12 +100,12 @@ def _per_event(workspace: Workspace, events: int) -> list[Case]:
 
 
 def _recurrence(codes: NDArray[np.int32], ends: NDArray[np.int64], length: int) -> list[Columns]:
-    """The answer of the windows that end with some events."""
+    """The reference answer for the windows that end at some events."""
     return [columns(recurrences.counts(codes, *recurrences.windows_to(ends, length)))]
 
 
 def _neighbours(seed: int, events: int, overlap: int, times: float) -> list[Case]:
-    """Neighbours are compared: windows one by one, and as lanes."""
+    """Adjacency predicates: each window on its own, and as lanes."""
     slide = NEIGHBOUR_WINDOW // overlap
     text = (
         "RETURN COUNT(*) PATTERN S+ WHERE S.price > NEXT(S).price "

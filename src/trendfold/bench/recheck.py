@@ -1,8 +1,8 @@
-"""A few ratios measured again, beside the committed ones.
+"""Remeasure a few ratios, and compare them with the committed ones.
 
-`python -m trendfold.bench.check docs/benchmarks.json`, or `make bench-check`. Ratios and not times, so that
-any machine can ask. Lines are chosen to take under three minutes in all, and tens of milliseconds each where
-there are such, so that they vary little. One that is off is measured again; the median of all rounds counts.
+`python -m trendfold.bench.recheck docs/benchmarks.json`, or `make bench-check`. It compares ratios instead of
+times, so it works on any machine. The lines take under three minutes in total, and if possible tens of
+milliseconds each, so that they vary little. A ratio that is off is measured again; the median counts.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ LINES: dict[str, tuple[str, ...]] = {
     "sharing": ("shared, 10 queries, bursts of 2", "shared, 50 queries, bursts of 100"),
     "windows": ("30 overlaps of 1,000 events", "32 overlaps of 200 events, neighbours compared"),
 }
-"""By bench: lines that have a floor. None of Spark, of peers, and of searches that take minutes."""
+"""By bench: lines that have a floor. Without Spark, peers, and searches that take minutes."""
 OFF = 1.3
-"""A ratio may be so many times the committed one, or that one so many times it."""
+"""The largest factor by which a ratio may differ from the committed one, in either direction."""
 REPEATS, ROUNDS = 7, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A ratio then and now."""
+class ComparedRatio:
+    """The committed ratio of a line, and the ratio now."""
 
     name: str
     then: float
@@ -44,7 +44,7 @@ class Compared:
 
     @property
     def is_near(self) -> bool:
-        """Whether neither is far above the other."""
+        """Whether the two ratios differ by at most the factor OFF."""
         return max(self.then, self.now) <= OFF * min(self.then, self.now)
 
     def __str__(self) -> str:
@@ -52,15 +52,15 @@ class Compared:
         return f"{word}  {self.name}: {self.now:.3g}, committed {self.then:.3g}"
 
 
-def compare(committed: Mapping[str, Any], report: Report) -> list[Compared]:
-    """All lines of a report that have a ratio there, too."""
+def compare(committed: Mapping[str, Any], report: Report) -> list[ComparedRatio]:
+    """The lines that have a ratio in both reports."""
     then = {line["name"]: line["of_floor"] for line in committed["lines"] if line["of_floor"]}
     now = {line.name: line.of_floor for line in report.measurements if line.of_floor}
-    return [Compared(name, then[name], ratio) for name, ratio in now.items() if name in then]
+    return [ComparedRatio(name, then[name], ratio) for name, ratio in now.items() if name in then]
 
 
 def check(kept: Kept, tell: Callable[[str], None]) -> bool:
-    """Measure the lines that are looked at; whether all ratios are near the committed ones."""
+    """Measure the chosen lines; returns whether all ratios are near the committed ones."""
     left, missing = LINES, 0
     seen: dict[tuple[str, str], list[float]] = {}
     for rounds in range(1, ROUNDS + 1):
@@ -85,8 +85,8 @@ def check(kept: Kept, tell: Callable[[str], None]) -> bool:
     return not missing and not left
 
 
-def _measured(kept: Kept, bench: str, names: Collection[str]) -> list[Compared]:
-    """The same events and the same way as the committed ones; empty where there are none."""
+def _measured(kept: Kept, bench: str, names: Collection[str]) -> list[ComparedRatio]:
+    """Measure lines with the settings of the committed report; empty if there is none."""
     if bench not in kept:
         return []
     floors = [line["floor"] for line in kept[bench]["lines"] if line["name"] in names]
@@ -97,7 +97,7 @@ def _measured(kept: Kept, bench: str, names: Collection[str]) -> list[Compared]:
 
 
 def main(path: str) -> int:
-    """0 if nothing is off."""
+    """The exit code: 0 if all ratios are near."""
     return 0 if check(read(Path(path)), lambda line: print(line, flush=True)) else 1
 
 

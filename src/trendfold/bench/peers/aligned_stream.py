@@ -1,4 +1,4 @@
-"""A stream on which all definitions agree: in each window of a key one A, then all B, then one C."""
+"""A stream on which all engines' definitions agree: per window and key one A, then all B, then one C."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 KINDS = ("A", "B", "C", "D")
-"""D is asked for by nobody; it breaks contiguous trends."""
+"""No query uses D; it breaks contiguous trends."""
 KEYS = 20
 WINDOW_S, HALF_S = 20, 10
-"""All events of a window are in its first half, so that a match of at most that span cannot cross windows."""
+"""All events of a window are in its first half, so a match of at most that length cannot cross windows."""
 STARTS = 100
-"""Values of x; query i leaves out windows whose A has the value i."""
+"""The number of values of x; query i excludes windows whose A has x = i."""
 
 
 @dataclass(frozen=True)
-class Stream:
-    """Events in order of time, as a table for us and as numbers for others."""
+class AlignedStream:
+    """Events in time order, as a table for trendfold and as numbers for the peers."""
 
     length: int
-    """How many B a window of a key has."""
+    """The number of B per window and key."""
     table: pa.Table
     numbers: NDArray[np.int64]
     """Key, time in milliseconds, kind and x of every event."""
 
 
-def stream(seed: int, events: int, length: int) -> Stream:
-    """About so many events; every fourth window of a key has a D between A and C."""
+def stream(seed: int, events: int, length: int) -> AlignedStream:
+    """About `events` events; every fourth window of a key has a D between A and C."""
     rng = np.random.default_rng(seed)
     blocks = max(KEYS, round(events / (length + 2.25)))
     parts = [_block(rng, number, length) for number in range(blocks)]
@@ -37,13 +37,13 @@ def stream(seed: int, events: int, length: int) -> Stream:
     rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
     kinds = pa.DictionaryArray.from_arrays(pa.array(rows[:, 2].astype(np.int32)), pa.array(KINDS))
     columns = {"g": rows[:, 0], "ts": rows[:, 1], "type": kinds, "x": rows[:, 3]}
-    return Stream(length, pa.table(columns), rows)
+    return AlignedStream(length, pa.table(columns), rows)
 
 
-def known_counts(stream: Stream, semantics: str, queries: int) -> NDArray[np.float64]:
-    """Query, window, key and count, as the stream was made: all choices of B under any, otherwise one trend.
+def known_counts(stream: AlignedStream, semantics: str, queries: int) -> NDArray[np.float64]:
+    """Query, window, key and count by construction: all non-empty sets of B under any, else one trend.
 
-    Query i leaves out windows whose A has the value i; under contiguous a D in between leaves nothing.
+    Query i excludes windows whose A has x = i; under contiguous a D in between leaves no trend.
     """
     key, at, kind, x = stream.numbers.T
     window = at // (WINDOW_S * 1_000)
@@ -62,7 +62,7 @@ def known_counts(stream: Stream, semantics: str, queries: int) -> NDArray[np.flo
 
 
 def _block(rng: np.random.Generator, number: int, length: int) -> NDArray[np.int64]:
-    """One window of one key."""
+    """The events of one window of one key."""
     kinds = [0, *[1] * length, 2]
     if rng.random() < 0.25:
         kinds.insert(int(rng.integers(1, len(kinds))), 3)

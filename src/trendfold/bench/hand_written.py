@@ -1,7 +1,7 @@
-"""A floor: COUNT(*) of SEQ(A, B+, C) by group and window, written by hand for nothing else.
+"""A hand-written baseline: COUNT(*) of SEQ(A, B+, C) by group and window, and nothing else.
 
-No query, no plan, no ties, no disorder, and no counts past a double's range: what one process needs at the
-least to read the files and fold them.
+No queries, plans, ties, disorder or counts beyond doubles: the minimum one process needs to read the files
+and fold them.
 """
 
 from __future__ import annotations

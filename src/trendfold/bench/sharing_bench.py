@@ -1,7 +1,7 @@
-"""Hundreds of queries over one stream: as lanes, with bursts that act once, and as `auto` chooses; one core.
+"""Many queries over one stream: as lanes, with shared bursts, and as `auto` chooses; one core.
 
-SEQ(X, B+, Y) with ten types for X and ten for Y; B come in bursts. Rows are selected, sorted and cut into
-windows beforehand, and every way must come to the same numbers before any is timed.
+SEQ(X, B+, Y) with ten types for X and ten for Y; B come in bursts. Rows are selected, sorted and split into
+windows beforehand, and all methods must give the same numbers before any is timed.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ WINDOW = 100_000
 PROMISED = {(2, 50): 30e6, (100, 50): 120e6}
 WITH_PREDICATES = 10e6
 NEARLY, ALWAYS = 0.9, 0.8
-"""`auto` is at least so good as the better way; one cell may be as low as the second."""
+"""The least speed of `auto` relative to the better method; one cell may be as low as the second."""
 
 Fold = Callable[[], tuple[Folded, ...]]
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """Every burst and number of queries; then a different condition per query."""
+    """All burst lengths and numbers of queries; then a different condition per query."""
     found = []
     for burst in BURSTS:
         workspace = bursts(seed, max(1_000, int(EVENTS * scale)), burst)
@@ -71,7 +71,7 @@ def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
 
 
 def _with_predicates(workspace: Workspace, burst: int) -> list[Case]:
-    """A threshold of its own for each of 50 queries: the fold, and all from rows to totals."""
+    """50 queries with different thresholds: only the fold, and everything from rows to totals."""
     plans = plan_all(parse(texts(50, "WHERE B.x > {}")).queries)
     chosen = _together(plans, workspace)
     name, events = f"auto, 50 queries with a condition each, bursts of {burst}", len(workspace.batch)
@@ -89,7 +89,7 @@ def _with_predicates(workspace: Workspace, burst: int) -> list[Case]:
 
 
 def texts(queries: int, where: str = "") -> str:
-    """Queries that differ in where trends begin and end, and in their conditions if there is one."""
+    """Queries that differ in their first and last type, and in the condition if there is one."""
     return ";".join(
         f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ(X{i % STARTS}, B+, Y{(i // STARTS + i) % STARTS}) "
         f"{where.format(900 * i // queries)} WITHIN {WINDOW} s SLIDE {WINDOW} s"
@@ -98,7 +98,7 @@ def texts(queries: int, where: str = "") -> str:
 
 
 def bursts(seed: int, events: int, size: int) -> Workspace:
-    """One X or Y, then `size` B, and so on; one event per second, already in order."""
+    """Alternating one X or Y with `size` B; one event per second, in time order."""
     rng = np.random.default_rng(seed)
     names = [f"{kind}{i}" for kind in "XY" for i in range(STARTS)] + ["B"]
     codes = np.full((events // (size + 1) + 1, size + 1), len(names) - 1, np.int32)
@@ -113,7 +113,7 @@ def bursts(seed: int, events: int, size: int) -> Workspace:
 
 
 def _together(plans: Sequence[QueryPlan], workspace: Workspace, share_from: int = 2) -> Fold:
-    """All queries in one pass; bursts act once from so many events on."""
+    """All queries in one pass; bursts are shared from `share_from` events on."""
     group = plans[0].group or Group("auto", LANES, tuple(plans))
     rows, _ = read_group(group, workspace)
     assert rows is not None
@@ -121,7 +121,7 @@ def _together(plans: Sequence[QueryPlan], workspace: Workspace, share_from: int 
 
 
 def _alone(plans: Sequence[QueryPlan], workspace: Workspace) -> Fold:
-    """Each query in a pass of its own."""
+    """Each query in its own pass."""
     alone = plans[0].group.members if plans[0].group is not None else plans
     ready = [prepare(plan, workspace) for plan in alone]
     return lambda: tuple(each.fold()[0] for each in ready)
@@ -132,7 +132,7 @@ def _answer_alone(plans: Sequence[QueryPlan], workspace: Workspace) -> object:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """In how many cells `auto` is close to the better way."""
+    """In how many cells `auto` is close to the better method."""
     speed = {line.name: line.events_per_s for line in report.measurements}
     ratios = {}
     for name in speed:

@@ -1,6 +1,6 @@
-"""How fast the fold is: events in memory and sorted, one core, beside one `numpy.bincount` of their codes.
+"""The speed of the fold: sorted events in memory, one core, against one `numpy.bincount` of their codes.
 
-Answers are compared with recurrences that are written for this pattern alone.
+Answers are compared with recurrences written for this pattern alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.api import parse
-from trendfold.bench import exact, prepare, recurrences
+from trendfold.bench import prepare, recurrences
 from trendfold.bench.answers import Columns, columns, trends
+from trendfold.bench.exact_cases import exact_cases
 from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
@@ -32,14 +33,12 @@ FIVE = "COUNT(*), SUM(B.x), MIN(B.x), MAX(B.x), AVG(B.x)"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """SEQ(A, B+, C): counts in windows of all sizes, then what rides on counts, overlaps, and groups."""
+    """SEQ(A, B+, C): counts in windows of all sizes, then other aggregates, overlaps, and groups."""
     events = max(1, int(EVENTS * scale))
     workspace = stream(seed, events)
     codes = workspace.batch.type_code.astype(np.intp)
     floor = Case(FLOOR, partial(np.bincount, codes), events, expected=partial(_counted, codes))
-    others = [
-        case for case in [*prepare.cases(seed, scale), *exact.exact_cases(seed, scale)] if case.name != FLOOR
-    ]
+    others = [case for case in [*prepare.cases(seed, scale), *exact_cases(seed, scale)] if case.name != FLOOR]
     return [floor, *_counts(workspace, events, scale), *_shapes(workspace, events), *others]
 
 
@@ -48,7 +47,7 @@ def _counted(codes: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _shapes(workspace: Workspace, events: int) -> list[Case]:
-    """What rides on counts, overlaps, and groups as lanes."""
+    """Several aggregates, overlapping windows, and groups as lanes."""
     codes, x, g = workspace.batch.type_code, *(workspace.batch.column(name).values for name in "xg")
 
     def five() -> list[Columns]:
@@ -74,10 +73,10 @@ def _shapes(workspace: Workspace, events: int) -> list[Case]:
 
 
 def _counts(workspace: Workspace, events: int, scale: float) -> list[Case]:
-    """COUNT(*), one partition, tumbling windows from small to all events, under each semantics."""
+    """COUNT(*) in one partition, in tumbling windows of small size up to all events, for each semantics."""
     found = []
     sizes = [max(1, int(given * scale)) if given > WINDOWS[0] else given for given in WINDOWS]
-    for size in dict.fromkeys(sizes):  # a small scale may make two of them equal
+    for size in dict.fromkeys(sizes):  # with a small scale two of them may be equal
         names = [f"{semantics}, windows of {size:,}" for semantics in SEMANTICS]
         promises = [(Promise(0.12, FLOOR), Promise(40e6)), *[(Promise(0.8, names[0]),)] * 2]
         for name, semantics, promised in zip(names, SEMANTICS, promises, strict=True):
@@ -111,10 +110,10 @@ def stream(seed: int, events: int) -> Workspace:
 
 
 def fold(workspace: Workspace, text: str, strategy: str = "auto") -> Callable[[], object]:
-    """Only the fold: rows are selected, sorted and cut into windows beforehand."""
+    """Only the fold: rows are selected, sorted and split into windows beforehand."""
     return ready(workspace, text, strategy).fold
 
 
 def ready(workspace: Workspace, text: str, strategy: str) -> ReadyQuery:
-    """A query whose windows are only to be folded."""
+    """A query prepared up to the fold of its windows."""
     return prepare_query(plan(parse(text).queries[0], strategy), workspace)

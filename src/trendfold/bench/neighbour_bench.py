@@ -1,4 +1,4 @@
-"""How fast neighbours are found by their values, beside asking every binding; and how time grows with n."""
+"""The speed of looking up neighbours by value, against scanning all bindings; and growth with n."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from trendfold.runtime.workspace import Workspace
 
 QUERY = "RETURN COUNT(*) PATTERN S+ SEMANTICS {} WHERE S.price > NEXT(S).price"
 SCANNED = {20_000: 15.0, 100_000: 80.0}
-"""Events in one window, and how many times faster than the scan they must be."""
+"""Events in one window, and the promised speedup over the scan."""
 GROWING = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 FAST = 4e6
 _GROWS, _SCAN = "any, growing n", "any, scan"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """One window over a random walk: against the vectorised scan, under next, and for growing n."""
+    """One window over a random walk: against the vectorized scan, under next, and for growing n."""
     found: list[Case] = []
     for events, times in SCANNED.items():
         n = _scaled(events, scale)
@@ -57,7 +57,7 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """The slope of time against n, both as logarithms, beside that of n log n over the same n."""
+    """The log-log slope of time over n, compared with that of n log n."""
     lines = [line for line in report.measurements if line.name.startswith(_GROWS)]
     sizes = [log(line.events) for line in lines]
     measured = np.polyfit(sizes, [log(line.median_s) for line in lines], 1)[0]
@@ -66,7 +66,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 def plot(report: Report) -> str:
-    """Time against n for every way, and n log n and n² through the first point of what grows like them."""
+    """Time over n for each method, with n log n and n² as guides."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for line in report.measurements:
         curves.setdefault(line.name.rsplit(", ", 1)[0], []).append((line.events, line.median_s))
@@ -81,7 +81,7 @@ def plot(report: Report) -> str:
 
 
 def _case(name: str, run: Callable[[], object], n: int, **compared: Any) -> Case:
-    """A way to answer the question about trends of all kinds over n events."""
+    """A case that counts the trends under skip-till-any-match over n events."""
     return Case(name, run, n, like=f"any, {n} events", answer=trends, **compared)
 
 
@@ -90,7 +90,7 @@ def _scaled(events: int, scale: float) -> int:
 
 
 def _fold(seed: int, events: int, semantics: str, strategy: str = "auto") -> Callable[[], object]:
-    """Ranks and fold; rows are selected and sorted by time beforehand."""
+    """Time ranks and fold; rows are selected and sorted by time beforehand."""
     workspace = random_walk(seed, events)
     return prepare(plan(parse(QUERY.format(semantics)).queries[0], strategy), workspace).fold
 

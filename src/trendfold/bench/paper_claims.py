@@ -1,4 +1,4 @@
-"""What the papers report (claims.toml), beside what was measured."""
+"""The claims of the papers (claims.toml), compared with our measurements."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from importlib.resources import files
 from typing import Any
 
 NEAR = 1.3
-"""A claim that nothing changes holds up to this factor."""
+"""A claim of no change holds up to this factor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A ratio that a paper reports: one way over another."""
+class PaperClaim:
+    """A ratio that a paper reports: one method over another."""
 
     paper: str
     figure: str
     says: str
     ratio: float
-    """The least that the paper reports; 1 where it says that nothing changes."""
+    """The smallest ratio the paper reports; 1 if it claims no change."""
     bench: str
     ours: str = ""
     over: str = ""
-    """Lines of the bench, whose speeds are compared; empty where it has none for this."""
+    """The two lines of the bench whose speeds are compared; empty if there are none."""
     why: str = ""
-    """Where ours is less: the reason."""
+    """The reason if our ratio is smaller."""
     ratio_text: str = ""
-    """The paper's own way to put it, if that is not one number."""
+    """The paper's wording, if it is not one number."""
     measured: str = ""
-    """Instead of two lines: the name of one of the bench's ratios."""
+    """The name of one of the bench's ratios, in place of two lines."""
 
     @property
     def claimed(self) -> str:
@@ -40,20 +40,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim beside what was measured."""
+    """A claim, our ratio and the verdict."""
 
-    claim: Claim
+    claim: PaperClaim
     ratio: float | None
     verdict: str
 
     @property
     def is_less(self) -> bool:
-        """Whether a reason is due."""
+        """Whether our ratio is smaller, so that `why` is shown."""
         return self.verdict in ("smaller", "does not hold")
 
 
-def judge(claim: Claim, report: Mapping[str, Any]) -> Judged:
-    """Our ratio in the bench's committed report; where a line was given up there is none."""
+def judge(claim: PaperClaim, report: Mapping[str, Any]) -> Judged:
+    """Compare a claim with the bench's committed report; there is no ratio if a line was given up."""
     lines = {line["name"]: line for line in report.get("lines", ())}
     ours, over = lines.get(claim.ours), lines.get(claim.over)
     if ours is not None and over is not None:
@@ -65,7 +65,7 @@ def judge(claim: Claim, report: Mapping[str, Any]) -> Judged:
     return Judged(claim, None, "not measured") if ratio is None else _beside(claim, ratio)
 
 
-def _beside(claim: Claim, ratio: float) -> Judged:
+def _beside(claim: PaperClaim, ratio: float) -> Judged:
     if claim.ratio == 1:
         return Judged(claim, ratio, "holds" if ratio >= 1 / NEAR else "does not hold")
     if ratio >= claim.ratio:
@@ -73,7 +73,7 @@ def _beside(claim: Claim, ratio: float) -> Judged:
     return Judged(claim, ratio, "smaller" if ratio > 1 else "does not hold")
 
 
-def read_claims() -> tuple[Claim, ...]:
-    """Those of claims.toml."""
+def read_claims() -> tuple[PaperClaim, ...]:
+    """Read claims.toml."""
     text = files("trendfold.bench").joinpath("claims.toml").read_text(encoding="utf-8")
-    return tuple(Claim(**fields) for fields in tomllib.loads(text)["claim"])
+    return tuple(PaperClaim(**fields) for fields in tomllib.loads(text)["claim"])

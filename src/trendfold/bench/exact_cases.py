@@ -1,4 +1,4 @@
-"""How fast whole numbers of any size are: the wide fold, then the exact one that it measures out."""
+"""Cases for exact arithmetic: the wide fold, then the exact fold that it sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = {
     "exact COUNT(*)": ("COUNT(*)", 1, (Promise(1e6),)),
     "exact COUNT(*), COUNT(B), SUM(B.v)": ("COUNT(*), COUNT(B), SUM(B.v)", 3, ()),
 }
-"""What is returned: so many of what the recurrence gives; and what is promised."""
+"""RETURN clause, how many columns of the recurrence it has, and the promises."""
 
 
 def exact_cases(seed: int, scale: float) -> list[Case]:
@@ -59,7 +59,7 @@ def _first(many: int, columns: Callable[[], list[tuple[int, ...]]]) -> list[tupl
 
 
 def _fold(workspace: Workspace, returned: str) -> Callable[[], object]:
-    """Both folds and Python's integers; not the selection of rows before, nor the text after."""
+    """Time both folds and the conversion to Python integers, without row selection and text output."""
     text = f"RETURN {returned} PATTERN SEQ(A, B+, C) WITHIN {WINDOW} s SLIDE {WINDOW} s"
     query = parse(text).queries[0]
     ready = prepare(plan(query), workspace)

@@ -1,4 +1,4 @@
-"""A workload's text, cut into the pieces that are one query each, so that one bad query hides no other."""
+"""Split a workload's text into one piece per query, so that errors in one query do not hide another."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """As much of a token as cutting and messages need; the grammar has its own."""
+    """A token for splitting and for messages; the grammar has its own tokens."""
 
     kind: str
     text: str
@@ -32,7 +32,7 @@ class Token:
 
     @property
     def word(self) -> str:
-        """The keyword this may be, in capitals."""
+        """The token in capitals if it is a word, to compare with keywords; empty otherwise."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property
@@ -48,7 +48,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The tokens of one query; `next` is the token of a next query that came without a `;`."""
+    """The tokens of one query; `next` is the first token of the next query if a `;` is missing."""
 
     tokens: tuple[Token, ...]
     next: Token | None = None
@@ -60,7 +60,7 @@ class Piece:
 
     @property
     def name(self) -> str | None:
-        """What the query is called, if it says so."""
+        """The query's name, if it is given."""
         match self.tokens:
             case [Token(word="QUERY"), Token(is_name=True) as title, *_]:
                 return title.name
@@ -81,8 +81,8 @@ def _tokens(text: str) -> list[Token]:
     ]
 
 
-def cut(text: str) -> list[Piece]:
-    """Cut at `;`, at a bare name before a second RETURN, and where a `;` must have been forgotten."""
+def split_queries(text: str) -> list[Piece]:
+    """Split at `;`, at a bare name before a second RETURN, and where a `;` must be missing."""
     tokens = _tokens(text)
     pieces: list[Piece] = []
     current: list[Token] = []
@@ -117,7 +117,7 @@ def _begins_query(before: Token, token: Token, after: Token) -> bool:
 
 
 def check_nesting(piece: Piece) -> None:
-    """Brackets are counted before parsing: what follows may recurse, once per level."""
+    """Limit bracket nesting before parsing: later passes may recurse once per level."""
     level = 0
     for token in piece.tokens:
         level += (token.text in "([{") - (token.text in ")]}")
@@ -126,5 +126,5 @@ def check_nesting(piece: Piece) -> None:
 
 
 def unquoted(text: str) -> str:
-    """The content of a 'string' or a "name": a doubled quote inside is one quote."""
+    """The content of a 'string' or a "name"; a doubled quote inside stands for one quote."""
     return text[1:-1].replace(text[0] * 2, text[0])

@@ -1,4 +1,4 @@
-"""What a figure depends on besides the code: memory in use, and the machine it was measured on."""
+"""Peak memory, and the machine and versions a benchmark ran on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PACKAGES = ("trendfold", "numpy", "numba", "pyarrow")
 
 
 def begin_peak() -> int:
-    """Forget the peak so far where the kernel allows it, and tell what is in use now.
+    """Reset the peak if the operating system allows it, and return the memory in use now.
 
-    Where it does not, the peak so far is the mark to exceed, so `peak_bytes` is a lower bound.
+    If it does not, later peaks only count beyond the old one, so `peak_bytes` is a lower bound.
     """
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -25,7 +25,7 @@ def begin_peak() -> int:
 
 
 def peak_bytes() -> int:
-    """The most memory in use so far, or since the peak was forgotten."""
+    """The peak memory of the process, or since the peak was reset."""
     peak = _status_bytes("VmHWM")
     if peak is not None:
         return peak
@@ -43,7 +43,7 @@ def _cpu() -> str:
 
 
 def _field(path: str, name: str) -> str:
-    """The value of the first `name: value` in a file that Linux has and other systems have not."""
+    """The value of the first `name: value` line in a file that only exists on Linux."""
     try:
         with open(path, encoding="utf-8", errors="replace") as lines:
             pairs = (line.partition(":") for line in lines)
@@ -53,7 +53,7 @@ def _field(path: str, name: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What a figure depends on besides the code: interpreter, libraries, processor, system."""
+    """Interpreter, libraries, processor and system."""
     return {
         "python": platform.python_version(),
         **{package: _version(package) for package in PACKAGES},

@@ -1,4 +1,4 @@
-"""Reports as one page that needs nothing else: tables, what follows from them, and plots."""
+"""Reports as one self-contained HTML page: tables, notes and plots."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def to_html(reports: Sequence[Report]) -> str:
     )
     body = "\n".join(_section(report) for report in reports)
     told = (
-        "Lines that answer one question gave equal answers before any was timed, lines alone that of another "
-        "way. They took turns; times are medians, ratios are medians over turns."
+        "Lines that answer the same question gave equal answers before any was timed; a single line was "
+        "compared with a reference answer. Lines took turns; times and ratios are medians over turns."
     )
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body><main><h1>trendfold bench</h1>'
@@ -29,7 +29,7 @@ def to_html(reports: Sequence[Report]) -> str:
 
 
 def command(report: Report) -> str:
-    """What it takes to measure the same again."""
+    """The command that repeats the measurement."""
     options = " ".join(f"--{name} {value:g}" for name, value in report.settings.items())
     return f"trendfold bench {report.name} {options}".rstrip()
 

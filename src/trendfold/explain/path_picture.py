@@ -1,20 +1,20 @@
-"""The path of a query through GLORIA's graph, drawn as SVG: a column per pool, the chosen node on top."""
+"""A query's path through GLORIA's graph as SVG: one column per pool, the chosen node on top."""
 
 from __future__ import annotations
 
 from html import escape
 
-from trendfold.explain.gloria import nearest, sets_text, transition_text
+from trendfold.explain.gloria_path import nearest, sets_text, transition_text
 from trendfold.explain.value import Value
 
 MAX_POOLS = 24
-"""Longer paths are not drawn; JSON has them whole."""
+"""Longer paths are not drawn; the JSON has them."""
 
 _WIDTH, _HEIGHT, _GAP, _STEP, _ROOM = 168, 40, 56, 52, 24
 
 
 def path_picture(sharing: Value) -> str:
-    """The pools of a query from left to right; what was pruned is dashed."""
+    """The pools of a query from left to right; pruned nodes are dashed."""
     pools = sharing.get("path", ())
     if not 0 < len(pools) <= MAX_POOLS:
         return ""

@@ -1,8 +1,9 @@
-"""HAMLET beside what its paper compares with: Figures 8 to 12 at the size of one machine.
+"""HAMLET against its paper's baselines: Figures 8 to 12, scaled to one machine.
 
 Figures 8 to 10: queries that differ only around a common E+, on a ridesharing stream. Figures 11 and 12:
-queries of many shapes, predicates, aggregates and windows on a stock stream with bursts of 120 events, shared
-by decision or always. Rows are selected and sorted beforehand; what is timed is the fold of all queries.
+queries with different patterns, predicates, aggregates and windows on a stock stream with bursts of 120
+events, sharing by decision or always. Rows are selected and sorted beforehand; timed is the fold of all
+queries.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from trendfold.bench.flattened import flattened
 from trendfold.bench.hamlet_state import fixed_state, greta_state, state
 from trendfold.bench.harness import Case, Measurement, Promise, Report
 from trendfold.events.batch import read_batch
-from trendfold.events.generate import Options as Stream
-from trendfold.events.generate import ridesharing, stock
+from trendfold.events.generate import StreamSettings, ridesharing, stock
 from trendfold.events.options import Options
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.program import Folded
@@ -38,15 +38,15 @@ from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.workspace import Workspace
 
 PER_MINUTE, QUERIES = (10_000, 15_000, 20_000), (5, 15, 25)
-"""Figures 8 and 9; the largest of the one is measured with the largest of the other."""
+"""Figures 8 and 9; each is varied with the other at its maximum."""
 MINUTES = 3
 LARGE = 100_000, 50
-"""Events in a window, and queries: the most of the paper's figures."""
+"""Events per window, and queries: the maximum of the paper's figures."""
 STOCK_PER_MINUTE, STOCK_QUERIES = (2_000, 3_000, 4_000), (20, 50)
 STOCK_MINUTES = 25
 COMPARED_PER_MINUTE, COMPARED_MINUTES = 1_000, 20
 FASTER = 1.25
-"""How many times faster than always sharing deciding must be, with the fewest queries and the most events."""
+"""The promised speedup of deciding over always sharing, for the fewest queries and the most events."""
 
 _AROUND = (
     "Request Assign Accept Pickup Dropoff Cancel Pay Arrive Wait Open Quote Message Expire Rate Tip".split()
@@ -57,7 +57,7 @@ _TICKERS = "S U V W X Y Z".split()
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """All lines; events per minute are multiplied by `scale`, numbers of queries are not."""
+    """All lines; `scale` multiplies events per minute, not numbers of queries."""
     return [
         *_low_setting(seed, scale),
         *_figures_8_to_10(seed, scale),
@@ -67,7 +67,7 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 
 def _low_setting(seed: int, scale: float) -> list[Case]:
-    """Windows so small that trends can be built, and sequences of fixed length cover all of them."""
+    """Windows small enough to build all trends, and to cover them with sequences of fixed length."""
     table, queries = _few_in_window(seed, scale)
     n, group = len(table), _group(table, queries)
     longest = _most_in_window(group)
@@ -90,12 +90,12 @@ def _low_setting(seed: int, scale: float) -> list[Case]:
 
 def _few_in_window(seed: int, scale: float) -> tuple[pa.Table, tuple[Query, ...]]:
     """About ten events in a window."""
-    table = ridesharing(Stream(events=_scaled(4_000, scale), seed=seed, rate=100.0, burst=3))
+    table = ridesharing(StreamSettings(events=_scaled(4_000, scale), seed=seed, rate=100.0, burst=3))
     return table, rides(5, "WITHIN 100 ms SLIDE 100 ms")
 
 
 def _totals(found: Sequence[Columns]) -> NDArray[np.float64]:
-    """Of each query, how many trends all windows have together."""
+    """The total number of trends of each query over all windows."""
     return np.array([np.exp2(log).sum() for log, *_ in found])
 
 
@@ -107,7 +107,7 @@ def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
         table = _rides(seed, n, MINUTES)
         queries = rides(k, "WITHIN 1 min SLIDE 1 min")
         greta, group = _name("rides", n, k, "greta"), _group(table, queries)
-        # GRETA asks all bindings, so one window of it is enough; HAMLET's answer over that one is compared.
+        # GRETA scans all bindings, so one window is enough; HAMLET's answer for that window is compared.
         part = table.slice(0, n)
         alike, ours = f"rides {n}, {k}", partial(_over, _group(part, queries))
         found.append(Case(greta, _alone(part, queries, "greta"), n, like=alike, answer=trends_of_each))
@@ -117,7 +117,7 @@ def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
 
 
 def _over(group: Ready, _: object) -> object:
-    """HAMLET's answer over a part of the events."""
+    """HAMLET's answer for a part of the events."""
     return trends(group.fold(BY_BENEFIT)[0])
 
 
@@ -148,9 +148,11 @@ def _figures_11_and_12(seed: int, scale: float) -> list[Case]:
 
 
 def _compared(seed: int, scale: float) -> list[Case]:
-    """Queries whose predicate compares each price with the next: every event asks those before it."""
+    """Queries whose predicate compares each price with the next, so every event scans those before it."""
     n, found = _scaled(COMPARED_PER_MINUTE, scale), []
-    options = Stream(events=n * COMPARED_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7)
+    options = StreamSettings(
+        events=n * COMPARED_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7
+    )
     table = stock(options)
     for k in STOCK_QUERIES:
         queries = rising(k)
@@ -168,7 +170,7 @@ def _first(found: tuple[tuple[Folded, ...], Tally]) -> object:
 
 
 def ratios(report: Report) -> dict[str, float]:
-    """Figures 9 and 12: the state that has to be there at once, in bytes, of all queries together."""
+    """Figures 9 and 12: the peak state of all queries, in bytes."""
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
     table, queries = _few_in_window(seed, scale)
     group = _group(table, queries)
@@ -191,7 +193,7 @@ def ratios(report: Report) -> dict[str, float]:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """Latency per window; what was shared and decided on the stock stream, and what deciding cost."""
+    """Latency per window; sharing and decisions on the stock stream, and the cost of deciding."""
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
     group = _stock_group(seed, scale, STOCK_PER_MINUTE[-1], STOCK_QUERIES[0])
     started = perf_counter()
@@ -209,7 +211,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 def plot(report: Report) -> str:
-    """Seconds against events for every way, over the figures whose events vary."""
+    """Seconds by number of events for each strategy, for the figures that vary it."""
     curves: dict[str, list[tuple[float, float]]] = {}
     wanted = {f"rides {QUERIES[-1]}": "rides", f"stock {STOCK_QUERIES[0]}": "stock"}
     for line in report.measurements:
@@ -224,11 +226,11 @@ def plot(report: Report) -> str:
 
 
 def _rides(seed: int, per_minute: int, minutes: int) -> pa.Table:
-    return ridesharing(Stream(events=per_minute * minutes, seed=seed, rate=per_minute / 60, burst=50))
+    return ridesharing(StreamSettings(events=per_minute * minutes, seed=seed, rate=per_minute / 60, burst=50))
 
 
 def rides(k: int, window: str) -> tuple[Query, ...]:
-    """Queries with different patterns around Travel+; all else is the same."""
+    """Queries that differ only in the types around Travel+."""
     texts = []
     for i in range(k):
         first, last = _AROUND[i % len(_AROUND)], _AROUND[(7 * i + 3 + i // len(_AROUND)) % len(_AROUND)]
@@ -244,7 +246,7 @@ _WITHIN = ("5 min SLIDE 5 min", "10 min SLIDE 5 min", "20 min SLIDE 10 min")
 
 
 def trades(k: int) -> tuple[Query, ...]:
-    """Kleene patterns of one to three types, several windows and aggregates; most predicates reject many."""
+    """Kleene patterns of one to three types, several windows and aggregates; predicates are selective."""
     texts = []
     for i in range(k):
         a, b = _TICKERS[3 + i % 4], _TICKERS[3 + (i + 1 + i // 4) % 4]
@@ -257,7 +259,7 @@ def trades(k: int) -> tuple[Query, ...]:
 
 
 def rising(k: int) -> tuple[Query, ...]:
-    """Prices that never fall, between different trades; several aggregates."""
+    """Non-decreasing prices between different trades, with several aggregates."""
     texts = []
     for i in range(k):
         a, b = _TICKERS[3 + i % 4], _TICKERS[3 + (i + 1 + i // 4) % 4]
@@ -270,7 +272,9 @@ def rising(k: int) -> tuple[Query, ...]:
 
 def _stock_group(seed: int, scale: float, per_minute: int, k: int) -> Ready:
     n = _scaled(per_minute, scale)
-    options = Stream(events=n * STOCK_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7)
+    options = StreamSettings(
+        events=n * STOCK_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7
+    )
     return _group(stock(options), trades(k))
 
 
@@ -278,7 +282,7 @@ def _stock_group(seed: int, scale: float, per_minute: int, k: int) -> Ready:
 
 
 def _group(table: pa.Table, queries: Sequence[Query]) -> Ready:
-    """All queries as one group, whose rows are read and sorted."""
+    """All queries as one group, with rows read and sorted."""
     group = plan_all(queries, "hamlet")[0].group
     assert group is not None
     assert len(group.members) == len(queries)
@@ -292,14 +296,14 @@ def _fold(group: Ready, choice: int) -> Callable[[], object]:
 
 
 def _alone(table: pa.Table, queries: Sequence[Query], strategy: str) -> Callable[[], object]:
-    """One query after the other."""
+    """Run the queries one after the other."""
     workspace = Workspace(read_batch(table, Options()))
     folds = [prepare(plan(query, strategy), workspace).fold for query in queries]
     return lambda: [fold() for fold in folds]
 
 
 def _most_in_window(group: Ready) -> int:
-    """The most events of the shared type in one window: the longest match of E+."""
+    """The maximum number of events of the shared type in a window: the longest match of E+."""
     of = group.table[group.at.of : group.at.of + group.at.symbols]
     seen = np.concatenate([[0], np.cumsum(of[group.events.symbol] >= 0)])
     return int((seen[group.windows.high] - seen[group.windows.low]).max(initial=1))
@@ -310,7 +314,7 @@ def _shared(tally: Tally) -> str:
 
 
 def _seconds_of_a_choice(units: int = 8, times: int = 100_000) -> float:
-    """What one choice of the query set takes, from many of them."""
+    """The average seconds for one choice of the query set."""
     many, alone, chosen = np.ones(units, np.int64), np.zeros(units, np.int64), np.zeros(units, np.int64)
     choose_often(2, many, alone, chosen)
     started = perf_counter()
@@ -320,7 +324,7 @@ def _seconds_of_a_choice(units: int = 8, times: int = 100_000) -> float:
 
 @kernel
 def choose_often(times: int, many: Counts, alone: Counts, chosen: Counts) -> None:
-    """Choices of the query set, one after the other, no two alike."""
+    """Make `times` different choices of the query set."""
     for i in range(times):
         alone[i % alone.shape[0]] = i & 7
         choose(120, 10_000 + i, 120, 3, 20, many, alone, chosen)  # type: ignore[no-untyped-call]
@@ -335,6 +339,6 @@ def _name(stream: str, per_minute: int, k: int, way: str) -> str:
 
 
 def _latency_ms(line: Measurement) -> float:
-    """From the last event of a window to its result, if windows come one after the other."""
+    """The time from the last event of a window to its result, for windows one after the other."""
     per_minute = int(line.name.split(", ")[1].split()[0])
     return 1e3 * line.median_s * per_minute / line.events

@@ -1,10 +1,10 @@
-"""How fast a stream is answered: micro-batches of a million rows, at few groups and at many.
+"""The speed of streams: micro-batches of a million rows, with few and with many groups.
 
-Floors are measured in the same run, each a stream of its own over the same files: rows handed to Python and
+Baselines are measured in the same run, each as a stream over the same files: rows passed to Python and
 counted, without state; and Spark's stateful operator with a counter per key. All streams stay up while they
-take turns, so no line pays for a start. A line's run is one file: one micro-batch, in which the windows of
-the one before are reported. Before any is timed, the rows of the first window are compared with those of a
-batch run, and what the floors counted with what they were fed.
+take turns, so no line includes a start. One run of a line is one file, that is one micro-batch, which reports
+the windows of the previous one. Before any is timed, the rows of the first window are compared with a batch
+run, and the baselines' counts with their input.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trendfold.runtime.spark.session import session
 
 ROWS, FEW, MANY = 1_000_000, 1_000, 100_000
 TYPES = "ABC"
-"""All of them asked for: every row must go through the state, as the floors count every row."""
+"""The query uses all of them: every row must go through the state, as the baselines count every row."""
 _CORES = 2
 _ROW_US = 1_000
 _AT_MOST = 4
@@ -45,7 +45,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     spark = session(f"local[{_CORES}]")
     spark.conf.set("spark.sql.shuffle.partitions", str(_CORES))
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", _STORE)
-    # A batch without data only moves the watermark on; here the next one with data does.
+    # A batch without data only advances the watermark; here the next batch with data does.
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     root = Path(tempfile.mkdtemp(prefix="trendfold-bench-"))
     few = _Files(root / "few", seed, rows, FEW)
@@ -81,7 +81,7 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 
 class _Files:
-    """Files of one micro-batch each, that follow each other in time; written before they are asked for."""
+    """Files of one micro-batch each, consecutive in time; written before they are used."""
 
     def __init__(self, folder: Path, seed: int, rows: int, groups: int) -> None:
         self.folder, self.rows, self.groups = folder, rows, groups
@@ -91,7 +91,7 @@ class _Files:
         self.at(11 + _AT_MOST)
 
     def at(self, number: int) -> Path:
-        """The file of a micro-batch. Two row groups, so that both cores read."""
+        """The file of a micro-batch, with two row groups so that two cores read."""
         while self.made <= number:
             times = (np.arange(self.rows) + self.made * self.rows) * _ROW_US
             codes = pa.array(self.rng.integers(0, len(TYPES), self.rows, dtype=np.int32))
@@ -108,7 +108,7 @@ class _Files:
 
 
 class _Line:
-    """A stream that stays up, fed with one file at a time."""
+    """A stream that stays up and gets one file at a time."""
 
     def __init__(self, spark: SparkSession, files: _Files) -> None:
         self.spark, self.files = spark, files
@@ -117,25 +117,25 @@ class _Line:
         self.numbers = count()
         self.query: StreamingQuery | None = None
         self.counted = 0
-        """What a floor counted in the latest micro-batch."""
+        """The count of a baseline in the latest micro-batch."""
 
     @property
     def window_s(self) -> int:
-        """As long as a file."""
+        """The window length: that of a file."""
         return self.files.rows * _ROW_US // 1_000_000
 
     def runner(self, start: Start) -> Callable[[], int]:
-        """Runs, each of one file."""
+        """A function that runs one file."""
         return lambda: self.run(start)
 
     def run(self, start: Start) -> int:
-        """One more file."""
+        """Process one more file."""
         number = next(self.numbers)
         os.link(self.files.at(number), self.folder / "in" / f"{number}.parquet")
         if self.query is None:
             schema = self.spark.read.parquet(str(self.files.folder)).schema
             reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-            # Both row groups are a split of their own, whatever their size.
+            # Make each row group a separate split, whatever its size.
             self.spark.conf.set("spark.sql.files.maxPartitionBytes", str(_half(self.files.at(0))))
             self.query = start(reader.parquet(str(self.folder / "in")), self)
         assert self.query is not None
@@ -143,7 +143,7 @@ class _Line:
         return self.counted
 
     def first_window(self, start: Start) -> pa.Table:
-        """The rows that were written for the first window, after as many files as it takes."""
+        """The rows reported for the first window, after as many files as needed."""
         for _ in range(_AT_MOST):
             written = sorted((self.folder / "out" / "q1").glob("batch=*"))
             if written:
@@ -153,7 +153,7 @@ class _Line:
         raise RuntimeError(f"no window was reported after {_AT_MOST} files")
 
     def in_batch(self) -> pa.Table:
-        """The same of the first file, without a stream: it is the first window."""
+        """The rows of the first window from a batch run over the first file."""
         return _by_group(parse(QUERY.format(self.window_s)).run(self.files.at(0), engine="local")["q1"])
 
 
@@ -169,7 +169,7 @@ def _half(path: Path) -> int:
 
 
 def _write(frame: DataFrame, line: _Line, mode: str = "append") -> StreamingQuery:
-    """All rows are brought here, and the numbers in their last column added up."""
+    """Collect all rows, and sum the numbers in their last column."""
 
     def add_up(frame: DataFrame, batch: int) -> None:
         line.counted = sum(row[-1] for row in frame.collect())
@@ -186,15 +186,15 @@ def _stateless(stream: DataFrame, line: _Line) -> StreamingQuery:
     return _write(stream.mapInArrow(counted, "rows bigint"), line)
 
 
-class _Counter(StatefulProcessor):
+class _RowCounter(StatefulProcessor):
     """A counter per key."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """One number."""
+        """Create the state: one number."""
         self.count = handle.getValueState("count", "n bigint")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Add the rows up."""
+        """Count the rows."""
         total = sum(len(frame) for frame in rows)
         kept = self.count.get()
         total += 0 if kept is None else kept[0]
@@ -202,11 +202,11 @@ class _Counter(StatefulProcessor):
         yield pd.DataFrame({"g": [key[0]], "n": [total]})
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 def _per_key(stream: DataFrame, line: _Line) -> StreamingQuery:
-    keyed = stream.groupBy("g").transformWithStateInPandas(_Counter(), "g int, n bigint", "update", "None")
+    keyed = stream.groupBy("g").transformWithStateInPandas(_RowCounter(), "g int, n bigint", "update", "None")
     return _write(keyed, line, "update")
 
 

@@ -1,7 +1,7 @@
-"""COGRA beside building trends, GRETA and flattened queries: Figures 5 to 13 of its paper, on one machine.
+"""COGRA against building trends, GRETA and flattened queries: Figures 5 to 13 of its paper, on one machine.
 
-What is timed is a whole run from a table in memory to results. Windows tumble; trends are built only where
-windows are small enough, as their number doubles with every event under skip-till-any-match.
+Each run is timed from a table in memory to results. Windows tumble; trends are built only in small windows,
+because their number doubles with every event under skip-till-any-match.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from trendfold.bench.ways import beside, run
 from trendfold.runtime.result import Result
 
 LOW, HIGH = (8, 12, 16), (2_000, 8_000, 32_000)
-"""Events in a window: where trends can be built, and where not."""
+"""Events per window: where trends can be built, and where they cannot."""
 LINEAR = (1_000, 10_000, 100_000)
-"""Events in a window where trends are few: next and contiguous."""
+"""Events per window where there are few trends: next and contiguous."""
 GROUPS = (5, 15, 30)
 SELECTIVITIES = (10, 50, 90)
 EVENTS = 4_000
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """All figures; `scale` multiplies events, in windows and in all."""
+    """All figures; `scale` multiplies events, both per window and in total."""
     return [
         *_low(seed, scale),
         *_high(seed, scale),
@@ -38,7 +38,7 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 
 def _low(seed: int, scale: float) -> list[Case]:
-    """Figures 5 and 8: windows small enough to build all trends, and to cover them by fixed lengths."""
+    """Figures 5 and 8: windows small enough to build all trends, and to cover them with fixed lengths."""
     found = []
     for size in LOW:
         table = events(seed, _scaled(EVENTS, scale))
@@ -51,7 +51,7 @@ def _low(seed: int, scale: float) -> list[Case]:
 
 
 def _flattened(what: str, table: pa.Table, size: int) -> Case:
-    """A-Seq in COGRA's paper: a sequence query for every length that B+ can have in a window."""
+    """A-Seq as in COGRA's paper: one sequence query for each possible length of B+ in a window."""
     queries = flattened(parse(text("any", size)).queries[0], size - 2)
     return Case(
         f"{what}, flattened",
@@ -64,14 +64,14 @@ def _flattened(what: str, table: pa.Table, size: int) -> Case:
 
 
 def summed(result: Result) -> list[pa.Table]:
-    """The counts of all lengths together, as one table."""
+    """The counts summed over all lengths, as one table."""
     whole = pa.concat_tables([result[name] for name in result])
     total = whole.group_by(["window_start", "window_end"]).aggregate([("count", "sum")])
     return rows({"q1": total.select(["window_start", "window_end", "count_sum"])})
 
 
 def _high(seed: int, scale: float) -> list[Case]:
-    """Figure 10: one window; GRETA keeps all events, COGRA a number per type."""
+    """Figure 10: one window; GRETA stores all events, COGRA a number per type."""
     found = []
     for size in HIGH:
         n = _scaled(size, scale)
@@ -87,7 +87,7 @@ def _high(seed: int, scale: float) -> list[Case]:
 
 
 def _linear(seed: int, scale: float) -> list[Case]:
-    """Figures 6, 7, 9 and 11: trends are few, so they can be built in large windows, too."""
+    """Figures 6, 7, 9 and 11: there are few trends, so they can be built even in large windows."""
     found = []
     for semantics, figures in (("next", "6 and 9"), ("contiguous", "7 and 11")):
         for size in LINEAR:
@@ -105,7 +105,7 @@ def _linear(seed: int, scale: float) -> list[Case]:
 
 
 def _groups(seed: int, scale: float) -> list[Case]:
-    """Figure 12: the fewer the groups of a window, the more trends."""
+    """Figure 12: the fewer groups in a window, the more trends."""
     found = []
     for groups in GROUPS:
         table = events(seed, _scaled(EVENTS, scale), groups)
@@ -116,7 +116,7 @@ def _groups(seed: int, scale: float) -> list[Case]:
 
 
 def _selectivity(seed: int, scale: float) -> list[Case]:
-    """Figure 13: the share of neighbours that a predicate lets pass."""
+    """Figure 13: the selectivity of a predicate on neighbours."""
     found = []
     for percent in SELECTIVITIES:
         table = events(seed, _scaled(EVENTS, scale), percent=percent)
@@ -140,9 +140,9 @@ def _selectivity(seed: int, scale: float) -> list[Case]:
 
 
 def ratios(report: Report) -> dict[str, float]:
-    """Memory as numbers that are kept: SASE and GRETA keep every event of a window, COGRA what it has to.
+    """Memory as the count of stored numbers: SASE and GRETA store every event of a window, COGRA fewer.
 
-    That is one number per type or, where B is compared with the next, one for every B and two for A and C.
+    That is one number per type or, if B is compared with the next, one for every B and two for A and C.
     """
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
     found = {}
@@ -156,7 +156,7 @@ def ratios(report: Report) -> dict[str, float]:
 
 
 def plot(report: Report) -> str:
-    """How many times slower than COGRA, by what each figure varies."""
+    """How many times slower than COGRA, by the parameter each figure varies."""
     figures: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for line in report.measurements:
         figure, *what, way = line.name.split(", ")
@@ -170,7 +170,7 @@ def plot(report: Report) -> str:
 
 
 def text(semantics: str, window_s: int, clause: str = "") -> str:
-    """SEQ(A, B+, C), as the peers are asked, too."""
+    """A query for SEQ(A, B+, C), as in the peers bench."""
     return (
         f"QUERY q1 RETURN COUNT(*) PATTERN SEQ(A, B+, C) SEMANTICS {semantics} {clause} "
         f"WITHIN {window_s} s SLIDE {window_s} s"
@@ -178,7 +178,7 @@ def text(semantics: str, window_s: int, clause: str = "") -> str:
 
 
 def events(seed: int, count: int, groups: int = 1, percent: int = 50) -> pa.Table:
-    """One event a second, groups in turn, three of four a B; `percent` of pairs of B have x before y."""
+    """One event a second, groups in turn, three of four events are B; `percent` of pairs of B have x < y."""
     rng = np.random.default_rng(seed)
     codes = rng.choice(3, count, p=(0.125, 0.75, 0.125)).astype(np.int32)
     types = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(["A", "B", "C"]))

@@ -1,7 +1,7 @@
-"""Text files -> Arrow: CSV and JSON lines, with the lines that are no rows kept apart.
+"""CSV and JSON lines files -> Arrow tables; lines that cannot be parsed become rejects.
 
-Each file is read the quick way first, by pyarrow. Only one that stops it is read again with care, so that a
-bad line costs a reject and not the run.
+pyarrow reads each file first, because it is fast. Only if it fails is the file read again line by line, so a
+bad line costs one reject instead of failing the run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TYPES: dict[str, Type] = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""The types a schema option may name, spelled as Spark spells them; a timestamp without an offset is UTC."""
+"""The types a schema option may name, in Spark's spelling; a timestamp without an offset is UTC."""
 
 SYNONYMS = {
     "str": "string",
@@ -53,19 +53,19 @@ SYNONYMS = {
 }
 
 _BLOCK = 4 << 20
-"""Bytes of text that are parsed at a time."""
+"""Bytes of text parsed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """How text files are to be read; `schema`, such as "type string, ts timestamp", is for JSON lines too."""
+    """How to read text files; `schema`, such as "type string, ts timestamp", applies to JSON lines too."""
 
     header: bool = True
     delimiter: str | None = None
-    """One character; None is a tab for .tsv and a comma otherwise."""
+    """One character; None means a tab for .tsv and a comma otherwise."""
     schema: str | None = None
     as_text: str | None = None
-    """A column that is read as text whatever it looks like: times that have a format of their own."""
+    """A column to read as text regardless of its values: times with a custom format."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.header, bool):
@@ -73,7 +73,7 @@ class CsvOptions:
         given = self.delimiter
         if given is not None and (len(given) != 1 or not given.isascii() or given in '"\r\n'):
             raise InputError(f"the csv delimiter cannot be {given!r}; pass one ASCII character such as ';'")
-        _ = self.types  # raises where the schema is wrong
+        _ = self.types  # raises if the schema is invalid
 
     @property
     def types(self) -> dict[str, Type]:
@@ -81,7 +81,7 @@ class CsvOptions:
         return read_schema(self.schema) if self.schema is not None else {}
 
     def require_for(self, format_: str) -> None:
-        """Raise an InputError where an option is given that files of a format have no use for."""
+        """Raise an InputError if an option does not apply to files of this format."""
         if format_ == "csv":
             return
         if not self.header or self.delimiter is not None:
@@ -116,36 +116,36 @@ def read_schema(text: str) -> dict[str, Type]:
 
 
 TEXT, REASON = "\0text", "\0reason"
-"""What these columns of rejects are called until the columns of all files are known."""
+"""Placeholder names for these reject columns until the columns of all files are known."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one file holds: its rows, and what is no row: TEXT, REASON, and columns that could be read."""
+class FileContent:
+    """The rows of one file, and its rejects: TEXT, REASON and the columns that could be parsed."""
 
     table: pa.Table
     rejects: pa.Table
     findings: Findings = field(default_factory=Findings)
 
 
-def empty(columns: Mapping[str, Type]) -> pa.Table:
-    """A table of these columns without rows."""
+def empty_table(columns: Mapping[str, Type]) -> pa.Table:
+    """A table with these columns and no rows."""
     return pa.schema(list(columns.items())).empty_table()
 
 
 def present(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
-    """The names that are asked for."""
+    """The names among `columns`; all of them if `columns` is None."""
     return [name for name in names if columns is None or name in columns]
 
 
 def concat_rejects(parts: Iterable[pa.Table]) -> pa.Table:
-    """Rejects one after the other, columns by name."""
+    """Concatenate tables of rejects, matching columns by name."""
     found = [part for part in parts if part.num_rows]
     return pa.concat_tables(found, promote_options="permissive") if found else pa.table({})
 
 
 def first_line(error: BaseException) -> str:
-    """What a library says went wrong, without its details."""
+    """The first line of an exception's message, without its details."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
@@ -154,12 +154,12 @@ def first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Text:
-    """A text file in memory without the lines that cannot be read at all: those are `rejects`."""
+    """A text file in memory without the lines that cannot be decoded: those are `rejects`."""
 
     data: pa.Buffer
     rejects: tuple[Reject, ...] = ()
     is_whole: bool = True
-    """Whether the first line is there."""
+    """Whether the first line is still present."""
 
     @property
     def is_blank(self) -> bool:
@@ -169,7 +169,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that is no row: of what kind it is, what is wrong with it, and the line."""
+    """A line that is not a valid row: the kind of error, its description, and the line itself."""
 
     kind: str
     reason: str
@@ -177,7 +177,7 @@ class Reject:
 
 
 def text_of(path: Path, compression: str | None) -> Text:
-    """The text of a file, mapped into memory where it is not compressed."""
+    """The text of a file; memory-mapped unless it is compressed."""
     if not path.stat().st_size:
         return Text(pa.py_buffer(b""))
     if compression:
@@ -196,7 +196,7 @@ def text_of(path: Path, compression: str | None) -> Text:
 
 
 def _as_string(data: pa.Buffer) -> Array:
-    """A whole file as one string, without a copy: Arrow checks and counts in it quickly."""
+    """A whole file as one Arrow string without copying, so Arrow can validate it and count in it."""
     ends = pa.py_buffer(np.array([0, data.size], np.int64))
     return cast(Array, pa.Array.from_buffers(pa.large_string(), 1, [None, ends, data]))
 
@@ -216,7 +216,7 @@ def _without_broken_lines(data: pa.Buffer) -> Text:
 
 
 def _head(data: pa.Buffer, size: int = 1 << 20) -> bytes:
-    """The first bytes that are not blank, or nothing."""
+    """The first bytes after leading blanks; empty if there are none."""
     for start in range(0, data.size, size):
         end = min(start + 2 * size, data.size)
         chunk: bytes = data[start:end].to_pybytes().lstrip(b"\r\n")
@@ -225,18 +225,18 @@ def _head(data: pa.Buffer, size: int = 1 << 20) -> bytes:
     return b""
 
 
-def _part(table: pa.Table, rejects: Sequence[Reject], path: Path) -> Part:
-    """A table and the lines beside it; times get one resolution, so that windows finer than a second fit."""
+def _part(table: pa.Table, rejects: Sequence[Reject], path: Path) -> FileContent:
+    """Rows and rejected lines; times are converted to microseconds so windows under a second work."""
     table = _in_microseconds(table)
     if not rejects:
-        return Part(table, pa.table({}))
+        return FileContent(table, pa.table({}))
     lines = {
         TEXT: pa.array([reject.text for reject in rejects], pa.string()),
         REASON: pa.array([f"{reject.reason} ({path.name})" for reject in rejects], pa.string()),
     }
     counts = Counter(reject.kind for reject in rejects)
     examples = {reject.kind: reject.text for reject in reversed(rejects)}
-    return Part(table, pa.table(lines), Findings(counts, examples))
+    return FileContent(table, pa.table(lines), Findings(counts, examples))
 
 
 def _in_microseconds(table: pa.Table) -> pa.Table:
@@ -244,7 +244,7 @@ def _in_microseconds(table: pa.Table) -> pa.Table:
         if pa.types.is_timestamp(column.type) and column.type.unit != "us":
             try:
                 finer = table.column(i).cast(pa.timestamp("us", column.type.tz))
-            except pa.ArrowInvalid:  # nanoseconds that do not fit, or years that do not
+            except pa.ArrowInvalid:  # nanoseconds or years out of range
                 continue
             table = table.set_column(i, column.name, finer)
     return table
@@ -254,7 +254,7 @@ def _in_microseconds(table: pa.Table) -> pa.Table:
 
 
 def csv_columns(text: Text, path: Path, options: CsvOptions) -> dict[str, Type]:
-    """The names in the header, or of the schema where there is none."""
+    """The column names from the header, or from the schema if there is no header."""
     declared = options.types
     if not options.header and declared:
         return declared
@@ -268,19 +268,19 @@ def csv_columns(text: Text, path: Path, options: CsvOptions) -> dict[str, Type]:
     for name in declared:
         if name not in names:
             hint = nearest(name, names) or f"columns are {', '.join(names)}"
-            raise InputError(f"schema names the column {name!r}, which {str(path)!r} has not; {hint}")
+            raise InputError(f"schema names the column {name!r}, which {str(path)!r} does not have; {hint}")
     return {name: declared.get(name, pa.null()) for name in names}
 
 
 def _records(data: pa.Buffer, path: Path, options: CsvOptions) -> Iterator[list[str]]:
-    """The first records by Python's own reader, which is slow and says where it is."""
+    """Records from Python's csv reader: slow, but it tracks line numbers."""
     return csv.reader(
         StringIO(_head(data).decode("utf-8", "ignore"), newline=""), delimiter=_delimiter(path, options)
     )
 
 
 def _count(data: pa.Buffer, byte: bytes) -> int:
-    """How often a byte occurs, a block at a time."""
+    """Count a byte's occurrences, one block at a time."""
     values = np.frombuffer(data, np.uint8)
     blocks = (values[start : start + _BLOCK] for start in range(0, len(values), _BLOCK))
     return sum(int(np.count_nonzero(block == byte[0])) for block in blocks)
@@ -300,18 +300,18 @@ def read_csv(
     options: CsvOptions,
     columns: Collection[str] | None,
     time_column: str | None = None,
-) -> Part:
-    """The rows of a CSV file with those of `columns` that it has; a row of another length is a reject."""
+) -> FileContent:
+    """Read the `columns` a CSV file has; a row with the wrong number of fields is a reject."""
     known = csv_columns(text, path, options)
     wanted = present(known, columns)
     if text.is_blank:
-        return _part(empty({name: known[name] for name in wanted}), text.rejects, path)
+        return _part(empty_table({name: known[name] for name in wanted}), text.rejects, path)
     _require_single(wanted, text, path, options)
     has_quotes = _has_quotes(text, path, options)
     declared = {name: kind for name, kind in options.types.items() if name in wanted}
     if options.as_text in wanted:
         declared[options.as_text] = pa.string()
-    # Times are inferred and converted afterwards: Arrow takes either all with an offset or all without.
+    # Times are converted afterwards: Arrow requires that either all have an offset or none.
     quick = {name: kind for name, kind in declared.items() if not pa.types.is_timestamp(kind)}
     try:
         table, bad = _parse_csv(text.data, path, options, wanted, quick, has_quotes)
@@ -324,7 +324,7 @@ def read_csv(
         raise InputError(
             f"the schema has {len(options.types)} columns, but every row of {path} differs: {bad[0].reason}"
         )
-    # Arrow takes no columns for all columns; a file of a folder may have none that is wanted.
+    # Arrow reads all columns when given none; a file in a folder may have none of those wanted.
     part = _part(table.select(wanted), [*text.rejects, *bad], path)
     return _with_types(part, _number_type(part.table, time_column) | declared, path, time_column)
 
@@ -337,7 +337,7 @@ def _parse_csv(
     types: Mapping[str, Type],
     has_quotes: bool,
 ) -> tuple[pa.Table, list[Reject]]:
-    """The rows with the right number of fields, and the others."""
+    """Rows with the right number of fields, and the rejected others."""
     import pyarrow.csv as arrow_csv
 
     names = list(options.types) if not options.header else []
@@ -345,7 +345,7 @@ def _parse_csv(
 
     def keep(row: Any) -> str:
         told = f"row {row.number} has {row.actual_columns} fields, not {row.expected_columns}"
-        bad.append(Reject("row has another number of fields", told, row.text))
+        bad.append(Reject("row has the wrong number of fields", told, row.text))
         return "skip"
 
     def parse(threads: bool, block: int) -> pa.Table:
@@ -378,17 +378,17 @@ def _parse_csv(
             raise
         block = min(data.size + 1, 2**31 - 1)  # one row is longer than a block
         table = parse(True, block)
-    # Threads do not number rows, and a reject without its number is hard to find.
+    # Multithreaded parsing has no row numbers, and a reject without its number is hard to find.
     return (parse(False, block), bad) if bad else (table, bad)
 
 
 def _ended(data: pa.Buffer) -> pa.Buffer:
-    """The text with an end to its last line; Arrow takes a lone header without one for nothing at all."""
+    """The text with a final newline; without it Arrow ignores a header that is the only line."""
     return pa.py_buffer(data.to_pybytes() + b"\n")
 
 
 def _has_quotes(text: Text, path: Path, options: CsvOptions) -> bool:
-    """Whether values may be quoted. A quote that is never closed is an error."""
+    """Whether values are quoted. Raises if a quote is never closed."""
     quotes = _count(text.data, b'"')
     if quotes % 2:
         reader = csv.reader(_lines(text.data), delimiter=_delimiter(path, options), strict=True)
@@ -398,7 +398,7 @@ def _has_quotes(text: Text, path: Path, options: CsvOptions) -> bool:
                 next(reader)
             except StopIteration:
                 break
-            except csv.Error as error:  # other complaints are about quotes that Arrow reads as they stand
+            except csv.Error as error:  # Arrow accepts the quotes that other errors complain about
                 if "unexpected end" in str(error) or "field limit" in str(error):
                     message = (
                         f"{str(path)!r}: a quote opened on line {start} is never closed; close or remove it"
@@ -419,17 +419,17 @@ def _require_single(wanted: Sequence[str], text: Text, path: Path, options: CsvO
 # ---------------------------------------------------------------- JSON lines
 
 
-def read_json(text: Text, path: Path, options: CsvOptions, time_column: str | None = None) -> Part:
-    """The objects of a file with one JSON object per line; another line is a reject."""
+def read_json(text: Text, path: Path, options: CsvOptions, time_column: str | None = None) -> FileContent:
+    """Read a file of one JSON object per line; any other line is a reject."""
     if text.is_blank:
-        return _part(empty({}), text.rejects, path)
+        return _part(empty_table({}), text.rejects, path)
     if _head(text.data).startswith(b"["):
         raise InputError(f"{str(path)!r} is one JSON array; write one object per line")
     text = _without_deep_lines(text)
     types = {name: kind for name, kind in options.types.items() if name != options.as_text}
     quick = {name: kind for name, kind in types.items() if not pa.types.is_timestamp(kind)}
     ways = [quick]
-    if options.as_text is not None:  # numbers are no text to Arrow: they are read as what they are
+    if options.as_text is not None:  # Arrow does not read numbers as text: let it infer the type
         ways.insert(0, quick | {options.as_text: pa.string()})
     bad: list[Reject] = []
     table = next((found for way in ways if (found := _quick_json(text.data, way)) is not None), None)
@@ -444,7 +444,7 @@ def read_json(text: Text, path: Path, options: CsvOptions, time_column: str | No
 
 
 def _quick_json(data: pa.Buffer, types: Mapping[str, Type]) -> pa.Table | None:
-    """The objects by Arrow's reader, or nothing where a line stops it."""
+    """The objects as Arrow reads them; None if a line makes it fail."""
     import pyarrow.json as arrow_json
 
     schema = pa.schema(list(types.items()))
@@ -456,7 +456,7 @@ def _quick_json(data: pa.Buffer, types: Mapping[str, Type]) -> pa.Table | None:
 
 
 def _without_deep_lines(text: Text) -> Text:
-    """The text with blanks in place of lines that nest so deep that readers would end the process."""
+    """Blank out lines nested so deeply that recursive JSON readers would crash the process."""
     deep = deep_lines(np.frombuffer(text.data, np.uint8))
     if not deep:
         return text
@@ -470,16 +470,16 @@ def _without_deep_lines(text: Text) -> Text:
 
 
 def _parse_json(data: pa.Buffer) -> tuple[pa.Table, list[Reject], set[str]]:
-    """Line by line; a column that mixes kinds becomes text, as it would in CSV, and is named at the end."""
+    """Parse line by line. A column of mixed kinds becomes text, as in CSV; the set returned names those."""
     rows, bad = [], []
     for number, line in enumerate(data.to_pybytes().decode("utf-8").split("\n"), 1):
-        if not line.strip(" \t\r"):  # what JSON takes for blank; Python takes more
+        if not line.strip(" \t\r"):  # JSON's whitespace; Python strips more
             continue
         try:
             rows.append(_json_object(line))
         except (ValueError, RecursionError) as error:
-            told = f"line {number} is no JSON object: {first_line(error)}"
-            bad.append(Reject("line is no JSON object", told, line.rstrip("\r")))
+            told = f"line {number} is not a JSON object: {first_line(error)}"
+            bad.append(Reject("line is not a JSON object", told, line.rstrip("\r")))
     names = dict.fromkeys(name for row in rows for name in row)
     columns: dict[str, Array] = {}
     mixed = set()
@@ -499,13 +499,13 @@ def _json_object(line: str) -> dict[str, Any]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise ValueError(f"the key {Counter(k for k, _ in pairs).most_common(1)[0][0]!r} is there twice")
+            raise ValueError(f"the key {Counter(k for k, _ in pairs).most_common(1)[0][0]!r} occurs twice")
         return found
 
     value = json.loads(line, object_pairs_hook=once)
     if not isinstance(value, dict):
         raise ValueError(f"it is a {type(value).__name__}")
-    json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    json.dumps(value, ensure_ascii=False).encode()  # fails on half a surrogate pair
     return value
 
 
@@ -514,9 +514,9 @@ def _json_text(values: list[Any]) -> Array:
 
 
 def read_objects(texts: Sequence[str], types: Mapping[str, Type]) -> tuple[pa.Table, list[str]]:
-    """Texts of one JSON object each: the declared columns, and per text why it is no row, or "".
+    """Parse one JSON object per text into the declared columns; also why each text is rejected, or "".
 
-    A text that is no row is a row of nulls.
+    A rejected text gives a row of nulls.
     """
     rows: list[dict[str, Any]] = []
     reasons = []
@@ -526,29 +526,29 @@ def read_objects(texts: Sequence[str], types: Mapping[str, Type]) -> tuple[pa.Ta
             reasons.append("")
         except (ValueError, RecursionError) as error:
             rows.append({})
-            reasons.append(f"no JSON object: {first_line(error)}")
+            reasons.append(f"not a JSON object: {first_line(error)}")
     columns = {}
     for name, kind in types.items():
         columns[name], fits, _ = convert(_json_text([row.get(name) for row in rows]), kind)
         for row in np.flatnonzero(~fits):
-            reasons[row] = reasons[row] or misfit(name, rows[row][name], kind)
+            reasons[row] = reasons[row] or type_mismatch(name, rows[row][name], kind)
     good = pa.array([not reason for reason in reasons])
     return pa.table({name: pc.if_else(good, values, None) for name, values in columns.items()}), reasons
 
 
-def misfit(name: str, value: Any, kind: Type) -> str:
-    """Why a row is rejected whose value has another type than is declared."""
-    return f"column {name!r} holds {value!r}, which is no {_spelled(kind)}"
+def type_mismatch(name: str, value: Any, kind: Type) -> str:
+    """The reason for rejecting a row whose value does not have the declared type."""
+    return f"column {name!r} holds {value!r}, which is not a {_spelled(kind)}"
 
 
 # ---------------------------------------------------------------- types of columns
 
 
 def _number_type(table: pa.Table, time_column: str | None) -> dict[str, Type]:
-    """The type of a time column that is text, but for the most part numbers; nothing for any other.
+    """The numeric type for a text time column that is mostly numbers; empty for any other column.
 
-    One cell that is no number makes text of a whole column, and text is no time unless it is ISO 8601. As
-    numbers, all rows but that one are events.
+    A single non-numeric cell turns a whole column into text, and text must be ISO 8601 to be a time. Reading
+    it as numbers rejects only the rows with such a cell.
     """
     if time_column is None or time_column not in table.column_names:
         return {}
@@ -561,8 +561,10 @@ def _number_type(table: pa.Table, time_column: str | None) -> dict[str, Type]:
     return {time_column: pa.int64() if whole == numbers else pa.float64()}
 
 
-def _with_types(part: Part, types: Mapping[str, Type], path: Path, time_column: str | None) -> Part:
-    """Columns in the types they should have; a row with a value that has no such type is a reject."""
+def _with_types(
+    part: FileContent, types: Mapping[str, Type], path: Path, time_column: str | None
+) -> FileContent:
+    """Cast columns to their declared types; a row with a value that cannot be cast is a reject."""
     table, reasons = part.table, np.full(part.table.num_rows, "", dtype=object)
     found = part.findings
     for name, kind in types.items():
@@ -573,18 +575,18 @@ def _with_types(part: Part, types: Mapping[str, Type], path: Path, time_column: 
         values, fits, cut = convert(text, kind)
         bad = np.flatnonzero(~fits & (reasons == ""))
         for row in bad:
-            reasons[row] = f"{misfit(name, text[int(row)].as_py(), kind)} ({path.name})"
+            reasons[row] = f"{type_mismatch(name, text[int(row)].as_py(), kind)} ({path.name})"
         if len(bad):
-            what = f"column {name!r} holds a value that is no {_spelled(kind)}"
+            what = f"column {name!r} holds a value that is not a {_spelled(kind)}"
             found += Findings({what: len(bad)}, {what: text[int(bad[0])].as_py()})
         found += Findings(cut=cut if name == time_column else 0)
         table = table.set_column(table.column_names.index(name), name, values)
     refused = reasons != ""
     if not refused.any():
-        return Part(table, part.rejects, found)
+        return FileContent(table, part.rejects, found)
     why = pa.array(reasons[refused].tolist(), pa.string())
     rejects = table.filter(pa.array(refused)).append_column(REASON, why)
-    return Part(table.filter(pa.array(~refused)), concat_rejects([part.rejects, rejects]), found)
+    return FileContent(table.filter(pa.array(~refused)), concat_rejects([part.rejects, rejects]), found)
 
 
 def _spelled(kind: Type) -> str:
@@ -592,8 +594,9 @@ def _spelled(kind: Type) -> str:
 
 
 def convert(text: Array, kind: Type) -> tuple[Array, NDArray[np.bool_], int]:
-    """Text as values of a type, null where it cannot be one; where it can (or is null), and how many times
-    were finer than a microsecond.
+    """Cast text to a type: the values, null where casting fails; where it succeeds; truncated times.
+
+    The last is the number of times finer than a microsecond.
     """
     if pa.types.is_string(kind):
         return text, np.ones(len(text), np.bool_), 0

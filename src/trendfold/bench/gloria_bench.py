@@ -1,8 +1,8 @@
-"""GLORIA beside what its paper compares with: Figures 11 to 19 at the size of one machine.
+"""GLORIA against its paper's baselines: Figures 11 to 19, scaled to one machine.
 
-Figures 11 to 15: how long its optimizer takes, beside one without pruning and a greedy one, over workloads
-of sequences, Kleene patterns and both (gloria_plans.py). Figures 16 to 19: how fast plans are carried out,
-beside `greta`, `hamlet` and `auto` (gloria_runs.py).
+Figures 11 to 15: the time of its optimizer, against one without pruning and a greedy one, for workloads of
+sequences, Kleene patterns and both (gloria_plans.py). Figures 16 to 19: the speed of running plans, against
+`greta`, `hamlet` and `auto` (gloria_runs.py).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from trendfold.bench.harness import Case, Promise, Report, Verdict
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """All lines; events are multiplied by `scale`, numbers of queries are not."""
+    """All lines; `scale` multiplies events, not numbers of queries."""
     return [*gloria_plans.cases(seed), *gloria_runs.cases(seed, scale)]
 
 
 def judged(report: Report) -> Report:
-    """With the promises about plans' costs, and about `auto` in all cells together."""
+    """Add promises about the costs of plans, and about `auto` over all cells."""
     verdicts = gloria_plans.verdicts(int(report.settings["seed"]))
     near = beside_best(report)
     last = gloria_runs.mixed_name(*gloria_runs.CELLS[-1], "auto")
@@ -34,7 +34,7 @@ def judged(report: Report) -> Report:
 
 
 def beside_best(report: Report) -> dict[str, float]:
-    """By cell: the speed of `auto` beside the best of the others."""
+    """For each cell: the speed of `auto` relative to the best of the others."""
     median = {line.name: line.median_s for line in report.measurements}
     found = {}
     for size, burst in gloria_runs.CELLS:
@@ -45,20 +45,20 @@ def beside_best(report: Report) -> dict[str, float]:
 
 
 def ratios(report: Report) -> dict[str, float]:
-    """What is compared that is no time: memory, costs, snapshots."""
+    """Comparisons other than time: memory, costs, snapshots."""
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
     return gloria_plans.ratios(seed) | gloria_runs.ratios(seed, scale)
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """Where the time of plans goes; `auto` beside the best of the others."""
+    """Where the time of plans goes, and `auto` relative to the best of the others."""
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
     near = ", ".join(f"{cell}: {ratio:.2f}" for cell, ratio in beside_best(report).items())
     return (*gloria_runs.notes(seed, scale), f"auto beside the best of the others: {near}")
 
 
 def plot(report: Report) -> str:
-    """Seconds against queries: optimizers over sequences, and ways over mixed workloads."""
+    """Seconds by number of queries: optimizers for sequences, and strategies for mixed workloads."""
     curves: dict[str, list[tuple[float, float]]] = {}
     for line in report.measurements:
         kind, size, *_, way = (part.strip() for part in line.name.split(","))

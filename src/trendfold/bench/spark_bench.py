@@ -1,7 +1,7 @@
-"""How fast Spark answers: Parquet files in order and not, many queries, DataFrames, and one giant group.
+"""The speed on Spark: sorted and unsorted Parquet files, many queries, DataFrames, and one giant group.
 
-Floors are measured in the same run: one process that reads and folds the same files without Spark, and what
-Spark needs to hand the same rows to Python and do nothing with them.
+Baselines are measured in the same run: one process that reads and folds the same files without Spark, and
+Spark passing the same rows to Python, which does nothing with them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from trendfold.api import Workload, parse
+from trendfold.bench.hand_written import read_and_fold
 from trendfold.bench.harness import Case, Promise
-from trendfold.bench.plain import read_and_fold
 from trendfold.runtime.spark.session import session
 
 EVENTS, FILES, GROUPS, QUERIES = 20_000_000, 8, 1_000, 50
@@ -41,7 +41,7 @@ _ONE_CORE = "one giant group in no order, one core"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """COUNT(*) of SEQ(A, B+, C) by group, over the same rows in several arrangements."""
+    """COUNT(*) of SEQ(A, B+, C) by group, over the same rows in different layouts."""
     events = max(FILES, int(EVENTS * scale))
     folder = Path(tempfile.mkdtemp(prefix="trendfold-bench-"))
     ordered, shuffled = _write(folder, seed, events)
@@ -114,12 +114,12 @@ def _grouped() -> Workload:
 
 
 def _alone() -> Workload:
-    """Counts of many thousand bits."""
+    """A query whose counts have many thousand bits."""
     return parse("RETURN COUNT(*), LOG2(COUNT(*)) PATTERN SEQ(A, B+, C) WITHIN 1000 s SLIDE 1000 s")
 
 
 def _many() -> Workload:
-    """Each query asks for three of the ten types."""
+    """Queries over three of the ten types each."""
     chosen = list(permutations(TYPES, 3))[:: len(TYPES) * 9 * 8 // QUERIES][:QUERIES]
     texts = [
         f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ({a}, {b}+, {c}) GROUP BY g WITHIN 1000 s SLIDE 1000 s"
@@ -136,7 +136,7 @@ def _on_spark(workload: Workload, data: str | DataFrame) -> Callable[[], None]:
 
 
 def _counts(workload: Workload, data: str | DataFrame, _: object = None) -> Counts:
-    """The answer: per query the count of every window and group that has one, in order."""
+    """The answer: the counts of each query by window and group, in order."""
     result = workload.run(data, engine="spark")
     found = [_last_column(result[name].toArrow()) for name in result]
     result.unpersist()
@@ -144,24 +144,24 @@ def _counts(workload: Workload, data: str | DataFrame, _: object = None) -> Coun
 
 
 def _locally(workload: Workload, data: str) -> Counts:
-    """The same without Spark."""
+    """The same run without Spark."""
     result = workload.run(data, engine="local")
     return [_last_column(result[name]) for name in result]
 
 
 def _last_column(table: pa.Table) -> NDArray[np.float64]:
-    """Counts, or their logarithms where they are asked for."""
+    """Counts, or their logarithms if the query returns those."""
     keys = [(name, "ascending") for name in ("window_start", "g") if name in table.column_names]
     return np.asarray(table.sort_by(keys).columns[-1])
 
 
 def _all_of(found: NDArray[np.float64]) -> Counts:
-    """The same of one process: counts by window and group."""
+    """The same for the hand-written baseline: counts by window and group."""
     return [found[found > 0]]
 
 
 def _count(frame: DataFrame) -> int:
-    """All rows handed to Python, and nothing done with them."""
+    """Pass all rows to Python, and only count them."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         total = sum(batch.num_rows for batch in batches)
@@ -171,7 +171,7 @@ def _count(frame: DataFrame) -> int:
 
 
 def _write(folder: Path, seed: int, events: int) -> tuple[Path, Path]:
-    """One event per millisecond, in files in order of time; and the same events in any order."""
+    """Write one event per millisecond, to files in time order, and to files in random order."""
     rng = np.random.default_rng(seed)
     codes = pa.array(rng.integers(0, len(TYPES), events, dtype=np.int32))
     columns = {
@@ -190,11 +190,11 @@ def _write(folder: Path, seed: int, events: int) -> tuple[Path, Path]:
 
 
 class _Elsewhere:
-    """The giant group in a process of its own, with a Spark of fewer cores; runs when it is told to."""
+    """The giant group in another process, on a Spark with fewer cores; runs on request."""
 
     def __init__(self, master: str, data: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "trendfold.bench.spark", master, str(data)],
+            [sys.executable, "-m", "trendfold.bench.spark_bench", master, str(data)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -202,11 +202,11 @@ class _Elsewhere:
         )
 
     def run(self) -> None:
-        """One run there."""
+        """Run once in that process."""
         self._ask("run")
 
     def counts(self, _: object) -> Counts:
-        """The answer there."""
+        """The answer of that process."""
         return [np.array(each) for each in self._ask("counts")]
 
     def _ask(self, what: str) -> list[list[float]]:
@@ -222,8 +222,8 @@ class _Elsewhere:
 
 
 def _serve(master: str, data: str) -> None:
-    """Answer a line with a line: nothing but [] for a run, and the counts if they are asked for."""
-    # Otherwise Java's own threads, and Python beside Java, would use another core, too.
+    """Answer each request line with a line: [] after a run, or the counts."""
+    # Otherwise Java's threads, and Python next to Java, would use other cores too.
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: _CORES // 2])
     spark: SparkSession = session(master)

@@ -1,4 +1,4 @@
-"""Plans -> families: queries whose rows travel together, and how much of the work each task can finish."""
+"""Plans -> exchanges: queries whose rows are shuffled together, and how much each task can finish."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from trendfold.query.nodes import Attribute, Expression, Matches, WindowUnit
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Queries whose rows are brought together by the same attributes.
+class Exchange:
+    """Queries that share one shuffle of rows, by the same key attributes.
 
-    columns     what they read of a row, besides the truth of conditions
-    conditions  on one event; each is a bit of a row
-    types       whose rows they need; None for all
+    columns     attributes they read, besides those only used in conditions
+    conditions  on one event; each is sent as one bit per row
+    types       event types they need; None for all
     """
 
     mode: Mode
@@ -38,13 +38,13 @@ class Family:
     types: frozenset[str] | None
     finds_matches: bool = False
     reach: int | None = None
-    """The longest window in microseconds, where matches can be found in parts of the time that overlap."""
+    """The longest window in microseconds, if matches can be found in overlapping time ranges."""
 
 
-def families(
+def exchanges(
     plans: Sequence[QueryPlan], kinds: Mapping[str, Kind], options: Options, arithmetic: str
-) -> tuple[Family, ...]:
-    """The families of a workload; every query is in exactly one."""
+) -> tuple[Exchange, ...]:
+    """Split a workload into exchanges; every query is in exactly one."""
     members: dict[tuple[Mode, tuple[str, ...], bool, bool], list[int]] = {}
     for number, plan in enumerate(plans):
         mode, _ = mode_of(plan, kinds, arithmetic)
@@ -59,7 +59,7 @@ def families(
         everything = any(keeps_other_rows(plan) for plan in own)
         types = frozenset(t for plan in own for t in types_of(plan))
         found.append(
-            Family(
+            Exchange(
                 mode,
                 key,
                 tuple(numbers),
@@ -73,17 +73,19 @@ def families(
     return tuple(found)
 
 
-def within_families(plans: Sequence[QueryPlan], found: Sequence[Family]) -> tuple[QueryPlan, ...]:
-    """The plans with groups of queries that are in one family: only their rows are together."""
+def within_exchanges(plans: Sequence[QueryPlan], found: Sequence[Exchange]) -> tuple[QueryPlan, ...]:
+    """The plans regrouped within exchanges: only queries of one exchange can be folded together."""
     own = list(plans)
-    for family in found:
-        for query, plan in zip(family.queries, regrouped([plans[q] for q in family.queries]), strict=True):
+    for exchange in found:
+        for query, plan in zip(
+            exchange.queries, regrouped([plans[q] for q in exchange.queries]), strict=True
+        ):
             own[query] = plan
     return tuple(own)
 
 
 def _reach(plan: QueryPlan) -> int | None:
-    """A window of time; None where there is none, or one of events."""
+    """The length of a time window; None without a window, or for a window of events."""
     window = plan.query.window
     return None if window is None or window.unit is WindowUnit.EVENTS else window.length
 
@@ -93,7 +95,7 @@ def _plain(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def columns_of(plan: QueryPlan) -> frozenset[str]:
-    """The attributes a query reads besides its conditions on single events."""
+    """The attributes a query reads, besides those in conditions on single events."""
     found = {*plan.partition, *(key.attribute for key in plan.query.group_by)}
     found |= {a.attribute for a in aggregates_of(plan) if a.attribute is not None}
     found |= set(plan.query.returns.attributes) if isinstance(plan.query.returns, Matches) else set()
@@ -105,7 +107,7 @@ def columns_of(plan: QueryPlan) -> frozenset[str]:
 
 
 def types_of(plan: QueryPlan) -> frozenset[str]:
-    """The types of a pattern."""
+    """The event types of a plan's pattern."""
     return frozenset(p.type for operand in plan.operands for p in operand.machine.automaton.positions)
 
 

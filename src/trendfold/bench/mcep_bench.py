@@ -1,8 +1,8 @@
-"""How fast matches are found, and what sharing and reordering gain over the trivial plan (MCEP, section 6).
+"""The speed of finding matches, and the gain of sharing and reordering over trivial plans (MCEP, section 6).
 
-Lines are whole detections by a plan that was made before, and all plans of a workload were seen to give the
-same matches. The geometric mean over five workloads is promised. Notes and plot are the paper's Figures 10
-to 14 at this machine's size; where streams and patterns come from is told in `bench/patterns.py`.
+Lines are whole detections with a plan made beforehand; all plans of a workload must give the same matches.
+The promise is about the geometric mean over five workloads. Notes and plot are the paper's Figures 10 to 14,
+scaled to this machine; `bench/patterns.py` describes streams and patterns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Measurement, Promise, Report, Verdict
 from trendfold.bench.mcep_figures import ANY, STREAMS, Figure, all_marks, density, figures, found_by, measured
 from trendfold.bench.mcep_ratios import headlines
-from trendfold.bench.patterns import Shape
+from trendfold.bench.patterns import PatternShape
 from trendfold.detect.adapt import Adapting, mend
 from trendfold.detect.evaluate import Counts
 from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
@@ -35,13 +35,13 @@ FOUND = "MCEP"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """One pattern alone; then five workloads of 100 patterns, by every plan."""
+    """One pattern alone; then five workloads of 100 patterns with every plan."""
     found = [_alone(seed, max(1_000, int(1_000_000 * scale)))]
     planners: dict[str, WorkloadPlanner] = {**BASELINES, FOUND: Search(SEARCH_S * min(1.0, scale))}
     for number in range(WORKLOADS):
         name = list(STREAMS)[number % len(STREAMS)]
         events = max(500, int(EVENTS * scale))
-        trivial = measured(STREAMS[name](events, seed + number), Shape(window=WINDOW), seed + number)
+        trivial = measured(STREAMS[name](events, seed + number), PatternShape(window=WINDOW), seed + number)
         detections = {plan: trivial.by(planner) for plan, planner in planners.items()}
         what = f"{name} {number + 1}"
         for plan, detection in detections.items():
@@ -61,7 +61,7 @@ def _alone(seed: int, events: int) -> Case:
     query = parse(f"RETURN MATCHES PATTERN SEQ(T0 a, T1 b, T2 c) WHERE a.x < c.x WITHIN {SPAN} s")
     matches = query.run(table, limits={"matches": events})["q1"].num_rows
     if events >= 100_000 and matches * 1_000 < PER_THOUSAND * events:
-        raise TrendfoldError(f"{matches:,} matches of {events:,} events are fewer than this line is about")
+        raise TrendfoldError(f"{matches:,} matches of {events:,} events are fewer than this line needs")
     return Case(
         f"one pattern, SEQ of 3 types, {matches * 1_000 / events:.0f} matches per 1,000 events",
         lambda: query.run(table, limits={"matches": events}),
@@ -73,13 +73,13 @@ def _alone(seed: int, events: int) -> Case:
 
 
 def _bound(matches: pa.Table) -> list[tuple[int, ...]]:
-    """The rows of every match, which are its times here."""
+    """The rows of every match; here the times are the row numbers."""
     rows = (matches[name].combine_chunks().flatten().field("time").to_pylist() for name in "abc")
     return sorted(zip(*rows, strict=True))
 
 
 def _loops(codes: list[int], x: list[float]) -> list[tuple[int, ...]]:
-    """The same by three loops."""
+    """The same with three nested loops."""
     found = []
     for c in (row for row, code in enumerate(codes) if code == 2):
         for a in range(max(0, c - SPAN + 1), c - 1):
@@ -92,7 +92,7 @@ def _loops(codes: list[int], x: list[float]) -> list[tuple[int, ...]]:
 
 
 def gains(report: Report) -> dict[str, list[float]]:
-    """Per plan, how many times faster than the trivial one it is in each workload."""
+    """The speedup of each plan over the trivial one, per workload."""
     found: dict[str, list[float]] = {}
     for line in report.measurements:
         if line.of_floor is not None:
@@ -106,7 +106,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def judged(report: Report) -> Report:
-    """With the promises about all workloads together, at the last line."""
+    """Add the promises about all workloads to the last line."""
     found = gains(report)
     rivals = [max(pair) for pair in zip(found["SH"], found["RE"], strict=True)]
     over = [ours / theirs for ours, theirs in zip(found[FOUND], rivals, strict=True)]
@@ -122,12 +122,12 @@ def judged(report: Report) -> Report:
 
 
 def ratios(report: Report) -> dict[str, float]:
-    """The paper's headlines about its figures, from ours."""
+    """The paper's headline ratios, from our figures."""
     return headlines(_figures(report))
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """The means, what planning and memory take, and the figures as lines of numbers."""
+    """The means, the cost of planning and memory, and the figures as lines of numbers."""
     seed, scale = int(report.settings["seed"]), report.settings["scale"]
     lines = [f"{plan}: {mean(values):.1f} times the trivial plan" for plan, values in gains(report).items()]
     lines += [*_planning(seed, scale), *_memory(seed, scale)]
@@ -139,7 +139,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 def plot(report: Report) -> str:
-    """All figures, one under the other."""
+    """All figures, one below the other."""
     return draw_all(_figures(report))
 
 
@@ -148,7 +148,7 @@ def _figures(report: Report) -> dict[str, Figure]:
 
 
 def _planning(seed: int, scale: float) -> list[str]:
-    """What a plan takes without a search, in rows that could be joined meanwhile; how much patterns share."""
+    """The cost of planning without a search, in rows that could be joined meanwhile; and graph density."""
     detection = _stock(seed, max(500, int(EVENTS * scale))).by(Search(0.0))
     patterns = detection.joins.patterns
     trees = tuple(pattern.written for pattern in patterns)
@@ -166,7 +166,7 @@ def _planning(seed: int, scale: float) -> list[str]:
 
 
 def _memory(seed: int, scale: float) -> list[str]:
-    """Partial matches and bytes at the same window and rate, for n, 2n and 4n events."""
+    """Partial matches and bytes with the same window and rate, for n, 2n and 4n events."""
     events, found = max(500, int(EVENTS * scale)), []
     for times in (1, 2, 4):
         counts = Counts()
@@ -177,8 +177,8 @@ def _memory(seed: int, scale: float) -> list[str]:
 
 
 def _stock(seed: int, events: int) -> Detection:
-    """The first workload's patterns over more or fewer events."""
-    return measured(STREAMS["stock"](events, seed), Shape(window=WINDOW), seed)
+    """The first workload's patterns over a given number of events."""
+    return measured(STREAMS["stock"](events, seed), PatternShape(window=WINDOW), seed)
 
 
 def _best_of_three(run: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""`trendfold stream`: a workload over a stream until it ends or is stopped, with a live table beside."""
+"""`trendfold stream`: run a workload over a stream until it ends or is stopped, with a live table."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from trendfold.errors import InputError, plural
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
     from trendfold.runtime.spark.watch import Progress
 
 _NONE = "none"
 _PATIENCE_S = 1.0
-"""How long Ctrl-C may take to be noticed."""
+"""How long it may take to notice Ctrl-C."""
 
 
 def require_options(args: Namespace) -> None:
-    """Raise for what can be told before Spark starts."""
+    """Raise for invalid options that can be detected before Spark starts."""
     from trendfold.query import read_duration
     from trendfold.runtime import runtime
 
@@ -33,7 +33,7 @@ def require_options(args: Namespace) -> None:
         args.max_ahead = None
     else:
         read_duration(args.max_ahead, "--max-ahead")
-    runtime("spark")  # says what to install where pyspark is not
+    runtime("spark")  # says what to install if pyspark is missing
     from trendfold.runtime.topics import is_topic, read_topic
 
     for named in (args.source, args.output, args.rejects):
@@ -57,15 +57,15 @@ def require_options(args: Namespace) -> None:
 def run_stream(
     workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any, limits: dict[str, Any]
 ) -> Progress:
-    """Start, look on, and stop when told to; how far it came."""
+    """Start the stream, show its progress, and stop it on Ctrl-C; returns its last progress."""
     from trendfold.runtime.spark.session import session
-    from trendfold.runtime.spark.stream_sources import Reading, open_stream
+    from trendfold.runtime.spark.stream_sources import SourceSettings, open_stream
 
     for caution in workload.cautions():
         say(f"warning: {caution}")
     types = [name.strip() for name in args.types.split(",") if name.strip()]
     options = pairs(args.source_option, "--source-option")
-    reading = Reading(args.files_per_batch, args.rows_per_batch, args.starting_offsets, options)
+    reading = SourceSettings(args.files_per_batch, args.rows_per_batch, args.starting_offsets, options)
     stream = open_stream(session(), args.source, csv, types, reading)
     handle = workload.start(
         stream,
@@ -103,15 +103,15 @@ def run_stream(
                 listener.remove()
         say(str(handle.progress))
         if args.flush and not handle.is_flushed:
-            say("stopped before all was read, so open windows are not reported; the same command goes on")
+            say("stopped early, so open windows are not reported; run the same command to resume")
         return handle.progress
     finally:
-        with suppress(Exception):  # Spark may have gone with the interrupt
+        with suppress(Exception):  # the interrupt may have ended Spark
             handle.stop()
 
 
 def pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    """What `--option NAME=VALUE`, given any number of times, comes to."""
+    """The values of a repeatable `--option NAME=VALUE`, by name."""
     wrong = [text for text in given if not text.partition("=")[0] or "=" not in text]
     if wrong:
         raise InputError(f"{option} is {wrong[0]!r}; write NAME=VALUE")
@@ -130,7 +130,7 @@ def _print_json(rows: Any, batch: int, query: str) -> None:
 
 @contextmanager
 def _watching(is_live: bool) -> Iterator[Callable[[Progress], None]]:
-    """A table that changes in place on a terminal, elsewhere a line per micro-batch."""
+    """A table updated in place on a terminal, elsewhere one line per micro-batch."""
     if not is_live:
         yield lambda progress: say(str(progress))
         return
