@@ -16,6 +16,7 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
+from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.logical import LANES
 from trendfold.plan.papers import offer, paper
 from trendfold.plan.physical import (
@@ -30,7 +31,6 @@ from trendfold.plan.physical import (
     groups_as_slots,
 )
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
-from trendfold.plan.steps import Step
 from trendfold.plan.workload import Unit, windows_at_once
 from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
@@ -70,7 +70,7 @@ class FoldedQuery:
 
 def fold_unit(
     unit: Unit, workspace: Workspace, request: Request
-) -> Iterator[tuple[FoldedQuery, Step | None]]:
+) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
     """The aggregates of every query of a unit; the step that made them comes with the first."""
     apart = None
     if unit.group is not None:
@@ -88,7 +88,7 @@ def fold_unit(
         yield alone.folded(folded), replace(step, bytes=size, counts=alone.counts)
 
 
-def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[Step]:
+def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[FoldStep]:
     """How a unit would be folded, without folding it: rows are read and measured, and the way is chosen."""
     apart = None
     if unit.group is not None:
@@ -96,7 +96,7 @@ def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[
         ready = prepare_group(unit.group, workspace, request)
         if not isinstance(ready.way, Apart):
             names = tuple(plan.query.name for plan in unit.plans)
-            yield Step(names, ready.way, ready.statistics.rows, perf_counter() - started)
+            yield FoldStep(names, ready.way, ready.statistics.rows, perf_counter() - started)
             return
         apart = ready.way
     for plan in unit.plans:
@@ -150,10 +150,10 @@ class ReadyQuery:
         """What the fold counted."""
         return _counts(self.lanes) if self.lanes is not None else {}
 
-    def step(self, seconds: float, apart: Apart | None = None) -> Step:
+    def step(self, seconds: float, apart: Apart | None = None) -> FoldStep:
         """What is done, and with `apart` why it is not done together with other queries."""
         why = self.way.why if apart is None else f"{self.way.why}; one by one: {apart.why}"
-        return Step((self.plan.query.name,), replace(self.way, why=why), len(self.rows.row), seconds)
+        return FoldStep((self.plan.query.name,), replace(self.way, why=why), len(self.rows.row), seconds)
 
     def folded(self, folded: tuple[Folded, ...]) -> FoldedQuery:
         """The query with its aggregates."""
@@ -272,13 +272,15 @@ def _lanes_of(group: Group) -> int:
     return sum(map(windows_at_once, group.members))
 
 
-def _fold_group(unit: Unit, ready: ReadyGroup, started: float) -> Iterator[tuple[FoldedQuery, Step | None]]:
+def _fold_group(
+    unit: Unit, ready: ReadyGroup, started: float
+) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
     together, group = ready.together, ready.group
     assert together is not None
     folded, size = ready.fold()
     names = tuple(plan.query.name for plan in unit.plans)
     parts = list(together.occupied(folded))
-    step: Step | None = Step(
+    step: FoldStep | None = FoldStep(
         names, ready.way, len(together.moment), perf_counter() - started, size, counts=dict(together.counts)
     )
     for plan in unit.plans:

@@ -17,7 +17,7 @@ from trendfold.events.required import require_columns
 from trendfold.events.sources import Source, in_format
 from trendfold.events.sources import read as read_source
 from trendfold.plan import QueryPlan
-from trendfold.plan.steps import PhysicalPlan, Step
+from trendfold.plan.fold_steps import FoldStep, PhysicalPlan
 from trendfold.plan.workload import units
 from trendfold.runtime.compiling import tell_of_compiling
 from trendfold.runtime.folding import FoldedQuery, choose_unit, fold_unit
@@ -58,7 +58,7 @@ def run(
     batch = read_batch(source.table, options)
     workspace = Workspace(batch, shared=shared_partitionings(plans))
     tables: dict[str, pa.Table] = {}
-    steps: list[Step] = []
+    steps: list[FoldStep] = []
     windows = 0
     for answer in answers(plans, workspace, options, Request(origin, limits, arithmetic)):
         tables[answer.query] = answer.table
@@ -98,7 +98,7 @@ class Answer:
     query: str
     table: pa.Table
     windows: int = 0
-    step: Step | None = None
+    step: FoldStep | None = None
 
 
 def answers(

@@ -30,7 +30,7 @@ from trendfold.runtime.release import ALWAYS, NEVER, Release
 from trendfold.runtime.spark import layout, tasks
 from trendfold.runtime.spark.blobs import Blob, Content, hashes, pack, read_bits, split, unpack
 from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
-from trendfold.runtime.spark.tasks import Job, Way
+from trendfold.runtime.spark.tasks import Job, Route
 from trendfold.runtime.workspace import Workspace
 
 REFUSED, WHY = "text of a refused message", "why it was refused"
@@ -118,7 +118,7 @@ def stream_job(
     job = Job(
         plans=within_exchanges(plans, own),
         exchanges=tuple(own),
-        ways=(Way.PARTITION,) * len(own),
+        routes=(Route.PARTITION,) * len(own),
         options=options,
         schema=schema,
         origin=origin,
