@@ -20,7 +20,7 @@ from trendfold.bench.harness import Case, Promise
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.papers.gloria import run as gloria
-from trendfold.papers.gloria.calibrate import sharing_costs_here
+from trendfold.papers.gloria.choose import COSTS
 from trendfold.plan import QueryPlan
 from trendfold.plan.physical import Lanes, SharedPlan
 from trendfold.plan.workload import plan_all, units
@@ -132,7 +132,7 @@ def rare_stream(seed: int, events: int) -> pa.Table:
 def tallies(seed: int, scale: float) -> Mapping[str, dict[str, float]]:
     """For 120 mixed queries and each plan: counters, bytes of state, and a time breakdown in milliseconds."""
     queries, table = trade_queries.mixed(MIXED[-1], seed), _trades(seed, scale, 3)
-    costs, found = sharing_costs_here(), {}
+    costs, found = COSTS, {}
     for way in ("gloria", "gloria-greedy"):
         plans = _plans(queries, table, way)
         group = plans[0].group

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log2
-from typing import Any
 
 from trendfold.plan.overlap import MatrixShape, Overlap
 from trendfold.plan.statistics import Work
@@ -22,14 +21,13 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What kernel.together costs; the defaults were measured on one machine.
+    """What kernel.together costs, measured on one machine.
 
     event      to take up an event, or a burst, whatever it does
     operation  to begin with one block of lanes
     vector     eight lanes of one row
     next       one more event of a burst
     alone      an event of one query in a loop of its own
-    sharing    what a paper's shared plan costs, in its own terms, where one is considered
     """
 
     event: float = 6.0
@@ -37,7 +35,6 @@ class Costs:
     vector: float = 2.0
     next: float = 1.0
     alone: float = 10.0
-    sharing: Any = None
 
     def apply(self, vectors: int, operations: int) -> float:
         """The cost of one event, or of a burst that acts as one."""

@@ -241,7 +241,7 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
         return SharedPlan(group.method, details, f"strategy {group.strategy!r} was asked for")
     expected = lanes_ns(known.work, costs)
     if expected >= WORTH_NS:
-        shared = offer().cheaper(group.members, known, expected, costs)
+        shared = offer().cheaper(group.members, known, expected)
         if shared is not None:
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
     return Lanes(f"{plural(len(group.members), 'query', 'queries')} need the same partitions and groups")

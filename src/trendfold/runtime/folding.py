@@ -18,7 +18,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
 from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.logical import LANES
-from trendfold.plan.papers import offer, paper
+from trendfold.plan.papers import paper
 from trendfold.plan.physical import (
     Apart,
     Combined,
@@ -249,8 +249,7 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
         known = replace(known, values_are_small=lanes.events.is_small)
     if together is not None:
         known = _with_rates(group, together, lanes, known)
-    costs = offer().costs_here() if known.work else DEFAULT_COSTS
-    way = choose(group, known, costs)
+    way = choose(group, known, DEFAULT_COSTS)
     return ReadyGroup(group, way, known, request.limits, together, lanes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,9 @@ from contract.test_gloria import random_workload
 from contract.test_hamlet import differences, random_events
 from trendfold.kernel.program import Folded
 from trendfold.papers.gloria import SharingPlan, choose, run
-from trendfold.papers.gloria.calibrate import measure_sharing, sharing_costs_here
 from trendfold.papers.gloria.choose import cheaper
 from trendfold.papers.gloria.cost import KernelCosts
 from trendfold.plan import Group, cost, physical
-from trendfold.plan.cost import Costs
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.runtime import folding
 from trendfold.runtime.group_rows import GroupRows
@@ -44,7 +43,7 @@ def always() -> Iterator[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cost, "WORTH_NS", -1.0)
         patch.setattr(physical, "WORTH_NS", -1.0)
-        patch.setattr(choose, "costs_here", lambda: Costs(sharing=FREE))
+        patch.setattr(choose, "cheaper", partial(cheaper, costs=FREE))
         patch.setitem(run.FOLDS, "gloria", counted)
         yield carried_out
 
@@ -78,7 +77,7 @@ def plan_by(text: str, frequencies: dict[str, float], side_by_side: float) -> ob
     group = tf.parse(text).plan()[0].group
     assert group is not None
     known = GroupStatistics(frequencies=frequencies)
-    return cheaper(group.members, known, side_by_side, Costs(sharing=MEASURED))
+    return cheaper(group.members, known, side_by_side, MEASURED)
 
 
 def test_few_snapshots_and_many_lanes_want_a_plan() -> None:
@@ -103,7 +102,7 @@ def test_what_rows_are_like() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cost, "WORTH_NS", -1.0)
         patch.setattr(physical, "WORTH_NS", -1.0)
-        patch.setattr(choose, "cheaper", lambda members, known, ns, costs: seen.append((known, ns)))
+        patch.setattr(choose, "cheaper", lambda members, known, ns: seen.append((known, ns)))
         tf.parse(text).run(events)
     [(known, lanes_ns)] = seen
     # Windows of 40 s, those at the edges less: 13 of them hold 4 · 100 rows.
@@ -119,13 +118,6 @@ def test_small_workloads_are_not_looked_at() -> None:
         patch.setattr(folding, "frequencies", lambda *_: pytest.fail("looked at"))
         events = pa.table({"type": list("ABCABC"), "ts": range(6)})
         tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B); RETURN COUNT(*) PATTERN SEQ(A, C)").run(events)
-
-
-def test_costs_are_measured_and_kept() -> None:
-    costs = measure_sharing()
-    assert min(costs.event, costs.lane, costs.coefficient, costs.value, costs.close) > 0
-    assert costs.coefficient < costs.event  # one more number is less than an event
-    assert sharing_costs_here() == sharing_costs_here()
 
 
 def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:

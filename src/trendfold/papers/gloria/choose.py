@@ -1,7 +1,7 @@
 """Whether a shared plan is expected to be cheaper than lanes: GLORIA for `auto`.
 
 As lanes a query costs a fraction of a nanosecond per event, so little is left to share: snapshots must be few
-and lanes many. The statistics of the rows tell, by costs that were measured on both kernels.
+and lanes many. The statistics of the rows tell, by costs measured on both kernels.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.calibrate import costs_here
 from trendfold.papers.gloria.cost import KernelCosts, Weights
 from trendfold.papers.gloria.extended import optimize_extended
 from trendfold.papers.gloria.plan import METHOD, misfit, template_of
 from trendfold.papers.gloria.search import plan_of
 from trendfold.plan import QueryPlan
-from trendfold.plan.cost import Costs
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import windows_at_once
 
-__all__ = ["METHOD", "cheaper", "costs_here"]
+__all__ = ["METHOD", "cheaper"]
 
+COSTS = KernelCosts()
+"""Measured on the machine on which plan.cost was: only the ratio of the two matters."""
 SURE = 0.6
 """A plan is taken if it is expected to cost at most this part of what it is compared with; both are rough."""
 MOST_DOUBLINGS = 300
@@ -29,20 +29,19 @@ MOST_DOUBLINGS = 300
 
 
 def cheaper(
-    members: Sequence[QueryPlan], known: GroupStatistics, lanes_ns: float, costs: Costs
+    members: Sequence[QueryPlan], known: GroupStatistics, lanes_ns: float, costs: KernelCosts = COSTS
 ) -> SharingPlan | None:
     """The best plan found for the members, if it is expected to be cheaper than all of them as lanes.
 
     lanes_ns  what lanes are expected to take for all rows
     """
-    kernel: KernelCosts = costs.sharing
     rows, lanes = sum(known.frequencies.values()), lanes_ns * known.window_share
-    if any(map(misfit, members)) or rows * kernel.event > SURE * lanes:
+    if any(map(misfit, members)) or rows * costs.event > SURE * lanes:
         return None
     template = template_of(members, parts=True)
     windows = sum(map(windows_at_once, members)) / len(members)
-    weights = Weights(template.types, known.frequencies, replace(kernel, windows=windows))
+    weights = Weights(template.types, known.frequencies, replace(costs, windows=windows))
     if any(sum(map(weights.events, states)) > MOST_DOUBLINGS for states in template.cycles):
         return None
     found = optimize_extended(template, weights)
-    return plan_of(found) if found.cost + rows * kernel.event <= SURE * lanes else None
+    return plan_of(found) if found.cost + rows * costs.event <= SURE * lanes else None

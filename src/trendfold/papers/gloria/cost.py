@@ -84,7 +84,7 @@ PAPER = PaperCosts()
 
 @dataclass(frozen=True, slots=True)
 class KernelCosts:
-    """Our kernels, in nanoseconds; measured by `calibrate`; the defaults were measured on one machine.
+    """Our kernels, in nanoseconds, measured on one machine: see ADR 18.
 
     Sums run along, so an event asks states and not all events before it, and what ends is evaluated when a
     window closes. A lane is a query in one of its windows.
