@@ -22,7 +22,7 @@ from contract import engine
 from trendfold.events.batch import Options, read_batch
 from trendfold.papers.hamlet import kernel
 from trendfold.papers.hamlet.benefit import Burst, Sharer, pruned_choice, snapshots
-from trendfold.papers.hamlet.run import NO_JOURNAL, Tally, ready
+from trendfold.papers.hamlet.run import NO_JOURNAL, HamletTally, ready
 from trendfold.plan.workload import plan_all
 from trendfold.runtime.groups import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
@@ -181,7 +181,9 @@ def group_rows(queries: str, events: pa.Table, strategy: str) -> tuple[Any, Grou
     return plans[0].group, together
 
 
-def folded(queries: str, events: pa.Table, strategy: str, lines: int = 0) -> tuple[Any, Tally, np.ndarray]:
+def folded(
+    queries: str, events: pa.Table, strategy: str, lines: int = 0
+) -> tuple[Any, HamletTally, np.ndarray]:
     group, together = group_rows(queries, events, strategy)
     journal = np.zeros((lines, 5)) if lines else NO_JOURNAL
     found, tally = ready(group, together, DEFAULTS).fold(CHOICES[strategy], journal)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trendfold.events.batch import Options, read_batch
 from trendfold.papers.hamlet.kernel import VALUE
-from trendfold.papers.hamlet.run import Ready
+from trendfold.papers.hamlet.run import HamletReady
 from trendfold.plan import plan
 from trendfold.query.nodes import Query
 from trendfold.runtime.local import prepare
@@ -23,7 +23,7 @@ NUMBER, EXTREME = 12, 8
 """Bytes of a wide number, and of a least value."""
 
 
-def state(group: Ready, choice: int) -> int:
+def state(group: HamletReady, choice: int) -> int:
     """The numbers of all open windows, and the values of snapshots of the graphlet that has most of them.
 
     More is allocated, once and for all; this is what has to be there at once.
@@ -33,7 +33,7 @@ def state(group: Ready, choice: int) -> int:
     return NUMBER * numbers + EXTREME * extremes + _most_in_graphlet(group, _values(group, choice))
 
 
-def _values(group: Ready, choice: int) -> NDArray[np.float64]:
+def _values(group: HamletReady, choice: int) -> NDArray[np.float64]:
     """A line of the journal for every value that a snapshot had for a member in a window."""
     room, lines = 1 << 18, 0
     while lines + 1 >= room or lines == 0:
@@ -45,7 +45,7 @@ def _values(group: Ready, choice: int) -> NDArray[np.float64]:
     return np.asarray(told[told[:, 0] == VALUE])
 
 
-def _most_in_graphlet(group: Ready, values: NDArray[np.float64]) -> int:
+def _most_in_graphlet(group: HamletReady, values: NDArray[np.float64]) -> int:
     """The most bytes that the values of one graphlet take; it begins with snapshot 0, in a row of its own."""
     each = np.array([NUMBER * m.carried.width + EXTREME * len(m.carried.extremes) for m in group.members])
     row, snapshot = values[:, 1], values[:, 2]

@@ -35,7 +35,7 @@ UNSPENT = np.int32(2**31 - 1)
 
 
 @kernel
-def fold_windows(
+def fold_binding_windows(
     events,
     lows,
     highs,

@@ -19,7 +19,7 @@ from trendfold.kernel.wide import add, times
 NO_MOMENT = np.int32(2**31 - 1)
 
 
-class Walk(NamedTuple):
+class TrendWalk(NamedTuple):
     """The trend that is being built, binding by binding.
 
     row, position      int32[n]
@@ -83,7 +83,7 @@ def _no_walk(longest, paths, pairs):
     is_linked = np.zeros(paths.is_first.shape[0], np.bool_)
     for c in range(paths.cross.shape[0]):
         is_linked |= paths.cross_left[c] | paths.cross_right[c]
-    return Walk(
+    return TrendWalk(
         np.empty(size, np.int32),
         np.empty(size, np.int32),
         np.empty(size, np.int64),

@@ -17,7 +17,7 @@ from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.pairs import holds
-from trendfold.kernel.program import Guards, Rows
+from trendfold.kernel.program import Guards, SparseRows
 
 DIGIT_BITS = 64
 _LOW = np.uint64(0xFFFFFFFF)
@@ -125,7 +125,7 @@ def _move_classes(guards, symbol, start, stop, digits, used, width, length):
 # ---- One vector per place ---------------------------------------------------------------------------
 
 
-def in_place(rows: Rows, guards: Guards) -> NDArray[np.bool_]:
+def in_place(rows: SparseRows, guards: Guards) -> NDArray[np.bool_]:
     """Per symbol: whether a lone event's rows, from the last to the first, may be added where they stand.
 
     No row may read what one before it has written. A row that reads its own entry doubles it first.

@@ -27,7 +27,7 @@ MOST_HEIGHT = 17
 """Nodes but the root are at least half full: enough for 2^32 entries."""
 
 
-class Pool(NamedTuple):
+class TreePool(NamedTuple):
     """The nodes of all trees, and where each tree begins.
 
     value, serial  float64[S], int32[S]  per slot: the entry, or the least one below it
@@ -62,10 +62,10 @@ def node_bytes(width: int, extremes: int) -> int:
     return 4 + LANES * (8 + 4 + 4 + width * (8 + 4) + extremes * 8)
 
 
-def make_pool(nodes: int, trees: int, width: int, extremes: int) -> Pool:
+def make_pool(nodes: int, trees: int, width: int, extremes: int) -> TreePool:
     """Empty trees, with room for so many nodes."""
     slots = nodes * LANES
-    pool = Pool(
+    pool = TreePool(
         value=np.zeros(slots),
         serial=np.zeros(slots, np.int32),
         child=np.zeros(slots, np.int32),
@@ -82,12 +82,12 @@ def make_pool(nodes: int, trees: int, width: int, extremes: int) -> Pool:
     return pool
 
 
-def is_full(pool: Pool) -> bool:
+def is_full(pool: TreePool) -> bool:
     """Whether the next entry might not find room: then the pool must be enlarged."""
     return int(pool.used[0]) + MOST_HEIGHT + 2 > len(pool.filled)
 
 
-def enlarged(pool: Pool) -> Pool:
+def enlarged(pool: TreePool) -> TreePool:
     """The same trees with twice the room."""
 
     def twice(array: NDArray[Any], runs: int) -> NDArray[Any]:

@@ -33,7 +33,7 @@ class Guards(NamedTuple):
     moves: NDArray[np.bool_]
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """The update of every symbol as rows of a sparse matrix over *entries* (state, number).
 
         new[dst] = keep · old[dst] + Σ old[op] + Σ old[vop] · value[vcol]
@@ -89,7 +89,7 @@ class Grid(NamedTuple):
     times: NDArray[np.float64]
 
 
-class Steps(NamedTuple):
+class BindingSteps(NamedTuple):
     """The update of every symbol as steps, for machines that keep some bindings one by one.
 
     step_start  int32[A+1]   steps of a symbol
@@ -212,7 +212,7 @@ class Grown(NamedTuple):
     is_behind: NDArray[np.bool_]
 
 
-class Index(NamedTuple):
+class BindingIndex(NamedTuple):
     """Where bindings are found by their values: sum trees over ranks (see kernel.tree).
 
     An *access* is one way of asking the bindings of a list; it has a tree, or several that are nested.
@@ -248,7 +248,7 @@ class Index(NamedTuple):
     words: int
 
 
-class Lists(NamedTuple):
+class BindingLists(NamedTuple):
     """The places kept binding by binding.
 
     start, end  the lists of ⊥ and of ⊤, or -1
@@ -266,13 +266,13 @@ class Lists(NamedTuple):
     is_short: bool
 
 
-class Kept(NamedTuple):
+class KeptBindings(NamedTuple):
     """The bindings of all lists, in the order they were made; may hold anything at first.
 
     row, moment  int32[lists, c]
     spent        int32[lists, c]       the moment at which it was continued (*next*)
     mantissa, exponent  [lists, c, W]; extreme  [lists, c, X]
-    value        float64[lists, c]     see Lists
+    value        float64[lists, c]     see BindingLists
     """
 
     row: Ints
@@ -295,7 +295,7 @@ class Paths(NamedTuple):
     ends  int32[2]     guards judged by time at ⊥ and at ⊤, or -1
     cross_left, cross_right  bool[C,P]  per cross predicate: the positions of its two sides
     cross int32[C]     the condition's number among the pairs
-    weight, xweight    int32[P,W], int32[P,X]  as in Steps, per position
+    weight, xweight    int32[P,W], int32[P,X]  as in BindingSteps, per position
     """
 
     take_start: Ints
@@ -345,7 +345,7 @@ class LaneProgram(NamedTuple):
     end: int
 
 
-class Bundle(NamedTuple):
+class BundleProgram(NamedTuple):
     """Machines side by side, for rows whose symbols are the codes of their types (see kernel.bundle).
 
         new[dst] = old[dst] + Σ old[src]
@@ -494,7 +494,7 @@ class Links(NamedTuple):
     src, src_start      states the step gathers from
     dst, dst_start      states it leaves its mass at
     spent, spent_start  states it empties in between
-    weight, xweight     int32[A,W], int32[A,X]  as in Steps
+    weight, xweight     int32[A,W], int32[A,X]  as in BindingSteps
     """
 
     is_alone: NDArray[np.bool_]
@@ -508,7 +508,7 @@ class Links(NamedTuple):
     xweight: Ints
 
 
-class Cut(NamedTuple):
+class WindowStretches(NamedTuple):
     """Rows cut into stretches at the edges of windows; neither a window's first nor its last ever goes back.
 
     low, high    int64[S]    the rows [low, high) of each stretch

@@ -13,8 +13,24 @@ from trendfold.automaton.machine import Machine
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel import bindings
-from trendfold.kernel.lower import SEMANTICS, Asked, list_numbers, lower_asked, lower_guards, lower_steps
-from trendfold.kernel.program import Events, Folded, Frame, Index, Kept, Lists, Pairs, Steps
+from trendfold.kernel.lower import (
+    SEMANTICS,
+    ValueAccesses,
+    list_numbers,
+    lower_asked,
+    lower_guards,
+    lower_steps,
+)
+from trendfold.kernel.program import (
+    BindingIndex,
+    BindingLists,
+    BindingSteps,
+    Events,
+    Folded,
+    Frame,
+    KeptBindings,
+    Pairs,
+)
 from trendfold.plan import OperandPlan
 from trendfold.plan.neighbour import Structure
 from trendfold.query.nodes import Semantics
@@ -92,7 +108,7 @@ def fold_bindings(
     size += index.words * 8
     held = "bindings kept one by one" + ", in sum trees" * bool(asked.accesses)
     limits.check_state(query, size, held)
-    bindings.fold_windows(
+    bindings.fold_binding_windows(
         events,
         items.low,
         items.high,
@@ -120,8 +136,13 @@ def _ranked_apart(rows: Rows, items: Items) -> NDArray[np.int64]:
 
 
 def _lists(
-    places: dict[int, int], steps: Steps, asked: Asked, pairs: Pairs, end_guard: int, semantics: Semantics
-) -> Lists:
+    places: dict[int, int],
+    steps: BindingSteps,
+    asked: ValueAccesses,
+    pairs: Pairs,
+    end_guard: int,
+    semantics: Semantics,
+) -> BindingLists:
     is_stored = np.zeros(len(places), np.bool_)
     value = np.full(len(places), -1, np.int32)
     for place in (START, END):
@@ -139,10 +160,10 @@ def _lists(
     allowed = {Semantics.ANY: True, Semantics.NEXT: one_tree_each, Semantics.CONTIGUOUS: False}
     is_plain = all(a.structure is not Structure.NESTED and not a.is_online for a in asked.accesses)
     is_short = allowed[semantics] and not is_stored.any() and is_plain
-    return Lists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)
+    return BindingLists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)
 
 
-def _capacity(events: Events, items: Items, steps: Steps, lists: Lists) -> int:
+def _capacity(events: Events, items: Items, steps: BindingSteps, lists: BindingLists) -> int:
     """How many bindings a list has room for: those of a window, or where trees hold them, of a moment."""
     if lists.is_stored.any():
         return int(bindings.most_kept(events, items.low, items.high, steps, lists.is_stored))
@@ -150,11 +171,11 @@ def _capacity(events: Events, items: Items, steps: Steps, lists: Lists) -> int:
     return max(1, of_one_event * int(bindings.longest_moment(events.moment)))
 
 
-def _room(lists: int, capacity: int, frame: Frame) -> Kept:
+def _room(lists: int, capacity: int, frame: Frame) -> KeptBindings:
     def column(kind: Any, *more: int) -> NDArray[Any]:
         return empty((lists, capacity, *more), kind)
 
-    return Kept(
+    return KeptBindings(
         column(np.int32),
         column(np.int32),
         column(np.int32),
@@ -165,7 +186,7 @@ def _room(lists: int, capacity: int, frame: Frame) -> Kept:
     )
 
 
-def _nodes(index: Index, frame: Frame) -> tuple[Any, ...]:
+def _nodes(index: BindingIndex, frame: Frame) -> tuple[Any, ...]:
     """Empty trees: mantissas, exponents, extremes, the nodes of each number, and sets of leaves."""
     mantissa = empty(frame.width * index.nodes, np.float64)
     exponent = empty(frame.width * index.nodes, np.int32)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trendfold.events.buffers import empty
 from trendfold.kernel import window_lanes as kernels
 from trendfold.kernel.bindings import node_bytes
-from trendfold.kernel.program import Events, Folded, Frame, Guards, Index, Room, Steps
+from trendfold.kernel.program import BindingIndex, BindingSteps, Events, Folded, Frame, Guards, Room
 from trendfold.plan.neighbour import Access, Structure
 from trendfold.plan.windows import alone_ns, lanes_ns
 from trendfold.runtime.windows import Items
@@ -51,9 +51,9 @@ class Batches:
 def cut_batches(
     items: Items,
     events: Events,
-    steps: Steps,
+    steps: BindingSteps,
     accesses: Sequence[Access],
-    index: Index,
+    index: BindingIndex,
     frame: Frame,
     is_next: bool,
     most_bytes: int,
@@ -101,11 +101,11 @@ def fold_batches(
     batches: Batches,
     items: Items,
     events: Events,
-    steps: Steps,
+    steps: BindingSteps,
     guards: Guards,
     frame: Frame,
     is_next: bool,
-    index: Index,
+    index: BindingIndex,
     out: Folded,
 ) -> None:
     """The whole trends of every window item; they go to `out`."""
@@ -125,7 +125,7 @@ def fold_batches(
     )
 
 
-def _room(batches: Batches, index: Index, frame: Frame) -> Room:
+def _room(batches: Batches, index: BindingIndex, frame: Frame) -> Room:
     """Memory for one batch after another."""
     trees, words = len(batches.asks), index.leaves // 64 + 1
     nodes, slots = batches.nodes * batches.lanes, batches.slots * batches.lanes

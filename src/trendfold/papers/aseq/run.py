@@ -13,7 +13,7 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.papers.aseq import kernel as kernels
 from trendfold.papers.aseq.lower import lower_prefixes
 from trendfold.papers.aseq.marks import Marked, PrefixProgram, Stops
-from trendfold.papers.aseq.prefixes import Family
+from trendfold.papers.aseq.prefixes import ExpiryFamily
 from trendfold.plan import Group
 from trendfold.plan.carried import Carried, union
 from trendfold.runtime.fold import no_trends
@@ -41,7 +41,7 @@ def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folde
 
 
 def _fold_family(
-    family: Family,
+    family: ExpiryFamily,
     program: PrefixProgram,
     events: Events,
     together: GroupRows,

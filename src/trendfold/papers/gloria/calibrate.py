@@ -33,7 +33,7 @@ def measure_sharing() -> KernelCosts:
     return KernelCosts(event=short, lane=lane, coefficient=coefficient, value=value, close=close)
 
 
-def _planned(queries: int, snapshots: int, how: str, window: int = _ROWS) -> gloria.Ready:
+def _planned(queries: int, snapshots: int, how: str, window: int = _ROWS) -> gloria.GloriaReady:
     """Queries SEQ(A, B, C): in each window so many A, told apart by a B, then B.
 
     shared     by snapshots of A all the way      evaluated  at every B

@@ -112,7 +112,7 @@ class Layout(NamedTuple):
     work: int
 
 
-class Numbers(NamedTuple):
+class LaneNumbers(NamedTuple):
     """The numbers of all lanes, and their extremes: mantissas, exponents, least values."""
 
     m: NDArray[np.float64]

@@ -15,11 +15,11 @@ from trendfold.kernel.jit import kernel
 from trendfold.papers.hamlet.arrays import MEMBER
 
 HEAD, TAIL, OLDEST, NEXT, USED, FAR, JUDGED, UNEVEN = range(8)
-"""Places of `Log.k`: events [HEAD, TAIL), snapshots [OLDEST, NEXT), coefficients in use, whether any number
-has an exponent, events judged, and how many of them differ between queries."""
+"""Places of `EventLog.k`: events [HEAD, TAIL), snapshots [OLDEST, NEXT), coefficients in use, whether any
+number has an exponent, events judged, and how many of them differ between queries."""
 
 
-class Log(NamedTuple):
+class EventLog(NamedTuple):
     """What lies where; N events, P coefficients, S snapshots, L lanes.
 
     k          int64[8]   see HEAD
