@@ -186,10 +186,11 @@ def _room(lists: int, capacity: int, frame: Frame) -> KeptBindings:
     )
 
 
-def _nodes(index: BindingIndex, frame: Frame) -> tuple[Any, ...]:
-    """Empty trees: mantissas, exponents, extremes, the nodes of each number, and sets of leaves."""
+def _nodes(index: BindingIndex, frame: Frame) -> bindings.TreeNodes:
+    """Empty trees."""
     mantissa = empty(frame.width * index.nodes, np.float64)
     exponent = empty(frame.width * index.nodes, np.int32)
     extreme = empty(frame.extremes * index.nodes, np.float64)
     mantissa[:], exponent[:], extreme[:] = 0.0, 0, np.inf
-    return mantissa, exponent, extreme, np.uint64(max(1, index.nodes)), np.zeros(index.words, np.uint64)
+    size, words = np.uint64(max(1, index.nodes)), np.zeros(index.words, np.uint64)
+    return bindings.TreeNodes(mantissa, exponent, extreme, size, words)
