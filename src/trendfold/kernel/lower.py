@@ -94,7 +94,7 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
 
 
 def no_grid(grid: Grid) -> Grid:
-    """A grid without rows: every moment takes the long way, in wide arithmetic."""
+    """A grid without rows: every moment is folded in wide arithmetic."""
     return Grid(grid.dst[:, :0], grid.src[:, :0], grid.col[:, :0], grid.times[:, :0])
 
 
@@ -125,7 +125,7 @@ _ExtremeRow = tuple[int, list[tuple[int, int, int]]]
 """dst, and terms (source, gate, column)."""
 
 _LARGEST_GRID = 1_000_000
-"""Terms of all symbols together; past it every moment takes the long way."""
+"""Terms of all symbols together; a larger grid is not built, and moments are folded in wide arithmetic."""
 
 
 class RowLowering:
@@ -165,7 +165,7 @@ class RowLowering:
         return self.number[state] * self.carried.width + number
 
     def rows(self, steps: tuple[Step, ...]) -> list[_Row]:
-        """What an event does to the numbers of its targets, where they can be other than zero."""
+        """The rows of an event's targets, for numbers that can be other than zero."""
         spent = {state for step in steps for state in self._spent(step)}
         found: dict[int, _Row] = {}
         for step in steps:
@@ -183,7 +183,7 @@ class RowLowering:
         return list(found.values())
 
     def _terms(self, step: Step, number: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """What a step adds to one number: the sources' own, and what the event gives to each trend."""
+        """The terms of one number: the sources' own, and the event's value times the sources' counts."""
         if number == 0:
             return [self.entry(s, 0) for s in step.sources], []
         carried = self.carried.numbers[number - 1]
@@ -197,7 +197,7 @@ class RowLowering:
         return ops, [(count, column) for count in counts]
 
     def extreme_rows(self, steps: tuple[Step, ...]) -> list[_ExtremeRow]:
-        """What an event does to the extremes of its targets, where they can be other than none."""
+        """The rows of an event's targets, for extremes that can be other than infinite."""
         found: dict[int, _ExtremeRow] = {}
         count = len(self.carried.extremes)
         for step in steps:
@@ -242,7 +242,7 @@ class BundleBlock:
 
 
 def lower_bundle(blocks: Sequence[BundleBlock], lanes: int) -> BundleProgram:
-    """Machines that only count, under *any* and without guards, side by side."""
+    """Several machines in one program: they only count, under *any* and without guards."""
     offsets = list(accumulate((len(block.machine.states) for block in blocks), initial=0))
     by_code: list[list[tuple[int, int, list[int]]]] = [[] for _ in blocks[0].symbol_of]
     for number, (block, offset) in enumerate(zip(blocks, offsets, strict=False)):
@@ -286,7 +286,7 @@ def in_reading_order(rows: list[_Row]) -> list[_Row] | None:
 
 
 def can_bundle(machine: Machine, symbols: Iterable[Symbol]) -> bool:
-    """Whether a machine can stand in a bundle, for events of these symbols."""
+    """Whether a machine can be part of a bundle, for events of these symbols."""
     if machine.semantics is not Semantics.ANY or machine.automaton.guards or machine.by_event:
         return False
     lowering = RowLowering(machine, Carried())
@@ -393,7 +393,7 @@ def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: BindingSteps
 
 
 def _items(items: Ints, start: Ints, k: int | None) -> list[int]:
-    """The items of k in a CSR pair; none of None."""
+    """The items of k in a CSR pair; no items for None."""
     return [] if k is None else items[start[k] : start[k + 1]].tolist()
 
 
@@ -415,11 +415,11 @@ def list_numbers(machine: Machine) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class ValueAccesses:
-    """Who asks what: the accesses of a machine, as `BindingIndex` numbers them.
+    """The accesses of a machine, as `BindingIndex` numbers them, and the symbols that use them.
 
     way        int32[C]       per scan, in the order of `BindingSteps`: its access, or -1
     is_first   bool[A, symbols]  whether an event of a symbol is kept where the access looks
-    is_second  bool[A, symbols]  whether it asks
+    is_second  bool[A, symbols]  whether an event of a symbol asks through it
     """
 
     accesses: tuple[Access, ...]
@@ -534,7 +534,7 @@ def lower_lanes(
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
 
     def terms(symbol: Symbol, kind: str) -> list[_LaneTerm]:
-        """What the positions of a symbol add, those of T or the others."""
+        """The terms of a symbol's positions, those of T or the others."""
         found: list[_LaneTerm] = []
         for q in sorted(symbol):
             if (q in own) != (kind == "own"):
