@@ -255,6 +255,7 @@ def test_state_past_the_limit_is_told() -> None:
 # ---- Numbers past doubles ---------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("ties", "bits", "seed"), [(1, 60, 1), (1, 60, 2), (3, 60, 3), (2, 300, 4)],
     ids=["apart", "apart again", "tied", "large values"],

@@ -209,6 +209,7 @@ def test_random_workloads_do_share() -> None:
     assert alone > 20
 
 
+@pytest.mark.compiled
 def test_expressions_stay_right_past_the_range_of_doubles() -> None:
     # 1,500 events of which each may follow nearly all before it: coefficients and values need exponents.
     rng = random.Random(7)
@@ -314,6 +315,7 @@ def test_graphlets_are_split_and_merged_as_bursts_change() -> None:
 # ---- Numbers past doubles -------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
     ("ties", "bits"), [(1, 60), (3, 60), (2, 300)], ids=["apart", "tied", "large values"]

@@ -113,6 +113,7 @@ def test_small_workloads_are_not_looked_at() -> None:
         tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B); RETURN COUNT(*) PATTERN SEQ(A, C)").run(events)
 
 
+@pytest.mark.compiled
 def test_costs_are_measured_and_kept() -> None:
     costs = measure_sharing()
     assert min(costs.event, costs.lane, costs.coefficient, costs.value, costs.close) > 0
