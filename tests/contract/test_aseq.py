@@ -262,6 +262,7 @@ def test_a_sum_is_carried_with_its_count() -> None:
 # ---------------------------------------------------------------- at any size
 
 
+@pytest.mark.compiled
 def test_counts_past_the_range_of_doubles_are_right() -> None:
     events = pa.table({"type": ["A"] * 2000, "ts": list(range(2000)), "v": [0.5] * 2000})
     query = "RETURN LOG2(COUNT(*)) AS bits, COUNT(*), AVG(A.v) AS mean PATTERN A{300}"

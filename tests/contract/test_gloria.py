@@ -28,7 +28,7 @@ from trendfold.events.options import Options
 from trendfold.papers.gloria import Crossing, Share, SharingPlan
 from trendfold.papers.gloria import lower as lower_gloria
 from trendfold.papers.gloria import plan as gloria
-from trendfold.papers.gloria.run import Ready, Tally, ready
+from trendfold.papers.gloria.run import GloriaReady, GloriaTally, ready
 from trendfold.papers.gloria.valid import unshared, why_invalid
 from trendfold.plan import Group, plan_cogra
 from trendfold.runtime.group_rows import read_group
@@ -140,7 +140,7 @@ def group_of(queries: str, plan: SharingPlan | random.Random) -> Group:
     return Group("gloria", "gloria", members, plan)
 
 
-def made_ready(group: Group, events: pa.Table, limits: Limits = DEFAULTS) -> Ready:
+def made_ready(group: Group, events: pa.Table, limits: Limits = DEFAULTS) -> GloriaReady:
     together, _ = read_group(group, Workspace(read_batch(events, Options())), Request(limits=limits))
     assert together is not None
     return ready(group, together, limits)
@@ -207,9 +207,9 @@ def test_figure_4_one_snapshot_serves_all() -> None:
     _, tally = made_ready(group_of(FIGURE_4, figure_4(True)), letters("CABABD")).fold()
     # c0 is the snapshot. An a hands its coefficient on to b, a b to a and to what d of q1 reads, and that
     # is the whole trends of q2, too, d to those of q1; nothing is evaluated before windows close.
-    assert tally == Tally(snapshots=1, propagations=2 * 1 + 2 * 2 + 1, evaluations=0, foldings=0)
+    assert tally == GloriaTally(snapshots=1, propagations=2 * 1 + 2 * 2 + 1, evaluations=0, foldings=0)
     _, alone = made_ready(group_of(FIGURE_4, figure_4(False)), letters("CABABD")).fold()
-    assert alone == Tally()
+    assert alone == GloriaTally()
 
 
 def test_consecutive_snapshots_are_one_until_somebody_reads_them() -> None:
@@ -257,6 +257,7 @@ def test_state_past_the_limit_is_told() -> None:
 # ---- Numbers past doubles ---------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("ties", "bits", "seed"), [(1, 60, 1), (1, 60, 2), (3, 60, 3), (2, 300, 4)],
     ids=["apart", "apart again", "tied", "large values"],

@@ -23,7 +23,7 @@ from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.papers.hamlet import kernel
 from trendfold.papers.hamlet.benefit import Burst, Sharer, pruned_choice, snapshots
-from trendfold.papers.hamlet.run import NO_JOURNAL, Tally, ready
+from trendfold.papers.hamlet.run import NO_JOURNAL, HamletTally, ready
 from trendfold.plan.workload import plan_all
 from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
@@ -182,7 +182,9 @@ def group_rows(queries: str, events: pa.Table, strategy: str) -> tuple[Any, Grou
     return plans[0].group, together
 
 
-def folded(queries: str, events: pa.Table, strategy: str, lines: int = 0) -> tuple[Any, Tally, np.ndarray]:
+def folded(
+    queries: str, events: pa.Table, strategy: str, lines: int = 0
+) -> tuple[Any, HamletTally, np.ndarray]:
     group, together = group_rows(queries, events, strategy)
     journal = np.zeros((lines, 5)) if lines else NO_JOURNAL
     found, tally = ready(group, together, DEFAULTS).fold(CHOICES[strategy], journal)
@@ -208,6 +210,7 @@ def test_random_workloads_do_share() -> None:
     assert alone > 20
 
 
+@pytest.mark.compiled
 def test_expressions_stay_right_past_the_range_of_doubles() -> None:
     # 1,500 events of which each may follow nearly all before it: coefficients and values need exponents.
     rng = random.Random(7)
@@ -313,6 +316,7 @@ def test_graphlets_are_split_and_merged_as_bursts_change() -> None:
 # ---- Numbers past doubles -------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
     ("ties", "bits"), [(1, 60), (3, 60), (2, 300)], ids=["apart", "tied", "large values"]

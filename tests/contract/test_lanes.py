@@ -33,6 +33,7 @@ def test_groups_as_lanes_are_the_streams_of_the_oracle(part: int) -> None:
     assert judged > 10
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("returns", "pattern"),
     [

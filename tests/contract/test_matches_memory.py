@@ -37,6 +37,7 @@ def counted(events: int, window: str, queries: str = QUERIES) -> Counts:
     return counts
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("unit", ["s", "events"])
 def test_partial_matches_do_not_grow_with_the_stream(unit: str) -> None:
     once, four = counted(40_000, f"20 {unit}"), counted(160_000, f"20 {unit}")
@@ -45,6 +46,7 @@ def test_partial_matches_do_not_grow_with_the_stream(unit: str) -> None:
     assert four.most_bytes < 1.5 * once.most_bytes
 
 
+@pytest.mark.compiled
 def test_they_grow_with_the_window() -> None:
     assert counted(40_000, "80 s").most_kept > 4 * counted(40_000, "20 s").most_kept
 

@@ -133,6 +133,7 @@ def stream(events: int) -> pa.Table:
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("long", LONG.values(), ids=LONG)
 @pytest.mark.parametrize("window", ["WITHIN 3000 s SLIDE 100 s", "WITHIN 2999 s SLIDE 71 s", "WITHIN 1500 s"])
 @pytest.mark.parametrize("semantics", SEMANTICS)

@@ -139,6 +139,7 @@ def test_trees_of_several_levels_give_what_the_scan_gives(query: str, semantics:
     assert difference(asked.run(events)["q1"].to_pylist(), scanned, 3) is None
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("semantics", ["any", "next"])
 def test_lanes_whose_numbers_are_of_very_different_size_are_all_right(semantics: str) -> None:
     """Prices fall: a window counts past 2^1000 while another, just begun, counts its first events."""

@@ -28,7 +28,7 @@ from trendfold.events.options import Options
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.program import Folded
 from trendfold.papers.hamlet.kernel import ALWAYS, BY_BENEFIT, choose
-from trendfold.papers.hamlet.run import Ready, Tally, ready
+from trendfold.papers.hamlet.run import HamletReady, HamletTally, ready
 from trendfold.plan import plan
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
@@ -116,7 +116,7 @@ def _figures_8_to_10(seed: int, scale: float) -> list[Case]:
     return [*found, *_large(seed, scale)]
 
 
-def _over(group: Ready, _: object) -> object:
+def _over(group: HamletReady, _: object) -> object:
     """HAMLET's answer for a part of the events."""
     return trends(group.fold(BY_BENEFIT)[0])
 
@@ -165,7 +165,7 @@ def _compared(seed: int, scale: float) -> list[Case]:
     return found
 
 
-def _first(found: tuple[tuple[Folded, ...], Tally]) -> object:
+def _first(found: tuple[tuple[Folded, ...], HamletTally]) -> object:
     return trends(found[0])
 
 
@@ -270,7 +270,7 @@ def rising(k: int) -> tuple[Query, ...]:
     return parse("; ".join(texts)).queries
 
 
-def _stock_group(seed: int, scale: float, per_minute: int, k: int) -> Ready:
+def _stock_group(seed: int, scale: float, per_minute: int, k: int) -> HamletReady:
     n = _scaled(per_minute, scale)
     options = StreamSettings(
         events=n * STOCK_MINUTES, seed=seed, rate=n / 60, burst=120, types=_TICKERS, groups=7
@@ -281,7 +281,7 @@ def _stock_group(seed: int, scale: float, per_minute: int, k: int) -> Ready:
 # ---------------------------------------------------------------- ways
 
 
-def _group(table: pa.Table, queries: Sequence[Query]) -> Ready:
+def _group(table: pa.Table, queries: Sequence[Query]) -> HamletReady:
     """All queries as one group, with rows read and sorted."""
     group = plan_all(queries, "hamlet")[0].group
     assert group is not None
@@ -291,7 +291,7 @@ def _group(table: pa.Table, queries: Sequence[Query]) -> Ready:
     return ready(group, together, DEFAULTS)
 
 
-def _fold(group: Ready, choice: int) -> Callable[[], object]:
+def _fold(group: HamletReady, choice: int) -> Callable[[], object]:
     return lambda: group.fold(choice)
 
 
@@ -302,14 +302,14 @@ def _alone(table: pa.Table, queries: Sequence[Query], strategy: str) -> Callable
     return lambda: [fold() for fold in folds]
 
 
-def _most_in_window(group: Ready) -> int:
+def _most_in_window(group: HamletReady) -> int:
     """The maximum number of events of the shared type in a window: the longest match of E+."""
     of = group.table[group.at.of : group.at.of + group.at.symbols]
     seen = np.concatenate([[0], np.cumsum(of[group.events.symbol] >= 0)])
     return int((seen[group.windows.high] - seen[group.windows.low]).max(initial=1))
 
 
-def _shared(tally: Tally) -> str:
+def _shared(tally: HamletTally) -> str:
     return f"{tally.shared_bursts:,} of {tally.bursts:,} bursts shared with {tally.snapshots:,} snapshots"
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.papers.hamlet.kernel import VALUE
-from trendfold.papers.hamlet.run import Ready
+from trendfold.papers.hamlet.run import HamletReady
 from trendfold.plan import plan
 from trendfold.query.nodes import Query
 from trendfold.runtime.folding import prepare
@@ -24,7 +24,7 @@ NUMBER, EXTREME = 12, 8
 """Bytes of a wide number, and of an extreme value."""
 
 
-def state(group: Ready, choice: int) -> int:
+def state(group: HamletReady, choice: int) -> int:
     """The numbers of all open windows, and the snapshot values of the largest graphlet.
 
     More is allocated up front; this is what must be in memory at once.
@@ -34,7 +34,7 @@ def state(group: Ready, choice: int) -> int:
     return NUMBER * numbers + EXTREME * extremes + _most_in_graphlet(group, _values(group, choice))
 
 
-def _values(group: Ready, choice: int) -> NDArray[np.float64]:
+def _values(group: HamletReady, choice: int) -> NDArray[np.float64]:
     """One row of the event log for every snapshot value of a member in a window."""
     room, lines = 1 << 18, 0
     while lines + 1 >= room or lines == 0:
@@ -46,7 +46,7 @@ def _values(group: Ready, choice: int) -> NDArray[np.float64]:
     return np.asarray(told[told[:, 0] == VALUE])
 
 
-def _most_in_graphlet(group: Ready, values: NDArray[np.float64]) -> int:
+def _most_in_graphlet(group: HamletReady, values: NDArray[np.float64]) -> int:
     """The maximum bytes of the values of one graphlet; each starts with snapshot 0 in its own row."""
     each = np.array([NUMBER * m.carried.width + EXTREME * len(m.carried.extremes) for m in group.members])
     row, snapshot = values[:, 1], values[:, 2]

@@ -12,7 +12,7 @@ from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.kernel.program import Ints
 from trendfold.papers.aseq.marks import ADD, LEAST, OWN, RESET, RESET_LEAST, VALUE, PrefixProgram
-from trendfold.papers.aseq.prefixes import Element, Family, Link, Reading
+from trendfold.papers.aseq.prefixes import CounterReading, ExpiryFamily, LineElement, Link
 from trendfold.plan.carried import Carried, Measure
 
 
@@ -37,10 +37,10 @@ _COUNT = _Rider((Measure.BINDINGS, None), frozenset())
 
 
 def lower_prefixes(
-    family: Family, carried: Sequence[Carried], columns: Carried, alphabet: Sequence[Sequence[Symbol]]
+    family: ExpiryFamily, carried: Sequence[Carried], columns: Carried, alphabet: Sequence[Sequence[Symbol]]
 ) -> PrefixProgram:
     """The program of a family; `carried` and each symbol are by member, `columns` is what events hold."""
-    lowering = _Lowering(family, carried, columns)
+    lowering = _PrefixLowering(family, carried, columns)
     per_symbol = [lowering.operations(symbols) for symbols in alphabet]
     starts = [
         [
@@ -95,7 +95,7 @@ def lower_prefixes(
     )
 
 
-def _takes(element: Element | None, member: int, symbols: Sequence[Symbol]) -> bool:
+def _takes(element: LineElement | None, member: int, symbols: Sequence[Symbol]) -> bool:
     return element is not None and element.position in symbols[member]
 
 
@@ -112,10 +112,10 @@ class _Joint:
 
 
 @dataclass(slots=True)
-class _Lowering:
+class _PrefixLowering:
     """Entries of a family: which riders each node has, for the queries that pass it, and their numbers."""
 
-    family: Family
+    family: ExpiryFamily
     carried: Sequence[Carried]
     columns: Carried
     riders: dict[tuple[int, int], dict[_Rider, None]] = field(default_factory=dict)
@@ -150,7 +150,7 @@ class _Lowering:
             ]
             self.number |= {key: i for i, key in enumerate(held)}
 
-    def of_member(self, reading: Reading) -> list[_Rider]:
+    def of_member(self, reading: CounterReading) -> list[_Rider]:
         """What a query carries, COUNT first, then its numbers and extremes in order."""
         place = {position: i for i, position in enumerate(reading.positions)}
         carried = self.carried[reading.member]
@@ -164,7 +164,7 @@ class _Lowering:
         ]
         return [_COUNT, *numbers, *extremes]
 
-    def _ride(self, reading: Reading, rider: _Rider) -> None:
+    def _ride(self, reading: CounterReading, rider: _Rider) -> None:
         """Note a rider at every node and link that its query passes, as far as it is fed by then."""
         low = 0
         for tree, end in self.family.pieces(reading):
@@ -179,7 +179,7 @@ class _Lowering:
         if part.places:
             riders[part] = None
 
-    def _links(self, reading: Reading) -> list[int]:
+    def _links(self, reading: CounterReading) -> list[int]:
         found = []
         at = reading.link
         while at >= 0:
@@ -250,13 +250,13 @@ class _Lowering:
         """What the snapshots of a link are made of."""
         return self._joint(self.family.links[number], list(self.kept[number]))
 
-    def reading(self, reading: Reading) -> _Joint:
+    def reading(self, reading: CounterReading) -> _Joint:
         """What the answer of a query is made of."""
         at = Link(reading.link, reading.tree, reading.node, -1)
         return self._joint(at, self.of_member(reading))
 
     def _joint(self, at: Link, riders: list[_Rider]) -> _Joint:
-        pieces = self.family.pieces(Reading(-1, at.before, at.tree, at.node, (), ()))
+        pieces = self.family.pieces(CounterReading(-1, at.before, at.tree, at.node, (), ()))
         low = sum(len(self.family.trees[tree].path(end)) for tree, end in pieces[:-1])
         numbers = [self._terms(at, rider, low) for rider in riders if not rider.is_extreme]
         extremes = [self._sides(at, rider, low) for rider in riders if rider.is_extreme]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
-from trendfold.papers.aseq.prefixes import Element, Line, PrefixPlan, Step, share_prefixes
+from trendfold.papers.aseq.prefixes import Line, LineElement, LineStep, PrefixPlan, share_prefixes
 from trendfold.plan import Group, QueryPlan, plan_cogra
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
@@ -108,16 +108,18 @@ def line_of(plan: QueryPlan) -> Line:
         for edge, guard in automaton.guard_of.items()
     }
     line = [position.index for position in automaton.positive]
-    steps = [Step(_element(plan, here), guarded.get((here, after))) for here, after in pairwise([*line, END])]
+    steps = [
+        LineStep(_element(plan, here), guarded.get((here, after))) for here, after in pairwise([*line, END])
+    ]
     return Line(tuple(steps), plan.query.window, guarded.get((START, line[0])))
 
 
-def _element(plan: QueryPlan, position: int) -> Element:
+def _element(plan: QueryPlan, position: int) -> LineElement:
     machine = plan.operands[0].machine
     wanted = machine.predicates.wanted_at(position)
     place = machine.automaton.positions[position]
     keyed = [key.attribute for key in plan.qualified_keys if place.is_called(key.alias or "")]
-    return Element(place.type, frozenset(map(expression_text, wanted)), frozenset(keyed), position)
+    return LineElement(place.type, frozenset(map(expression_text, wanted)), frozenset(keyed), position)
 
 
 def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:

@@ -20,7 +20,7 @@ from trendfold.query.printer import quoted, window_text
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class LineElement:
     """What an event must be to take one place of a line, or to break one."""
 
     type: str
@@ -37,11 +37,11 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LineStep:
     """One place of a line, and what must not come between it and the next place (or the window's end)."""
 
-    element: Element
-    barred: Element | None = None
+    element: LineElement
+    barred: LineElement | None = None
 
     def __str__(self) -> str:
         return str(self.element) + (f", NOT {self.barred}" if self.barred else "")
@@ -51,9 +51,9 @@ class Step:
 class Line:
     """One query as a sequence of steps; `opening` is what must not come before the first in its window."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[LineStep, ...]
     window: Window | None = None
-    opening: Element | None = None
+    opening: LineElement | None = None
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -66,10 +66,10 @@ Cuts = dict[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PrefixNode:
     """A prefix counter. `member` is a query whose positions its step names; `users` are all that pass it."""
 
-    step: Step
+    step: LineStep
     parent: int
     depth: int
     member: int
@@ -80,8 +80,8 @@ class Node:
 class Tree:
     """Counters of all prefixes that begin with one step; node 0 counts the START events."""
 
-    nodes: tuple[Node, ...]
-    opening: Element | None = None
+    nodes: tuple[PrefixNode, ...]
+    opening: LineElement | None = None
 
     def path(self, node: int) -> tuple[int, ...]:
         """The nodes from the root to `node`."""
@@ -107,7 +107,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """Where the count of one query is read: at `node` of `tree`, times the snapshots of `link` (-1: none)."""
 
     member: int
@@ -121,20 +121,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ExpiryFamily:
     """Queries with one WITHIN and SLIDE: their START events expire together, so they may share counters."""
 
     window: Window | None
     trees: tuple[Tree, ...]
     links: tuple[Link, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[CounterReading, ...]
 
     @property
     def updates(self) -> int:
         """Counters and snapshots that are kept up to date; see `cost`."""
         return sum(len(tree.nodes) for tree in self.trees) + len(self.links)
 
-    def pieces(self, reading: Reading) -> tuple[tuple[int, int], ...]:
+    def pieces(self, reading: CounterReading) -> tuple[tuple[int, int], ...]:
         """The (tree, node) at which each piece of a line ends, in order."""
         found = [(reading.tree, reading.node)]
         at = reading.link
@@ -149,7 +149,7 @@ class Family:
 class PrefixPlan:
     """How a workload of lines shares its counters; members are numbered as the lines were."""
 
-    families: tuple[Family, ...]
+    families: tuple[ExpiryFamily, ...]
     alone: int
     """Counters that the queries would have without sharing."""
 
@@ -243,7 +243,7 @@ def _change(
 
 def _numbered(lines: dict[int, Line]) -> dict[int, _Word]:
     """Equal steps by equal numbers: steps are compared often, and are long."""
-    number: dict[Step, int] = {}
+    number: dict[LineStep, int] = {}
     return {
         member: tuple(number.setdefault(step, len(number)) for step in line.steps)
         for member, line in lines.items()
@@ -279,13 +279,13 @@ def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Itera
 class _Growing:
     """A tree while lines are laid into it."""
 
-    opening: Element | None
-    steps: list[tuple[Step, int, int, int]] = field(default_factory=list)
+    opening: LineElement | None
+    steps: list[tuple[LineStep, int, int, int]] = field(default_factory=list)
     """Per node its step, parent, depth and first user."""
     users: list[list[int]] = field(default_factory=list)
-    children: dict[tuple[int, Step], int] = field(default_factory=dict)
+    children: dict[tuple[int, LineStep], int] = field(default_factory=dict)
 
-    def lay(self, steps: Iterable[Step], member: int) -> int:
+    def lay(self, steps: Iterable[LineStep], member: int) -> int:
         """The node at which a piece ends; nodes that are not there yet grow."""
         node = -1
         for depth, step in enumerate(steps):
@@ -299,13 +299,13 @@ class _Growing:
         return node
 
     def grown(self) -> Tree:
-        nodes = [Node(*made, tuple(users)) for made, users in zip(self.steps, self.users, strict=True)]
+        nodes = [PrefixNode(*made, tuple(users)) for made, users in zip(self.steps, self.users, strict=True)]
         return Tree(tuple(nodes), self.opening)
 
 
-def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> Family:
+def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> ExpiryFamily:
     """The trees, links and readings of lines that are chopped at `cuts`."""
-    roots: dict[tuple[Element | None, Step], int] = {}
+    roots: dict[tuple[LineElement | None, LineStep], int] = {}
     trees: list[_Growing] = []
     links: dict[Link, int] = {}
     readings = []
@@ -319,8 +319,8 @@ def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> Family:
             if low:
                 link = links.setdefault(Link(link, *end, tree), len(links))
             end = tree, trees[tree].lay(line.steps[low:high], member)
-        readings.append(Reading(member, link, *end, cuts[member], line.positions))
-    return Family(window, tuple(tree.grown() for tree in trees), tuple(links), tuple(readings))
+        readings.append(CounterReading(member, link, *end, cuts[member], line.positions))
+    return ExpiryFamily(window, tuple(tree.grown() for tree in trees), tuple(links), tuple(readings))
 
 
 # ---------------------------------------------------------------- in words
@@ -336,7 +336,7 @@ def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _describe_tree(family: Family, number: int, tree: Tree, names: Sequence[str]) -> Iterator[str]:
+def _describe_tree(family: ExpiryFamily, number: int, tree: Tree, names: Sequence[str]) -> Iterator[str]:
     before = f" (NOT {tree.opening} before)" if tree.opening else ""
     yield f"tree {number + 1}{before}"
     for node in _in_depth(tree):
@@ -354,8 +354,8 @@ def _describe_tree(family: Family, number: int, tree: Tree, names: Sequence[str]
             yield f"  each {tree.nodes[0].step.element} keeps a snapshot of: {source}"
 
 
-def _chain(family: Family, link: Link) -> tuple[tuple[int, int], ...]:
-    return family.pieces(Reading(-1, link.before, link.tree, link.node, (), ()))
+def _chain(family: ExpiryFamily, link: Link) -> tuple[tuple[int, int], ...]:
+    return family.pieces(CounterReading(-1, link.before, link.tree, link.node, (), ()))
 
 
 def _in_depth(tree: Tree) -> Iterator[int]:

@@ -12,7 +12,7 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.papers.aseq import kernel as kernels
 from trendfold.papers.aseq.lower import lower_prefixes
 from trendfold.papers.aseq.marks import Marked, PrefixProgram, Stops
-from trendfold.papers.aseq.prefixes import Family
+from trendfold.papers.aseq.prefixes import ExpiryFamily
 from trendfold.plan import Group
 from trendfold.plan.carried import Carried, union
 from trendfold.runtime.group_rows import GroupRows
@@ -38,7 +38,7 @@ def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folde
 
 
 def _fold_family(
-    family: Family,
+    family: ExpiryFamily,
     program: PrefixProgram,
     events: Events,
     together: GroupRows,

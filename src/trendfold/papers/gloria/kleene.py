@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from trendfold.papers.gloria.cost import Weights
-from trendfold.papers.gloria.template import Template, Transition
+from trendfold.papers.gloria.template import GloriaTemplate, Transition
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Cycle:
         return frozenset(state for state, own in self.entries.items() if own & queries)
 
 
-def cycles_of(template: Template) -> tuple[Cycle, ...]:
+def cycles_of(template: GloriaTemplate) -> tuple[Cycle, ...]:
     """The Kleene sub-patterns of a template."""
     found = []
     for states in template.cycles:

@@ -14,7 +14,7 @@ from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.papers.gloria import board as program
 from trendfold.papers.gloria.board import HEADER, TABLES, Board
-from trendfold.papers.gloria.network import END, Bundle, Network, Node
+from trendfold.papers.gloria.network import END, Network, NetworkNode, QueryBundle
 from trendfold.plan.carried import Carried
 
 Alphabet = Sequence[tuple[Symbol, ...]]
@@ -27,7 +27,7 @@ VECTOR = 8
 
 
 @dataclass(frozen=True)
-class Windows:
+class GloriaWindows:
     """The windows of all members, one member after the other.
 
     starts   int64[M+1]  where those of a member begin
@@ -46,7 +46,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredNetwork:
     """The tables and weights, and how much room the rest needs.
 
     numbers  mantissas, and as many exponents; `room` are extremes, coefficients and bounds
@@ -72,13 +72,15 @@ class Lowered:
         return Board(whole, floats, np.zeros(self.numbers, np.int32))
 
 
-def lower_network(network: Network, alphabet: Alphabet, every: Carried, windows: Windows) -> Lowered:
+def lower_network(
+    network: Network, alphabet: Alphabet, every: Carried, windows: GloriaWindows
+) -> LoweredNetwork:
     """The tables; `every` are the columns that rows have."""
-    return _Lowering(network, alphabet, every, windows).done()
+    return _NetworkLowering(network, alphabet, every, windows).done()
 
 
 @dataclass
-class _Tables:
+class _RecordTables:
     """Records by table."""
 
     records: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TABLES})
@@ -98,15 +100,15 @@ class _Tables:
         return low, len(self.records[name]) // size
 
 
-class _Lowering:
+class _NetworkLowering:
     """Tables under construction."""
 
-    def __init__(self, network: Network, alphabet: Alphabet, every: Carried, windows: Windows) -> None:
+    def __init__(self, network: Network, alphabet: Alphabet, every: Carried, windows: GloriaWindows) -> None:
         self.network, self.alphabet, self.windows = network, alphabet, windows
         self.members = network.members
         self.column = {c: i for i, c in enumerate(value_columns(every), 1)}
         self.xcolumn = {c: i for i, c in enumerate(extreme_columns(every), 1)}
-        self.tables = _Tables()
+        self.tables = _RecordTables()
         self.weights: list[NDArray[np.float64]] = []
         self.weights_end = 0
         self.known: dict[tuple[int, int, tuple[int, ...]], int] = {}
@@ -182,10 +184,10 @@ class _Lowering:
         self.values = [self.block(node.queries) if self._has_values(node) else -1 for node in network.nodes]
         self.gains = [self.block(node.queries) if self._has_values(node) else -1 for node in network.nodes]
 
-    def _has_values(self, node: Node) -> bool:
+    def _has_values(self, node: NetworkNode) -> bool:
         return bool(node.valued) or any(self._uneven(self.network.bundles[b]) for b in node.bundles.values())
 
-    def _uneven(self, bundle: Bundle) -> set[int]:
+    def _uneven(self, bundle: QueryBundle) -> set[int]:
         """The symbols that only some queries of a bundle can take."""
         state, own = self.network.nodes[bundle.node].state, set(bundle.queries)
         met = [(a, own & takers.get(state, set())) for a, takers in enumerate(self.takers)]
@@ -258,7 +260,7 @@ class _Lowering:
     def _entries_before(self, number: int) -> int:
         return sum(self.list_cap(i) for i in range(number))
 
-    def _add_bundle(self, bundle: Bundle) -> None:
+    def _add_bundle(self, bundle: QueryBundle) -> None:
         tables, shape = self.tables, self.rings[bundle.read.ring]
         lo, hi = self.hull(bundle.queries)
         state = self.network.nodes[bundle.node].state
@@ -274,7 +276,7 @@ class _Lowering:
 
     # ------------------------------------------------------------ nodes
 
-    def _add_node(self, node: Node) -> None:
+    def _add_node(self, node: NetworkNode) -> None:
         tables, number = self.tables, len(self.tables.records["nodes"]) // program.NODE
         lo, hi = self.hull(node.queries)
         reads = []
@@ -301,7 +303,7 @@ class _Lowering:
         lo, hi = self.hull(queries)
         return target, lo, hi, self.weight(lo, hi, queries)
 
-    def _feeds(self, node: Node, lo: int, hi: int) -> list[tuple[int, int, int]]:
+    def _feeds(self, node: NetworkNode, lo: int, hi: int) -> list[tuple[int, int, int]]:
         found: dict[tuple[int, int], list[int]] = {}
         for q in node.queries:
             for w, columns in enumerate(self.number_columns(q), 1):
@@ -309,7 +311,7 @@ class _Lowering:
                     found.setdefault((w, columns[node.state]), []).append(q)
         return [(w, column, self.weight(lo, hi, own)) for (w, column), own in found.items()]
 
-    def _xfeeds(self, node: Node, lo: int, hi: int) -> list[tuple[int, int, int]]:
+    def _xfeeds(self, node: NetworkNode, lo: int, hi: int) -> list[tuple[int, int, int]]:
         found: dict[tuple[int, int], list[int]] = {}
         for q in node.queries:
             for y, columns in enumerate(self.extreme_columns(q)):
@@ -406,7 +408,7 @@ class _Lowering:
 
     # ------------------------------------------------------------ all of it
 
-    def done(self) -> Lowered:
+    def done(self) -> LoweredNetwork:
         """One array after the other, behind a header."""
         records = self.tables.records
         rows = len(records["rows"]) // program.ROW
@@ -425,7 +427,7 @@ class _Lowering:
         header += [len(self.members), len(self.network.rings), len(self.network.lists), self.blocks, rows]
         header += [self.inbox[END], bounds, end]
         parts: list[Any] = [header, *(records[name] for name in TABLES if name not in work)]
-        return Lowered(
+        return LoweredNetwork(
             np.concatenate([np.array(part, np.int64) for part in parts]),
             np.concatenate([*self.weights, np.zeros(0)]),
             self.numbers,
@@ -480,7 +482,7 @@ class _Lowering:
 class _RingShape:
     """What a ring must have room for."""
 
-    def __init__(self, lowering: _Lowering, ring: int) -> None:
+    def __init__(self, lowering: _NetworkLowering, ring: int) -> None:
         network = lowering.network
         state, self.queries = network.rings[ring]
         self.lowering = lowering
@@ -545,7 +547,7 @@ class _RingShape:
         return [int(number) for number in found.reshape(-1)]
 
 
-def _listed(node: Node) -> list[int]:
+def _listed(node: NetworkNode) -> list[int]:
     return [*node.lists, *(i for read in node.reads.values() for i in read.lists)]
 
 

@@ -55,7 +55,7 @@ class Read:
 
 
 @dataclass
-class Bundle:
+class QueryBundle:
     """Queries of a node that hand its row on to `targets` and `lists`; `sum` is what a moment adds."""
 
     node: int
@@ -67,7 +67,7 @@ class Bundle:
 
 
 @dataclass
-class Node:
+class NetworkNode:
     """Queries that come to a state the same way, and where the values of its events go.
 
     valued  queries whose values are needed at every event
@@ -96,8 +96,8 @@ class Network:
     rings: list[Origin] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     fed: dict[int, list[int]] = field(default_factory=dict)
-    nodes: list[Node] = field(default_factory=list)
-    bundles: list[Bundle] = field(default_factory=list)
+    nodes: list[NetworkNode] = field(default_factory=list)
+    bundles: list[QueryBundle] = field(default_factory=list)
     lists: list[List] = field(default_factory=list)
     conditions: list[Pairwise] = field(default_factory=list)
     ends: dict[int, list[int]] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class _Building:
             found.setdefault(key, []).append(q)
         for key, own in found.items():
             number = len(self.network.nodes)
-            node = Node(state, tuple(own))
+            node = NetworkNode(state, tuple(own))
             self.network.nodes.append(node)
             self.node_of |= {(state, q): number for q in own}
             for before, come, way in sorted(key):
@@ -189,7 +189,7 @@ class _Building:
                         if listed not in node.lists:
                             node.lists.append(listed)
 
-    def _add_read(self, node: Node, before: str, come: Queries, way: Origin) -> None:
+    def _add_read(self, node: NetworkNode, before: str, come: Queries, way: Origin) -> None:
         ring = self._ring(way)
         if ring not in node.reads:
             row = self._row(ring)
@@ -250,14 +250,14 @@ class _Building:
                 self._hand_on(number, after, share.queries, way)
         self._send_ends(number)
 
-    def _send_values(self, node: Node, after: str, q: int) -> None:
+    def _send_values(self, node: NetworkNode, after: str, q: int) -> None:
         node.valued.add(q)
         if compared := self._compared(node.state, after, q):
             node.keeps.setdefault(self._list(node.state, after, compared, -1), []).append(q)
         else:
             node.pushes.setdefault(after, []).append(q)
 
-    def _send_snapshots(self, node: Node, after: str, come: Queries, way: Origin) -> None:
+    def _send_snapshots(self, node: NetworkNode, after: str, come: Queries, way: Origin) -> None:
         ring, own = self._ring(way), [q for q in come if q in node.queries]
         node.valued.update(own)
         if compared := self._compared(node.state, after, come[0]):
@@ -280,16 +280,16 @@ class _Building:
         nodes = dict.fromkeys(self.node_of[after, q] for q in come)
         return [self.network.nodes[node].reads[ring].row for node in nodes]
 
-    def _bundle(self, number: int, queries: Queries, ring: int) -> Bundle:
+    def _bundle(self, number: int, queries: Queries, ring: int) -> QueryBundle:
         node = self.network.nodes[number]
         key = (node.queries if self._is_even(node) else queries), ring
         if key not in node.bundles:
             node.bundles[key] = len(self.network.bundles)
             read = node.reads[ring]
-            self.network.bundles.append(Bundle(number, key[0], read, self._row(ring)))
+            self.network.bundles.append(QueryBundle(number, key[0], read, self._row(ring)))
         return self.network.bundles[node.bundles[key]]
 
-    def _is_even(self, node: Node) -> bool:
+    def _is_even(self, node: NetworkNode) -> bool:
         """Whether all queries of a node can take the same events."""
         local = {
             frozenset(self.members[q].machine.predicates.wanted_at(self.places[q][node.state]))
@@ -313,7 +313,7 @@ class _Building:
             for q in as_rows:
                 self.network.ends.setdefault(q, []).append(row)
 
-    def _is_pure(self, node: Node, q: int) -> bool:
+    def _is_pure(self, node: NetworkNode, q: int) -> bool:
         """Whether all that comes to a node for a query is one expression."""
         before = self._before(node.state, q)
         starts = self.places[q][node.state] in self._automaton(q).first

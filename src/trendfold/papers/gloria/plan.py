@@ -9,8 +9,8 @@ from types import MappingProxyType
 from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria.cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.extended import optimize_extended
-from trendfold.papers.gloria.search import Found, optimize, optimize_greedily, optimize_unpruned, plan_of
-from trendfold.papers.gloria.template import Template, make_template
+from trendfold.papers.gloria.search import FoundPlan, optimize, optimize_greedily, optimize_unpruned, plan_of
+from trendfold.papers.gloria.template import GloriaTemplate, make_template
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
 from trendfold.plan.statistics import GroupStatistics
@@ -20,7 +20,7 @@ from trendfold.query.nodes import Query
 METHOD = "gloria"
 """How such groups are folded: a key of `run.FOLDS`."""
 
-Optimizer = Callable[[Template, Weights], Found]
+Optimizer = Callable[[GloriaTemplate, Weights], FoundPlan]
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "gloria": optimize,
@@ -86,7 +86,7 @@ def fitted(group: Group, known: GroupStatistics) -> SharingPlan:
     return share(group.members, group.strategy, known.frequencies) if planned.considered else planned
 
 
-def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> Template:
+def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> GloriaTemplate:
     """The template of planned queries; those that compare neighbours differently do not go together there.
 
     With `parts`, neither do those that differ in what they ask of an event: in our kernels an event that only

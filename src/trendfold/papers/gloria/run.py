@@ -15,7 +15,7 @@ from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria import board as gloria_board
 from trendfold.papers.gloria import kernel as gloria
 from trendfold.papers.gloria.board import Board
-from trendfold.papers.gloria.lower import Lowered, Windows, lower_network
+from trendfold.papers.gloria.lower import GloriaWindows, LoweredNetwork, lower_network
 from trendfold.papers.gloria.network import Network, connect
 from trendfold.papers.gloria.valid import unshared, why_invalid
 from trendfold.plan import Group
@@ -36,7 +36,7 @@ class Stack(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class GloriaTally:
     """What happened in a fold under GLORIA.
 
     snapshots     snapshots taken
@@ -64,7 +64,7 @@ def fold_gloria(group: Group, together: GroupRows, limits: Limits) -> tuple[Fold
     return folded
 
 
-def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
+def ready(group: Group, together: GroupRows, limits: Limits) -> GloriaReady:
     """All that the kernel reads."""
     plan: SharingPlan = group.details
     members = tuple(Member(each.operands[0].machine, each.operands[0].carried) for each in group.members)
@@ -78,19 +78,21 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
     limits.check_state(group.members[0].query.name, lowered.size(), _HELD)
     rows = together.rows.row
     pairs = compile_pairs(network.conditions, lambda name: together.batch.column(name).take(rows), len(rows))
-    return Ready(members, network, lowered, events, pairs, tuple(len(each.low) for each in together.items))
+    return GloriaReady(
+        members, network, lowered, events, pairs, tuple(len(each.low) for each in together.items)
+    )
 
 
 _HELD = "the windows and snapshots of queries that are folded together"
 
 
 @dataclass(frozen=True)
-class Ready:
+class GloriaReady:
     """A group whose plan and rows are arrays: only the fold is left."""
 
     members: tuple[Member, ...]
     network: Network
-    lowered: Lowered
+    lowered: LoweredNetwork
     events: Events
     pairs: Pairs
     sizes: tuple[int, ...]
@@ -101,7 +103,7 @@ class Ready:
         begin = tables[gloria_board.STEPS]
         return int(np.diff(tables[begin : begin + len(rows) + 1]) @ rows)
 
-    def fold(self) -> tuple[tuple[Folded, ...], Tally]:
+    def fold(self) -> tuple[tuple[Folded, ...], GloriaTally]:
         """Per member the whole trends of its windows, and what happened on the way."""
         starts = np.cumsum([0, *self.sizes])
         width = max(member.carried.width for member in self.members)
@@ -116,7 +118,7 @@ class Ready:
             own = slice(starts[k], starts[k + 1])
             wide, low = slice(member.carried.width), slice(len(member.carried.extremes))
             found.append(Folded(out.mantissa[own, wide], out.exponent[own, wide], out.extreme[own, low]))
-        return tuple(found), Tally(*map(int, board.i[tally : tally + gloria_board.IS_FULL]))
+        return tuple(found), GloriaTally(*map(int, board.i[tally : tally + gloria_board.IS_FULL]))
 
     def _board(self, starts: NDArray[np.int64]) -> Board:
         board = self.lowered.board()
@@ -125,7 +127,7 @@ class Ready:
         return board
 
 
-def _windows(together: GroupRows) -> Windows:
+def _windows(together: GroupRows) -> GloriaWindows:
     """All windows one member after the other, and how much there is in them."""
     items, symbol, moment = together.items, together.rows.symbols[0], together.moment
 
@@ -136,7 +138,7 @@ def _windows(together: GroupRows) -> Windows:
         own = [together.windows[number] for number in {together.window_of[k] for k in members}]
         return max(int((seen[each.high] - seen[each.low]).max(initial=0)) for each in own)
 
-    return Windows(
+    return GloriaWindows(
         np.cumsum([0, *(len(each.low) for each in items)]),
         np.concatenate([each.low for each in items]),
         np.concatenate([each.high for each in items]),

@@ -20,7 +20,7 @@ Transition = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class GloriaTemplate:
     """What the queries of a workload have in common; `Mapping[..., int]` are sets of queries.
 
     types        of every state the event type; states are in an order in which sequences run forward
@@ -61,7 +61,7 @@ Compared = Callable[[int, int, int], Hashable]
 
 def make_template(
     automata: Sequence[Automaton | None], compared: Compared = lambda query, p, q: None
-) -> Template:
+) -> GloriaTemplate:
     """The template of all queries, placed one after the other; None is a query that is gone."""
     units = _Units()
     positions = tuple(units.place(automaton) if automaton else () for automaton in automata)
@@ -80,7 +80,7 @@ def make_template(
             own = kinds.setdefault(edge, {})
             own[compared(query, p, q)] = own.get(compared(query, p, q), 0) | 1 << query
     order = {state: i for i, state in enumerate(units.in_order())}
-    return Template(
+    return GloriaTemplate(
         {state: units.types[state] for state in order},
         positions,
         {e: transitions[e] for e in sorted(transitions, key=lambda e: (order[e[0]], order[e[1]]))},

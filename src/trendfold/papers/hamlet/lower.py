@@ -14,7 +14,7 @@ from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import RowLowering, extreme_columns, lower_frame, lower_guards, value_columns
 from trendfold.kernel.lower_together import Member
 from trendfold.papers.hamlet.arrays import BURST, ENDS, NOTHING, SHARING, Layout
-from trendfold.papers.hamlet.plan import Family
+from trendfold.papers.hamlet.plan import BurstFamily
 from trendfold.plan.carried import Carried, union
 
 Alphabet = Sequence[Sequence[Symbol]]
@@ -24,7 +24,7 @@ Table = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class HamletWindows:
     """The windows of all members, each a stretch of rows, one member after the other.
 
     starts  int64[M+1]  where a member's begin        low, high  int64[]  their rows
@@ -38,11 +38,15 @@ class Windows:
 
 
 def lower_group(
-    members: Sequence[Member], alphabet: Alphabet, families: Sequence[Family], windows: Windows, tallies: int
+    members: Sequence[Member],
+    alphabet: Alphabet,
+    families: Sequence[BurstFamily],
+    windows: HamletWindows,
+    tallies: int,
 ) -> tuple[Layout, Table]:
     """The table of a group; `families` number their members as `members` are."""
     every = union(member.carried for member in members)
-    tables = _Tables()
+    tables = _TableWriter()
     _add_steps(tables, members, _stepped(alphabet, families), every)
     _add_members(tables, members, alphabet, windows)
     _add_families(tables, [_Sharers(members, alphabet, family, every) for family in families], alphabet)
@@ -50,13 +54,13 @@ def lower_group(
     return tables.done()
 
 
-def _stepped(alphabet: Alphabet, families: Sequence[Family]) -> Alphabet:
+def _stepped(alphabet: Alphabet, families: Sequence[BurstFamily]) -> Alphabet:
     """The symbols without events of E that are judged pair by pair: no step of a machine takes them."""
     kept = {k: {place} for family in families if family.is_compared for k, place in family.positions.items()}
     return [[symbol - kept.get(k, set()) for k, symbol in enumerate(symbols)] for symbols in alphabet]
 
 
-class _Tables:
+class _TableWriter:
     """A table under construction: what lies where."""
 
     def __init__(self) -> None:
@@ -83,7 +87,7 @@ class _Tables:
 # ---------------------------------------------------------------- machines
 
 
-class _Steps:
+class _MemberSteps:
     """The steps of all members: those of equal symbols of a member stand once."""
 
     def __init__(self, members: Sequence[Member], every: Carried) -> None:
@@ -124,8 +128,8 @@ def _numbered(columns: Iterable[Any]) -> dict[Any, int]:
     return {column: i for i, column in enumerate(columns, 1)}
 
 
-def _add_steps(tables: _Tables, members: Sequence[Member], alphabet: Alphabet, every: Carried) -> None:
-    steps = _Steps(members, every)
+def _add_steps(tables: _TableWriter, members: Sequence[Member], alphabet: Alphabet, every: Carried) -> None:
+    steps = _MemberSteps(members, every)
     taken = [[steps.step(k, symbol) for k, symbol in enumerate(symbols)] for symbols in alphabet]
     who = [[k for k, step in enumerate(each) if step[0] < step[1] or step[4]] for each in taken]
     tables.count(
@@ -148,7 +152,9 @@ def _add_steps(tables: _Tables, members: Sequence[Member], alphabet: Alphabet, e
     tables.add("who", (k for each in who for k in each))
 
 
-def _add_members(tables: _Tables, members: Sequence[Member], alphabet: Alphabet, windows: Windows) -> None:
+def _add_members(
+    tables: _TableWriter, members: Sequence[Member], alphabet: Alphabet, windows: HamletWindows
+) -> None:
     """Members with their guards, and the lanes and windows that each has."""
     frames = [lower_frame(member.machine, member.carried) for member in members]
     guards = [
@@ -198,7 +204,9 @@ def _add_members(tables: _Tables, members: Sequence[Member], alphabet: Alphabet,
 class _Sharers:
     """Who may share bursts of one type, asked piece by piece."""
 
-    def __init__(self, members: Sequence[Member], alphabet: Alphabet, family: Family, every: Carried) -> None:
+    def __init__(
+        self, members: Sequence[Member], alphabet: Alphabet, family: BurstFamily, every: Carried
+    ) -> None:
         self.members, self.alphabet = members, alphabet
         self.positions: Mapping[int, int] = family.positions
         self.is_compared = family.is_compared
@@ -280,7 +288,7 @@ class _Sharers:
         return _padded([_place(self.xcolumns, column) for column in self._xfed_columns(k)], extremes)
 
 
-def _add_families(tables: _Tables, families: Sequence[_Sharers], alphabet: Alphabet) -> None:
+def _add_families(tables: _TableWriter, families: Sequence[_Sharers], alphabet: Alphabet) -> None:
     units = max((len(each.units) for each in families), default=0)
     members = range(len(families[0].members)) if families else range(0)
     states = [side for each in families for k in members for side in each.states(k)]
@@ -315,7 +323,7 @@ def _add_families(tables: _Tables, families: Sequence[_Sharers], alphabet: Alpha
     tables.add("xfed", [each.xfed(k, tables.sizes["extremes"]) for each in families for k in members])
 
 
-def _add_work(tables: _Tables, tallies: int) -> None:
+def _add_work(tables: _TableWriter, tallies: int) -> None:
     """Where things lie in the work array."""
     members, lanes, symbols, families, units = (
         tables.sizes[name] for name in ("members", "lanes", "symbols", "families", "units")

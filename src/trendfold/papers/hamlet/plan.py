@@ -32,7 +32,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class BurstFamily:
     """The queries that can share E+, each with the position where E stands in it.
 
     is_compared  whether predicates compare events of E with the next; then the group shares nothing else
@@ -52,7 +52,7 @@ class Sharable:
     """
 
     members: tuple[int, ...]
-    families: tuple[Family, ...]
+    families: tuple[BurstFamily, ...]
     pairs: tuple[Pair, ...]
     template: Template
     pane: int | None
@@ -259,19 +259,19 @@ def _sharable(plans: Sequence[QueryPlan], members: Sequence[int], compared: str 
     families = _families(own, pairs)
     if compared:
         pairs = tuple(replace(pair, types=(compared,)) if pair.types else pair for pair in pairs)
-        families = (Family(compared, {k: kleene(plan)[compared] for k, plan in enumerate(own)}, True),)
+        families = (BurstFamily(compared, {k: kleene(plan)[compared] for k, plan in enumerate(own)}, True),)
     template = merge([plan.operands[0].machine.automaton for plan in own])
     return Sharable(tuple(members), families, pairs, template, pane_of(own))
 
 
-def _families(plans: Sequence[QueryPlan], pairs: Sequence[Pair]) -> tuple[Family, ...]:
+def _families(plans: Sequence[QueryPlan], pairs: Sequence[Pair]) -> tuple[BurstFamily, ...]:
     """Per type the queries that share it with some other; by their pairs they are connected."""
     sharers: dict[str, set[int]] = {}
     for pair in pairs:
         for type_ in pair.types:
             sharers.setdefault(type_, set()).update((pair.first, pair.second))
     return tuple(
-        Family(type_, {m: kleene(plans[m])[type_] for m in sorted(members)})
+        BurstFamily(type_, {m: kleene(plans[m])[type_] for m in sorted(members)})
         for type_, members in sharers.items()
     )
 

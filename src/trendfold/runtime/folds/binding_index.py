@@ -18,9 +18,9 @@ from trendfold.events.columns import Column
 from trendfold.kernel import bits as kernel_bits
 from trendfold.kernel import ranks as kernels
 from trendfold.kernel import tree
-from trendfold.kernel.lower import Asked
+from trendfold.kernel.lower import ValueAccesses
 from trendfold.kernel.nested import level_count
-from trendfold.kernel.program import Index, Ints
+from trendfold.kernel.program import BindingIndex, Ints
 from trendfold.plan.neighbour import Access, Comparison, Structure
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.conditions import ranks, side_column
@@ -36,13 +36,13 @@ Sides = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def build_index(
-    asked: Asked,
+    asked: ValueAccesses,
     symbol: NDArray[np.int32],
     segment: NDArray[np.int64],
     lookup: Lookup,
     is_next: bool,
     lists: dict[int, int],
-) -> Index:
+) -> BindingIndex:
     """The trees of all accesses, and per row where it stands in each.
 
     Under *next* bindings leave one by one, so each has a leaf of its own, and leaves are all there is.
@@ -78,7 +78,7 @@ def build_index(
     of = [[t for i in one for t in range(tree_start[i], tree_start[i + 1])] for one in of]
     start, nodes = _starts(sizes, tree.MOST_LEVELS)
     bit_start, words = _starts(bits, kernel_bits.MOST_LEVELS)
-    return Index(
+    return BindingIndex(
         way=asked.way,
         here=_ints([lists[access.place] for access in accesses]),
         span=span,

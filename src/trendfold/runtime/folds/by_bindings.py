@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from trendfold.events.buffers import empty
 from trendfold.kernel import bindings
 from trendfold.kernel.lower import SEMANTICS
-from trendfold.kernel.program import Events, Folded, Frame, Index, Kept, Lists, Steps
+from trendfold.kernel.program import (
+    BindingIndex,
+    BindingLists,
+    BindingSteps,
+    Events,
+    Folded,
+    Frame,
+    KeptBindings,
+)
 from trendfold.plan.physical import Bindings
 from trendfold.plan.statistics import OperandStatistics
 from trendfold.query.nodes import Semantics
@@ -61,7 +69,7 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
     )
     held = "bindings kept one by one" + ", in sum trees" * compared.has_trees
     here.limits.check_state(here.plan.query.name, size, held)
-    bindings.fold_windows(
+    bindings.fold_binding_windows(
         events,
         items.low,
         items.high,
@@ -82,7 +90,7 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
     return out, size
 
 
-def _capacity(events: Events, items: Items, steps: Steps, lists: Lists) -> int:
+def _capacity(events: Events, items: Items, steps: BindingSteps, lists: BindingLists) -> int:
     """How many bindings a list has room for: those of a window, or where trees hold them, of a moment."""
     if lists.is_stored.any():
         return int(bindings.most_kept(events, items.low, items.high, steps, lists.is_stored))
@@ -90,11 +98,11 @@ def _capacity(events: Events, items: Items, steps: Steps, lists: Lists) -> int:
     return max(1, of_one_event * int(bindings.longest_moment(events.moment)))
 
 
-def _room(lists: int, capacity: int, frame: Frame) -> Kept:
+def _room(lists: int, capacity: int, frame: Frame) -> KeptBindings:
     def column(kind: Any, *more: int) -> NDArray[Any]:
         return empty((lists, capacity, *more), kind)
 
-    return Kept(
+    return KeptBindings(
         column(np.int32),
         column(np.int32),
         column(np.int32),
@@ -105,10 +113,11 @@ def _room(lists: int, capacity: int, frame: Frame) -> Kept:
     )
 
 
-def _nodes(index: Index, frame: Frame) -> tuple[Any, ...]:
-    """Empty trees: mantissas, exponents, extremes, the nodes of each number, and sets of leaves."""
+def _nodes(index: BindingIndex, frame: Frame) -> bindings.TreeNodes:
+    """Empty trees."""
     mantissa = empty(frame.width * index.nodes, np.float64)
     exponent = empty(frame.width * index.nodes, np.int32)
     extreme = empty(frame.extremes * index.nodes, np.float64)
     mantissa[:], exponent[:], extreme[:] = 0.0, 0, np.inf
-    return mantissa, exponent, extreme, np.uint64(max(1, index.nodes)), np.zeros(index.words, np.uint64)
+    size, words = np.uint64(max(1, index.nodes)), np.zeros(index.words, np.uint64)
+    return bindings.TreeNodes(mantissa, exponent, extreme, size, words)

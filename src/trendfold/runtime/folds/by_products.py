@@ -23,7 +23,7 @@ from trendfold.kernel.lower import (
     lower_steps,
     no_grid,
 )
-from trendfold.kernel.program import Cut, Events, Folded, Frame, Stacks
+from trendfold.kernel.program import Events, Folded, Frame, Stacks, WindowStretches
 from trendfold.plan import OperandPlan
 from trendfold.plan.cost import long_stretch
 from trendfold.plan.overlap import MatrixShape, Overlap, Sharing, matrix_shape, starts_of
@@ -37,7 +37,7 @@ _CHUNK = 4_096
 """Stretches folded at a time, at least: enough to forget what a call costs, few enough for a cache."""
 
 
-def measure(here: OperandRows) -> tuple[OperandStatistics, Cut | None]:
+def measure(here: OperandRows) -> tuple[OperandStatistics, WindowStretches | None]:
     """How far windows overlap, and the stretches between their edges; None where no two share a row."""
     items, operand = here.items, here.operand
     if here.plan.sharing(operand) is not Sharing.STRETCHES or np.all(items.high[:-1] <= items.low[1:]):
@@ -47,37 +47,37 @@ def measure(here: OperandRows) -> tuple[OperandStatistics, Cut | None]:
     return OperandStatistics(_overlap(items, cut), _bytes(cut, shape)), cut
 
 
-def fold(here: OperandRows, way: Products, material: Cut) -> tuple[Folded, int]:
+def fold(here: OperandRows, way: Products, material: WindowStretches) -> tuple[Folded, int]:
     """The whole trends of every window, and the bytes of all matrices and stacks at once."""
     shape = matrix_shape(here.operand.machine, here.operand.carried)
     return fold_shared(here.operand, here.events, here.alphabet, material), _bytes(material, shape)
 
 
-def _bytes(cut: Cut, shape: MatrixShape) -> int:
+def _bytes(cut: WindowStretches, shape: MatrixShape) -> int:
     return _slots(cut) * shape.bytes + _most_alive(cut) * shape.bytes // shape.starts
 
 
-def cut_stretches(items: Items, long: int) -> Cut:
-    """Cut at the edges of all windows; stretches of `long` rows get a matrix."""
+def cut_stretches(items: Items, long: int) -> WindowStretches:
+    """WindowStretches at the edges of all windows; stretches of `long` rows get a matrix."""
     windows = len(items.low)
     low, high, rank = (empty(2 * windows, np.int64) for _ in range(3))
     first, last = empty(windows, np.int64), empty(windows, np.int64)
     count = stretch.cut_stretches(items.low, items.high, long, low, high, rank, first, last)
-    return Cut(low[:count], high[:count], rank[: count + 1], first, last)
+    return WindowStretches(low[:count], high[:count], rank[: count + 1], first, last)
 
 
-def _most_alive(cut: Cut) -> int:
+def _most_alive(cut: WindowStretches) -> int:
     """The most stretches in one window."""
     return int((cut.last - cut.first).max(initial=0))
 
 
-def _slots(cut: Cut) -> int:
+def _slots(cut: WindowStretches) -> int:
     """Matrices held at once: twice as many as one window has, so that half of them are always new."""
     most = int((cut.rank[cut.last] - cut.rank[cut.first]).max(initial=0))
     return max(1, min(int(cut.rank[-1]), max(_CHUNK, 2 * most)))
 
 
-def _chunks(cut: Cut, slots: int) -> Iterator[tuple[slice, slice]]:
+def _chunks(cut: WindowStretches, slots: int) -> Iterator[tuple[slice, slice]]:
     """Windows in order, and the ranks of the matrices that none before had: as many as fit."""
     begins, ends = cut.rank[cut.first], cut.rank[cut.last]
     windows, folded = 0, 0
@@ -87,7 +87,7 @@ def _chunks(cut: Cut, slots: int) -> Iterator[tuple[slice, slice]]:
         windows, folded = until, int(ends[until - 1])
 
 
-def _overlap(items: Items, cut: Cut) -> Overlap:
+def _overlap(items: Items, cut: WindowStretches) -> Overlap:
     length = cut.high - cut.low
     is_long = cut.rank[1:] > cut.rank[:-1]
     return Overlap(
@@ -99,7 +99,9 @@ def _overlap(items: Items, cut: Cut) -> Overlap:
     )
 
 
-def fold_shared(plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: Cut) -> Folded:
+def fold_shared(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: WindowStretches
+) -> Folded:
     """The whole trends of every window; a matrix lives only while a window that is still to come needs it."""
     frame, slots = lower_frame(plan.machine, plan.carried), _slots(cut)
     is_long = cut.rank[1:] > cut.rank[:-1]
@@ -136,7 +138,7 @@ def multiply_matrices(
         return out
     count = len(matrix.mantissa)
     nowhere = np.zeros(count, np.int64)
-    cut = Cut(nowhere, nowhere, np.arange(count + 1), first, last)
+    cut = WindowStretches(nowhere, nowhere, np.arange(count + 1), first, last)
     out, stacks = _no_windows(len(first), frame), _no_stacks(_most_alive(cut), frame)
     none = np.zeros(0, np.int32)
     events = Events(none, none, np.zeros((0, 0)), np.zeros((0, 0)), is_small=True)
@@ -162,7 +164,7 @@ def _folder(
 
 def _slider(
     plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
-) -> Callable[[Cut, Folded, Stacks, Folded], None]:
+) -> Callable[[WindowStretches, Folded, Stacks, Folded], None]:
     """Slides windows over stretches, on from where the stacks are; what it takes is lowered once."""
     machine = plan.machine
     steps = lower_steps(machine, alphabet, plan.carried)
@@ -170,7 +172,7 @@ def _slider(
     frame = lower_frame(machine, plan.carried)
     tables = steps, links, guards, SEMANTICS[machine.semantics], frame, _starts(machine)
 
-    def slide(cut: Cut, matrix: Folded, stacks: Stacks, out: Folded) -> None:
+    def slide(cut: WindowStretches, matrix: Folded, stacks: Stacks, out: Folded) -> None:
         sliding.slide_windows(events, cut, *tables, matrix, stacks, out)
 
     return slide

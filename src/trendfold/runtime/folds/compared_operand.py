@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
-from trendfold.kernel.lower import Asked, list_numbers, lower_asked, lower_guards, lower_steps
-from trendfold.kernel.program import Frame, Guards, Index, Lists, Pairs, Steps
+from trendfold.kernel.lower import ValueAccesses, list_numbers, lower_asked, lower_guards, lower_steps
+from trendfold.kernel.program import BindingIndex, BindingLists, BindingSteps, Frame, Guards, Pairs
 from trendfold.plan.neighbour import Structure
 from trendfold.query.nodes import Semantics
 from trendfold.runtime.compared import asked_one_by_one, end_guard, latest_of, pairs_of
@@ -24,15 +24,15 @@ class Compared:
     """An operand whose neighbours are compared: what the kernels read besides its rows."""
 
     frame: Frame
-    steps: Steps
+    steps: BindingSteps
     guards: Guards
     pairs: Pairs
     latest: NDArray[np.int32]
-    lists: Lists
-    asked: Asked
-    index: Index
+    lists: BindingLists
+    asked: ValueAccesses
+    index: BindingIndex
     places: int
-    """Lists of bindings, one per place whose bindings are kept one by one."""
+    """BindingLists of bindings, one per place whose bindings are kept one by one."""
 
     @property
     def has_trees(self) -> bool:
@@ -77,8 +77,13 @@ def _ranked_apart(rows: Rows, items: Items) -> NDArray[np.int64]:
 
 
 def _lists(
-    places: dict[int, int], steps: Steps, asked: Asked, pairs: Pairs, end_guard: int, semantics: Semantics
-) -> Lists:
+    places: dict[int, int],
+    steps: BindingSteps,
+    asked: ValueAccesses,
+    pairs: Pairs,
+    end_guard: int,
+    semantics: Semantics,
+) -> BindingLists:
     is_stored = np.zeros(len(places), np.bool_)
     value = np.full(len(places), -1, np.int32)
     for place in (START, END):
@@ -96,4 +101,4 @@ def _lists(
     allowed = {Semantics.ANY: True, Semantics.NEXT: one_tree_each, Semantics.CONTIGUOUS: False}
     is_plain = all(a.structure is not Structure.NESTED and not a.is_online for a in asked.accesses)
     is_short = allowed[semantics] and not is_stored.any() and is_plain
-    return Lists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)
+    return BindingLists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)

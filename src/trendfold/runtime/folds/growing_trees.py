@@ -15,7 +15,7 @@ from trendfold.plan.neighbour import Access
 
 Cuts = tuple[NDArray[np.float64] | float, bool, NDArray[np.float64] | float, bool]
 """Two cuts: the value of each, and whether it is behind the entries that have it."""
-Growth = tuple[growing.Pool, tuple[NDArray[Any], ...], Ints]
+Growth = tuple[growing.TreePool, tuple[NDArray[Any], ...], Ints]
 
 
 def no_grown(accesses: Sequence[Access], tree_start: Ints, rows: int, pairs: int) -> Grown:

@@ -13,7 +13,7 @@ from trendfold.automaton.machine import Symbol
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel.bundle import LANES, count_codes, fold_bundle
-from trendfold.kernel.lower import Block, can_bundle, lower_bundle
+from trendfold.kernel.lower import BundleBlock, can_bundle, lower_bundle
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.overlap import starts_of
@@ -108,15 +108,15 @@ def apart(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         yield query, chosen.filter(chosen.column("mantissa 0").is_valid())
 
 
-def _blocks(plan: QueryPlan, batch: EventBatch) -> list[Block]:
+def _blocks(plan: QueryPlan, batch: EventBatch) -> list[BundleBlock]:
     machine, by_type = plan.operands[0].machine, _by_type(plan)
     symbols = tuple(by_type.get(name, frozenset()) for name in batch.type_names)
     starts = starts_of(machine)
-    return [Block(machine, symbols, starts[k : k + LANES]) for k in range(0, len(starts), LANES)]
+    return [BundleBlock(machine, symbols, starts[k : k + LANES]) for k in range(0, len(starts), LANES)]
 
 
 def _matrix(
-    blocks: list[Block], mantissa: NDArray[np.float64], exponent: NDArray[np.int32], at: int
+    blocks: list[BundleBlock], mantissa: NDArray[np.float64], exponent: NDArray[np.int32], at: int
 ) -> tuple[Folded, int]:
     """The matrices of one query out of the entries of all, and where the next query's begin."""
     states, pieces = len(blocks[0].machine.states), len(mantissa)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trendfold.events.buffers import empty
 from trendfold.kernel import window_lanes as kernels
 from trendfold.kernel.bindings import node_bytes
-from trendfold.kernel.program import Folded, Frame, Index, Room
+from trendfold.kernel.program import BindingIndex, Folded, Frame, Room
 from trendfold.plan.neighbour import Access, Structure
 from trendfold.plan.overlap import Sharing
 from trendfold.plan.statistics import BatchSize, OperandStatistics
@@ -116,7 +116,7 @@ def fold_batches(here: OperandRows, compared: Compared, batches: Batches) -> tup
     return out, batches.bytes(frame)
 
 
-def _room(batches: Batches, index: Index, frame: Frame) -> Room:
+def _room(batches: Batches, index: BindingIndex, frame: Frame) -> Room:
     """Memory for one batch after another."""
     trees, words = len(batches.asks), index.leaves // 64 + 1
     nodes, slots = batches.nodes * batches.lanes, batches.slots * batches.lanes

@@ -16,17 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from trendfold.papers.gloria.graph import Graph, Node
+from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode
 from trendfold.papers.gloria.template import bits
 
-Path = dict[int, Node]
+Path = dict[int, GloriaNode]
 """Per pool its node."""
 
 ASKED, SWEEPS = 4, 3
 """Of how many paths the pools are asked again, and how often, at most."""
 
 
-def path_cost(graph: Graph, path: Path) -> float:
+def path_cost(graph: GloriaGraph, path: Path) -> float:
     """The weight of a path: every pool and every evaluation once (Lemma 4.4), and where trends begin."""
     cost = sum(graph.weights.start(s, q.bit_count()) for s, q in graph.template.starts.items())
     for _, node in sorted(path.items()):  # in the same order for all paths: equal ones have equal sums
@@ -36,12 +36,12 @@ def path_cost(graph: Graph, path: Path) -> float:
     return cost
 
 
-def alone_path(graph: Graph) -> Path:
+def alone_path(graph: GloriaGraph) -> Path:
     """The path that shares nothing: generation puts its node last."""
     return {pool.number: graph.nodes[pool.number][-1] for pool in graph.pools}
 
 
-def find_path(graph: Graph) -> Path:
+def find_path(graph: GloriaGraph) -> Path:
     """The cheapest path found; never dearer than sharing nothing."""
     path: Path = {}
     nothing = alone_path(graph)
@@ -55,7 +55,7 @@ def find_path(graph: Graph) -> Path:
     return path
 
 
-def _part_cost(graph: Graph, path: Path) -> float:
+def _part_cost(graph: GloriaGraph, path: Path) -> float:
     """The weight of a path through some pools, which no others precede or follow, but for beginnings."""
     return sum(
         node.own
@@ -65,7 +65,7 @@ def _part_cost(graph: Graph, path: Path) -> float:
     )
 
 
-def _connected(graph: Graph) -> Iterator[list[int]]:
+def _connected(graph: GloriaGraph) -> Iterator[list[int]]:
     """Pools that are connected by edges, in order."""
     left = (1 << len(graph.pools)) - 1
     near = [sum({1 << number for number, _ in (*pool.preceding, *pool.following)}) for pool in graph.pools]
@@ -81,7 +81,7 @@ def _connected(graph: Graph) -> Iterator[list[int]]:
         yield list(bits(found))
 
 
-def _candidates(graph: Graph, pools: list[int]) -> Iterator[Path]:
+def _candidates(graph: GloriaGraph, pools: list[int]) -> Iterator[Path]:
     """Algorithm 1 on connected pools; where ways back from the ends do not agree, case 3 comes in as well."""
     ends = _end_nodes(graph, pools)
     into = [number for numbers in ends.values() for number in numbers]
@@ -97,7 +97,7 @@ def _candidates(graph: Graph, pools: list[int]) -> Iterator[Path]:
     yield _in_turn(graph, pools, to_end)
 
 
-def _end_nodes(graph: Graph, pools: Iterable[int]) -> dict[str, list[int]]:
+def _end_nodes(graph: GloriaGraph, pools: Iterable[int]) -> dict[str, list[int]]:
     """Per state where trends end the pools from which they come."""
     ends: dict[str, list[int]] = {}
     for number in pools:
@@ -108,21 +108,21 @@ def _end_nodes(graph: Graph, pools: Iterable[int]) -> dict[str, list[int]]:
     return ends
 
 
-def _back_from_ends(graph: Graph, into: list[int]) -> Path:
+def _back_from_ends(graph: GloriaGraph, into: list[int]) -> Path:
     """Cases 1 and 2: the best edge into an end node from each pool, and the ways back that were kept."""
     best = [min(graph.nodes[number], key=lambda node: node.through) for number in into]
     return _complete(best, {})
 
 
-Onward = dict[int, dict[int, Node]]
+Onward = dict[int, dict[int, GloriaNode]]
 """Per node (by its id) and following pool the node on the best way from it to the ends."""
 
 
-def _onward(graph: Graph, pools: list[int]) -> tuple[Onward, dict[int, float]]:
+def _onward(graph: GloriaGraph, pools: list[int]) -> tuple[Onward, dict[int, float]]:
     """Reversed edges: edge pruning backwards, and d_e with what a node itself costs, by its id."""
     onward: Onward = {}
     to_end: dict[int, float] = {}
-    nearest: dict[int, list[tuple[float, Node]]] = {}
+    nearest: dict[int, list[tuple[float, GloriaNode]]] = {}
     for number in reversed(pools):
         distances = []
         for node in graph.nodes[number]:
@@ -142,7 +142,7 @@ def _onward(graph: Graph, pools: list[int]) -> tuple[Onward, dict[int, float]]:
     return onward, to_end
 
 
-def _in_turn(graph: Graph, pools: list[int], to_end: dict[int, float]) -> Path:
+def _in_turn(graph: GloriaGraph, pools: list[int], to_end: dict[int, float]) -> Path:
     """Every pool takes the node that is nearest to the ends, given those before it: the nodes always fit."""
     path: Path = {}
     for number in pools:
@@ -154,7 +154,7 @@ def _in_turn(graph: Graph, pools: list[int], to_end: dict[int, float]) -> Path:
     return path
 
 
-def _complete(through: list[Node], onward: Onward) -> Path:
+def _complete(through: list[GloriaNode], onward: Onward) -> Path:
     """The path through given nodes: back by edges that were kept, and forward; what is first found stands."""
     path: Path = {}
     waiting = list(through)
@@ -167,7 +167,7 @@ def _complete(through: list[Node], onward: Onward) -> Path:
     return path
 
 
-def _ask_again(graph: Graph, path: Path) -> None:
+def _ask_again(graph: GloriaGraph, path: Path) -> None:
     """Every pool takes its best node, given those before and behind it, until none does better."""
     for _ in range(SWEEPS):
         changed = [_take_best(graph, path, number) for number in list(path) if len(graph.nodes[number]) > 1]
@@ -175,7 +175,7 @@ def _ask_again(graph: Graph, path: Path) -> None:
             return
 
 
-def _take_best(graph: Graph, path: Path, number: int) -> bool:
+def _take_best(graph: GloriaGraph, path: Path, number: int) -> bool:
     best, cost = path[number], _local_cost(graph, path, path[number])
     for node in graph.nodes[number]:
         if node is not path[number] and (found := _local_cost(graph, path, node)) < cost:
@@ -185,7 +185,7 @@ def _take_best(graph: Graph, path: Path, number: int) -> bool:
     return is_other
 
 
-def _local_cost(graph: Graph, path: Path, node: Node) -> float:
+def _local_cost(graph: GloriaGraph, path: Path, node: GloriaNode) -> float:
     """What a node costs with its neighbours on the path."""
     cost = node.own + node.ending
     cost += sum(graph.evaluation(path[number], node, state) for number, state in node.pool.preceding)

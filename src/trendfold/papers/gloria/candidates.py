@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 from math import inf, isqrt, prod
 
-from trendfold.papers.gloria.graph import Graph, Node, Pool, QSet, Sets
+from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode, NodePool, QSet, Sets
 from trendfold.papers.gloria.kleene import close
 from trendfold.papers.gloria.template import bits
 
@@ -30,7 +30,7 @@ MOST_EDGES, FEWEST_NODES = 120_000, 16
 """Pools keep as many nodes, the nearest, as give a graph of so many edges, but not fewer than these."""
 
 
-def alone(pool: Pool) -> Sets:
+def alone(pool: NodePool) -> Sets:
     """The node that shares nothing."""
     return tuple(QSet(1 << q, "") for q in bits(pool.queries))
 
@@ -40,7 +40,7 @@ def in_order(sets: Iterable[QSet]) -> Sets:
     return tuple(sorted(sets, key=lambda own: own.queries & -own.queries))
 
 
-def together(queries: int, pool: Pool, snapshot: str) -> Iterator[QSet]:
+def together(queries: int, pool: NodePool, snapshot: str) -> Iterator[QSet]:
     """Queries as one Q-set of each kind; those that nobody goes with are by themselves."""
     for kind in pool.kinds:
         own = queries & kind
@@ -50,7 +50,7 @@ def together(queries: int, pool: Pool, snapshot: str) -> Iterator[QSet]:
             yield QSet(own, "")
 
 
-def generate(graph: Graph, pool: Pool) -> list[Sets]:
+def generate(graph: GloriaGraph, pool: NodePool) -> list[Sets]:
     """All nodes of a pool, each once; the one that shares nothing is last."""
     made: dict[Sets, None] = {}
     if pool.cycle is not None:
@@ -64,7 +64,7 @@ def generate(graph: Graph, pool: Pool) -> list[Sets]:
     return [*made, alone(pool)]
 
 
-def _paths(pool: Pool) -> Iterator[Sets]:
+def _paths(pool: NodePool) -> Iterator[Sets]:
     """The path generation principle: all of a Kleene sub-pattern with one state's snapshots."""
     cycle = pool.cycle
     assert cycle is not None
@@ -79,7 +79,7 @@ Part = tuple[int, tuple[tuple[tuple[int, str], ...], ...]]
 """Queries that come from one pool, and what can arrive of them: Q-sets with snapshots, cheapest first."""
 
 
-def _parts(graph: Graph, pool: Pool) -> Iterator[Part]:
+def _parts(graph: GloriaGraph, pool: NodePool) -> Iterator[Part]:
     """What comes from every preceding pool, and who begins here or comes from several pools."""
     seen, twice = 0, graph.template.starts.get(pool.source, 0) & pool.queries
     for number, _ in pool.preceding:
@@ -94,7 +94,7 @@ def _parts(graph: Graph, pool: Pool) -> Iterator[Part]:
         yield twice, ((),)
 
 
-def _arrived(node: Node, state: str, queries: int, pool: Pool) -> tuple[tuple[int, str], ...]:
+def _arrived(node: GloriaNode, state: str, queries: int, pool: NodePool) -> tuple[tuple[int, str], ...]:
     found = []
     for held, snapshot in node.held[state]:
         for kind in pool.kinds:
@@ -103,7 +103,7 @@ def _arrived(node: Node, state: str, queries: int, pool: Pool) -> tuple[tuple[in
     return tuple(found)
 
 
-def _variants(graph: Graph, pool: Pool, part: Part) -> Iterator[tuple[QSet, ...]]:
+def _variants(graph: GloriaGraph, pool: NodePool, part: Part) -> Iterator[tuple[QSet, ...]]:
     """What a part becomes by each principle, the others of its queries by themselves."""
     queries, arrivals = part
     here = graph.weights.events(pool.source)
@@ -144,13 +144,13 @@ def combine(
 # ---------------------------------------------------------------- pruning
 
 
-def prune(graph: Graph, nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+def prune(graph: GloriaGraph, nodes: Sequence[GloriaNode]) -> tuple[list[GloriaNode], list[GloriaNode]]:
     """The node pruning principle: of equal Q-sets, those that are farther and have more snapshots go.
 
     Those that are farther away than a plan that is known go too, but for the one that shares nothing. Returns
     those kept and those pruned.
     """
-    kept: dict[tuple[int, ...], list[Node]] = {}
+    kept: dict[tuple[int, ...], list[GloriaNode]] = {}
     bound = graph.bound if nodes[0].pool.counts_once else inf
     for node in sorted(nodes, key=lambda each: each.distance):
         comparable = kept.setdefault(tuple(own.queries for own in node.sets), [])
@@ -166,7 +166,7 @@ def prune(graph: Graph, nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
     return [n for n in nodes if not n.is_pruned], [n for n in nodes if n.is_pruned]
 
 
-def _has_fewer(graph: Graph, one: Node, other: Node) -> bool:
+def _has_fewer(graph: GloriaGraph, one: GloriaNode, other: GloriaNode) -> bool:
     """Whether each Q-set of one node has snapshots of a state that is no more frequent than the other's."""
     events = graph.weights.events
     return all(
