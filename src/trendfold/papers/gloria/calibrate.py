@@ -1,4 +1,4 @@
-"""What carrying out a sharing plan costs on this machine, measured: the numbers of papers.gloria.cost."""
+"""Measure the cost of running sharing plans on this machine: the numbers of papers.gloria.cost."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from trendfold.runtime.measuring import FEW, MANY, fastest_ns, one_a_second
 _SNAPSHOTS = 200
 _ROWS = 20_000
 _CLOSING = 400
-"""Rows of a window where many of them close."""
+"""Rows per window, for measuring the closing of many windows."""
 
 
 def measure_sharing() -> KernelCosts:
-    """Time one expression that is short and long, lanes that are few and many, and windows that close."""
+    """Time short and long expressions, few and many lanes, and closing windows."""
     short, long = (fastest_ns(_planned(2, snapshots, "shared").fold) / _ROWS for snapshots in (1, _SNAPSHOTS))
     coefficient = max(0.01, (long - short) / (_SNAPSHOTS - 1))
     few, many = (fastest_ns(_planned(queries, 1, "alone").fold) / _ROWS for queries in (FEW, MANY))
@@ -56,5 +56,5 @@ def _planned(queries: int, snapshots: int, how: str, window: int = _ROWS) -> glo
 
 
 def sharing_costs_here() -> KernelCosts:
-    """What a sharing plan costs on this machine, measured where it is first asked for."""
+    """The costs of sharing plans on this machine, measured on first use."""
     return kept(KernelCosts) or keep(measure_sharing())
