@@ -408,7 +408,7 @@ class Handle:
         self._manifest.write(self._folder)
         tally.write(self._folder)
 
-    # ------------------------------------------------------------ looking on
+    # ------------------------------------------------------------ progress
 
     @property
     def progress(self) -> Progress:
