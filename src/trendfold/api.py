@@ -73,13 +73,14 @@ class Workload:
         if analyze:
             ran = self.run(data, strategy=strategy, **options).plan
             return explain(self.queries, strategy, format, ran=ran)
-        from trendfold.events.batch import Options, read_batch, schema_of
+        from trendfold.events.batch import read_batch, schema_of
+        from trendfold.events.options import Options
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import Limits
         from trendfold.runtime.local import choices
         from trendfold.runtime.match_tables import trace
         from trendfold.runtime.request import Request
-        from trendfold.runtime.rows import Workspace
+        from trendfold.runtime.workspace import Workspace
 
         data = _with_csv(data, options.pop("csv", None))
         read = Options(**options)
@@ -122,7 +123,8 @@ class Workload:
         ['window_start', 'window_end', 'count']
         """
         # Imported here: `import trendfold` must load neither numba nor a JVM.
-        from trendfold.events.batch import Options, schema_of
+        from trendfold.events.batch import schema_of
+        from trendfold.events.options import Options
         from trendfold.runtime import engine_for, runtime
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin
@@ -179,7 +181,7 @@ class Workload:
         overwrite   take over an output or rejects that another stream or run wrote: its rows are removed
         max_ahead   how far ahead of the clock an event may be; one further is rejected. None for any time
         """
-        from trendfold.events.batch import Options
+        from trendfold.events.options import Options
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin

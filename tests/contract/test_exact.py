@@ -21,7 +21,7 @@ from contract.engine import many
 from trendfold.errors import InputError, LimitError, UnsupportedError
 from trendfold.query.names import default_column
 from trendfold.query.nodes import Aggregate, Function, Matches, Query
-from trendfold.runtime.exact import to_text
+from trendfold.runtime.exact_values import to_text
 
 SEEDS = st.integers(0, 2**40)
 every_strategy = pytest.mark.parametrize("strategy", engine.STRATEGIES)
@@ -292,7 +292,7 @@ def test_items_are_folded_in_blocks(monkeypatch: pytest.MonkeyPatch, strategy: s
     whole = run(query, types, strategy, w=keys, v=keys)
     assert whole.num_rows > 10
     for size in [1, 5, 40]:
-        monkeypatch.setattr("trendfold.runtime.exact._BLOCK", size)
+        monkeypatch.setattr("trendfold.runtime.exact_values._BLOCK", size)
         assert run(query, types, strategy, w=keys, v=keys).equals(whole)
 
 
@@ -328,7 +328,7 @@ def test_a_number_past_a_million_bits_is_an_error_that_says_so() -> None:
 
 
 def test_the_limit_is_on_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trendfold.runtime.exact.MOST_BITS", 3000)
+    monkeypatch.setattr("trendfold.runtime.exact_values.MOST_BITS", 3000)
     assert one_row("RETURN COUNT(*) PATTERN A+", "A" * 3000)["count"] == to_text(2**3000 - 1)
     with pytest.raises(LimitError, match="3,000 bits"):
         run("RETURN COUNT(*) PATTERN A+", "A" * 3001)
@@ -408,7 +408,7 @@ def test_having_tells_neighbours_apart_where_doubles_cannot(strategy: str, arith
 
 
 def test_having_in_auto_goes_on_past_a_million_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trendfold.runtime.exact.MOST_BITS", 1000)
+    monkeypatch.setattr("trendfold.runtime.exact_values.MOST_BITS", 1000)
     query = "RETURN COUNT(*) PATTERN A+ HAVING COUNT(A) > 2 * COUNT(*)"
     assert run(query, "A" * 1500, arithmetic="auto").num_rows == 1
     with pytest.raises(LimitError):

@@ -23,7 +23,8 @@ import trendfold as tf
 from contract import engine
 from contract.test_hamlet import AGGREGATES, LOCAL, WINDOWS, differences, letters, random_events, table
 from trendfold.errors import LimitError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.papers.gloria import Crossing, Share, SharingPlan
 from trendfold.papers.gloria import lower as lower_gloria
 from trendfold.papers.gloria import plan as gloria
@@ -33,7 +34,7 @@ from trendfold.plan import Group, plan_cogra
 from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.request import Request
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 PATTERNS = [
     *("SEQ(A, B, C)", "SEQ(A, B, C, D)", "SEQ(D, A, B, C)", "SEQ(C, SEQ(A, B)+, D)", "SEQ(C, SEQ(A, B)+)"),

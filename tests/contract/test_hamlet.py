@@ -19,14 +19,15 @@ import oracle
 import trendfold as tf
 import workloads
 from contract import engine
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.papers.hamlet import kernel
 from trendfold.papers.hamlet.benefit import Burst, Sharer, pruned_choice, snapshots
 from trendfold.papers.hamlet.run import NO_JOURNAL, Tally, ready
 from trendfold.plan.workload import plan_all
 from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 STRATEGIES = ("hamlet", "hamlet-static")
 CHOICES = {"hamlet": kernel.BY_BENEFIT, "hamlet-static": kernel.ALWAYS}

@@ -25,12 +25,13 @@ from trendfold.detect.pattern import JoinPattern, Tree
 from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
 from trendfold.detect.statistics import Statistics
 from trendfold.errors import LimitError, UnsupportedError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.runtime import detection, whole
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.match_tables import Shown, build_table, run_matches
 from trendfold.runtime.matches import plan_joins, prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 SEEDS = st.integers(0, 2**40)
 

@@ -10,10 +10,11 @@ import trendfold as tf
 from trendfold.detect.adapt import Adapting
 from trendfold.detect.evaluate import Counts, PartialMatchError, detect
 from trendfold.detect.family import families
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.matches import plan_joins, prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 LIMITED = "RETURN MATCHES PATTERN SEQ(T0 a, T1 b) WHERE a.x < b.x WITHIN 9 s LIMIT 5"
 QUERIES = """

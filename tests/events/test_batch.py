@@ -12,7 +12,8 @@ import pytest
 
 import trendfold
 from trendfold.errors import InputError, RejectError
-from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.batch import EventBatch, read_batch
+from trendfold.events.options import Options
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 250_000)
 NOON_US = 1_709_208_000_250_000

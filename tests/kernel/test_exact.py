@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trendfold.kernel import exact
-from trendfold.runtime.exact import to_text
+from trendfold.runtime.exact_values import to_text
 
 LENGTHS = [1, 2, 3, 7]
 

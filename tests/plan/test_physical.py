@@ -11,6 +11,7 @@ import pytest
 import trendfold as tf
 from trendfold.plan import Group, QueryPlan, plan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs
+from trendfold.plan.fold_steps import FoldStep, PhysicalPlan, from_value, merged, to_value
 from trendfold.plan.overlap import Overlap
 from trendfold.plan.physical import (
     NAMES,
@@ -29,7 +30,6 @@ from trendfold.plan.physical import (
     choose_exchange,
 )
 from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatistics, QueryStatistics
-from trendfold.plan.steps import PhysicalPlan, Step, from_value, merged, to_value
 
 
 def planned(text: str, strategy: str = "auto") -> QueryPlan:
@@ -182,10 +182,9 @@ def test_queries_that_could_have_run_together_say_why_they_did_not() -> None:
 
 @pytest.mark.parametrize("strategy", ["hamlet", "aseq", "gloria"])
 def test_a_paper_s_plan_is_a_step_with_what_it_counted(strategy: str) -> None:
-    text = "RETURN COUNT(*) PATTERN SEQ(A, B{}, C); RETURN COUNT(*) PATTERN SEQ(C, B{}, A)"
-    result = tf.parse(text.replace("{}", "" if strategy == "aseq" else "+")).run(
-        events(60), strategy=strategy
-    )
+    kleene = "" if strategy == "aseq" else "+"
+    text = f"RETURN COUNT(*) PATTERN SEQ(A, B{kleene}, C); RETURN COUNT(*) PATTERN SEQ(C, B{kleene}, A)"
+    result = tf.parse(text).run(events(60), strategy=strategy)
     [step] = result.plan
     assert isinstance(step.way, SharedPlan)
     assert f"shared plan of {strategy}" in str(step)
@@ -201,19 +200,19 @@ def test_analyze_needs_data_and_tells_what_steps_took() -> None:
 
 
 STEPS = [
-    Step(("a", "b"), Lanes("x"), 10, 0.5, 100, counts={"bursts": 3}),
-    Step(("c",), Combined((Vectors("y"), Bindings(8, "z")), "w"), 5, 0.1, 7),
-    Step(("d",), SharedPlan("gloria", None, "v"), 1, 0.2, 3, tasks=2),
+    FoldStep(("a", "b"), Lanes("x"), 10, 0.5, 100, counts={"bursts": 3}),
+    FoldStep(("c",), Combined((Vectors("y"), Bindings(8, "z")), "w"), 5, 0.1, 7),
+    FoldStep(("d",), SharedPlan("gloria", None, "v"), 1, 0.2, 3, tasks=2),
 ]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.queries[0])
-def test_a_step_survives_the_way_from_a_task_to_the_driver(step: Step) -> None:
+def test_a_step_survives_the_way_from_a_task_to_the_driver(step: FoldStep) -> None:
     assert from_value(json.loads(json.dumps(to_value(step)))) == step
 
 
 def test_equal_steps_of_many_tasks_are_added_up() -> None:
     one = STEPS[0]
     assert merged([one, STEPS[1], one]) == PhysicalPlan(
-        (Step(("a", "b"), Lanes("x"), 20, 1.0, 100, 2, {"bursts": 6}), STEPS[1])
+        (FoldStep(("a", "b"), Lanes("x"), 20, 1.0, 100, 2, {"bursts": 6}), STEPS[1])
     )

@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 
 import trendfold as tf
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.kernel import wide
 from trendfold.kernel.program import Folded
 from trendfold.plan.overlap import matrix_shape
 from trendfold.runtime.folds.matrices_together import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.pieces import cut_pieces, fold_pieces, unpack_folded
-from trendfold.runtime.rows import Workspace, shared_partitionings
+from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 PATTERNS = [
     "SEQ(A, B+, C)",

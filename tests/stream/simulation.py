@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trendfold.api import Workload
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks

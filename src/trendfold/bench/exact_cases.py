@@ -11,12 +11,13 @@ import pyarrow as pa
 from trendfold.api import parse
 from trendfold.bench import recurrences
 from trendfold.bench.harness import Case, Promise
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.plan import plan
 from trendfold.plan.carried import aggregates
 from trendfold.runtime.folding import prepare
 from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 EVENTS = 1_000_000
 WINDOW = 10_000

@@ -17,7 +17,8 @@ from trendfold.bench import trade_queries
 from trendfold.bench.answers import trends
 from trendfold.bench.gloria_plans import MIXED, stream
 from trendfold.bench.harness import Case, Promise
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.papers.gloria import run as gloria
 from trendfold.papers.gloria.calibrate import sharing_costs_here
 from trendfold.plan import QueryPlan
@@ -30,7 +31,7 @@ from trendfold.runtime.folds.in_lanes import make_ready
 from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.result import Result
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 EVENTS = 60_000
 """Events in one hour of the stream."""

@@ -22,8 +22,9 @@ from trendfold.bench.curves import draw
 from trendfold.bench.flattened import flattened
 from trendfold.bench.hamlet_state import fixed_state, greta_state, state
 from trendfold.bench.harness import Case, Measurement, Promise, Report
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
 from trendfold.events.generate import StreamSettings, ridesharing, stock
+from trendfold.events.options import Options
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.program import Folded
 from trendfold.papers.hamlet.kernel import ALWAYS, BY_BENEFIT, choose
@@ -34,7 +35,7 @@ from trendfold.query.nodes import Query
 from trendfold.runtime.folding import prepare
 from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 PER_MINUTE, QUERIES = (10_000, 15_000, 20_000), (5, 15, 25)
 """Figures 8 and 9; each is varied with the other at its maximum."""

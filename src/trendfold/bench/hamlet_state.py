@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.papers.hamlet.kernel import VALUE
 from trendfold.papers.hamlet.run import Ready
 from trendfold.plan import plan
 from trendfold.query.nodes import Query
 from trendfold.runtime.folding import prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 NUMBER, EXTREME = 12, 8
 """Bytes of a wide number, and of an extreme value."""

@@ -17,11 +17,12 @@ from trendfold.bench import prepare, recurrences
 from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.exact_cases import exact_cases
 from trendfold.bench.harness import Case, Promise
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.plan import plan
 from trendfold.runtime.folding import ReadyQuery
 from trendfold.runtime.folding import prepare as prepare_query
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 FLOOR = "numpy.bincount"
 EVENTS = 10_000_000

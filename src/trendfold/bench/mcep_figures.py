@@ -18,12 +18,13 @@ from trendfold.detect.family import families
 from trendfold.detect.graph import build_graph
 from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
 from trendfold.errors import TrendfoldError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.runtime.detection import Detection
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.matches import plan_joins, prepare
-from trendfold.runtime.rows import Workspace
 from trendfold.runtime.whole import Found, concatenated
+from trendfold.runtime.workspace import Workspace
 
 ANY = Limits(matches=2**62, trends=2**62)
 STREAMS: dict[str, Callable[[int, int], PatternStream]] = {"stock": stock, "traffic": traffic}

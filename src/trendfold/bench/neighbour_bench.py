@@ -16,10 +16,11 @@ from trendfold.bench import recurrences
 from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.curves import draw
 from trendfold.bench.harness import Case, Promise, Report
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.plan import plan
 from trendfold.runtime.folding import prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 QUERY = "RETURN COUNT(*) PATTERN S+ SEMANTICS {} WHERE S.price > NEXT(S).price"
 SCANNED = {20_000: 15.0, 100_000: 80.0}

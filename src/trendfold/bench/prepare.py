@@ -13,10 +13,11 @@ from trendfold.api import parse
 from trendfold.bench import recurrences
 from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
-from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.batch import EventBatch, read_batch
+from trendfold.events.options import Options
 from trendfold.plan import plan
 from trendfold.runtime.folding import prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 FLOOR = "numpy.bincount"
 EVENTS = 10_000_000

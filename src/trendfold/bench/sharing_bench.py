@@ -15,7 +15,8 @@ import pyarrow as pa
 from trendfold.api import parse
 from trendfold.bench.answers import trends, trends_of_each
 from trendfold.bench.harness import Case, Promise, Report
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.kernel.program import Folded
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import NEVER
@@ -25,7 +26,7 @@ from trendfold.runtime.folding import fold_unit, prepare
 from trendfold.runtime.folds.in_lanes import make_ready
 from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.request import EVERYTHING
-from trendfold.runtime.rows import Workspace, shared_partitionings
+from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 EVENTS = 6_000_000
 BURSTS = (2, 10, 100)

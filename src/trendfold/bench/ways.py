@@ -10,7 +10,7 @@ from trendfold.api import parse
 from trendfold.bench.answers import rows
 from trendfold.bench.harness import Case, UnfinishedError
 from trendfold.errors import LimitError
-from trendfold.events.batch import Options
+from trendfold.events.options import Options
 from trendfold.plan.workload import plan_all
 from trendfold.query import needed_columns
 from trendfold.query.nodes import Query

@@ -16,8 +16,8 @@ from trendfold.bench.kernel_bench import FIVE, fold, ready, stream
 from trendfold.bench.neighbour_bench import random_walk
 from trendfold.kernel.program import Folded
 from trendfold.plan.physical import Bindings
-from trendfold.runtime.rows import Workspace
 from trendfold.runtime.windows import Items
+from trendfold.runtime.workspace import Workspace
 
 EVENTS = 4_000_000
 SLIDE = 1_000

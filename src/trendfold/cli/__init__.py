@@ -493,7 +493,8 @@ class _Checked:
 
 def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
     """Read the events as `run` would, and check the queries against their columns."""
-    from trendfold.events.batch import Options, read_batch, schema_of
+    from trendfold.events.batch import read_batch, schema_of
+    from trendfold.events.options import Options
     from trendfold.events.sources import in_format, read
     from trendfold.query import needed_columns
 

@@ -57,7 +57,7 @@ def _query(query: Query, table: pa.Table, summary: Summary) -> str:
         f"<figure><figcaption>{escape(caption)}</figcaption>{svg}</figure>"
         for caption, svg in figures(table, keys).items()
     )
-    way = summary.ways.get(query.name)
+    way = summary.routes.get(query.name)
     told = f"{plural(summary.rows[query.name], 'row')}, strategy {summary.strategy[query.name]}" + (
         f", {way} on Spark" if way else ""
     )

@@ -6,15 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.events.options import Options
 from trendfold.events.times import suggested_formats
-
-if TYPE_CHECKING:
-    from trendfold.events.batch import Options
 
 NULL_TYPE, NULL_TIME, NULL_ORDER = "null type", "null time", "null order"
 UNPARSABLE, OUT_OF_RANGE = "unparsable time", "time out of range"

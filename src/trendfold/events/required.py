@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from trendfold.errors import InputError, nearest
 from trendfold.events.columns import kind_of
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
-
-if TYPE_CHECKING:
-    from trendfold.events.batch import Options
 
 
 def require_columns(schema: pa.Schema, options: Options) -> None:

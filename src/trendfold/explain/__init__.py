@@ -15,8 +15,8 @@ from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
 from trendfold.explain.value import Explained, Unplanned, Value, describe, to_json
 from trendfold.plan import PLANNERS, QueryPlan
+from trendfold.plan.fold_steps import PhysicalPlan
 from trendfold.plan.papers import PAPERS
-from trendfold.plan.steps import PhysicalPlan
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from trendfold.errors import plural
 from trendfold.explain.gloria_path import gain_row, other_rows, pool_row
 from trendfold.explain.value import EXTREME_BYTES, NEGATED_BYTES, NUMBER_BYTES, Value
-from trendfold.plan.steps import size_text
+from trendfold.plan.fold_steps import size_text
 from trendfold.query.nodes import Semantics, WindowUnit
 
 Row = tuple[str, ...]
@@ -94,15 +94,13 @@ def _match_sections(value: Value) -> list[Section]:
         _section("partition", _partition_rows(value["partition"])),
         _section("group by", [_key_row(key) for key in value["group_by"]]),
         _section("window", _match_window_rows(value["window"])),
-        _section(
-            "on Spark", [(way, FINDING_WAYS[way].format(_keys(value))) for way in value["spark"]["ways"]]
-        ),
+        _section("on Spark", [(r, FINDING_ROUTES[r].format(_keys(value))) for r in value["spark"]["routes"]]),
         _section("clauses", (_clause_row(k, c) for k, c in enumerate(matches["clauses"], 1))),
         _section("joins", _join_rows(matches)),
     ]
 
 
-FINDING_WAYS = {
+FINDING_ROUTES = {
     "by partition": "shuffle key: {}",
     "overlapping in time": "time ranges that overlap by the longest window, one task each",
     "in one task": "no shuffle key: the query has no [attribute], no GROUP BY and no time window",
@@ -242,7 +240,7 @@ def _key_row(key: Value) -> Row:
     return key["key"], "qualified", "; ".join(parts)
 
 
-WAYS = {
+ROUTES = {
     "stretches": "if the parts of the source are in time order: each is folded in place, and only matrices "
     "are shuffled",
     "by partition": "shuffle key: {}",
@@ -252,7 +250,10 @@ WAYS = {
 
 def _spark_rows(spark: Value) -> list[Row]:
     keys = ", ".join(spark["shuffle_by"]) or "none; one task folds all rows"
-    return [(spark["mode"], spark["why"]), *((way, WAYS[way].format(keys)) for way in spark["ways"])]
+    return [
+        (spark["mode"], spark["why"]),
+        *((route, ROUTES[route].format(keys)) for route in spark["routes"]),
+    ]
 
 
 def _window_rows(window: Value) -> list[Row]:

@@ -16,9 +16,9 @@ from trendfold.papers.aseq.prefixes import PrefixPlan
 from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
+from trendfold.plan.fold_steps import PhysicalPlan, way_name
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
-from trendfold.plan.steps import PhysicalPlan, way_name
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
 from trendfold.query.nodes import (
@@ -156,16 +156,16 @@ def _spark(plan: QueryPlan) -> Value:
     """How Spark may spread the query's work: the way is chosen when it sees the data."""
     mode, why = mode_of(plan, None)
     keys = segment_attributes(plan) if mode is not Mode.COMPLETE else (k.attribute for k in plan.plain_keys)
-    ways = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
-    return {"mode": str(mode), "why": why, "ways": ways, "shuffle_by": sorted(keys)}
+    routes = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
+    return {"mode": str(mode), "why": why, "routes": routes, "shuffle_by": sorted(keys)}
 
 
 def _matches_on_spark(plan: QueryPlan) -> Value:
     """How Spark may spread the finding of a query's matches."""
     keys, window = matching_attributes(plan), plan.query.window
     is_cut = window is not None and window.unit is not WindowUnit.EVENTS
-    way = "by partition" if keys else "overlapping in time" if is_cut else "in one task"
-    return {"ways": [way], "shuffle_by": sorted(keys)}
+    route = "by partition" if keys else "overlapping in time" if is_cut else "in one task"
+    return {"routes": [route], "shuffle_by": sorted(keys)}
 
 
 def _together(plan: QueryPlan) -> list[str]:

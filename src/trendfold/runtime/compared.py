@@ -17,7 +17,7 @@ from trendfold.kernel.program import Events, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.runtime.conditions import compile_pairs
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.values import no_trends
 
 

@@ -16,8 +16,9 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
+from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.logical import LANES
-from trendfold.plan.papers import paper
+from trendfold.plan.papers import offer, paper
 from trendfold.plan.physical import (
     Apart,
     Combined,
@@ -30,21 +31,20 @@ from trendfold.plan.physical import (
     groups_as_slots,
 )
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
-from trendfold.plan.steps import Step
 from trendfold.plan.workload import Unit, windows_at_once
-from trendfold.runtime.calibration import costs_for
-from trendfold.runtime.exact import Exact
+from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
 from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
-from trendfold.runtime.rows import Rows, Workspace, group_count, read_rows
 from trendfold.runtime.tables import Totals, total
 from trendfold.runtime.values import read_events
 from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class FoldedQuery:
 
 def fold_unit(
     unit: Unit, workspace: Workspace, request: Request
-) -> Iterator[tuple[FoldedQuery, Step | None]]:
+) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
     """The aggregates of every query of a unit; the step that made them comes with the first."""
     apart = None
     if unit.group is not None:
@@ -88,7 +88,7 @@ def fold_unit(
         yield alone.folded(folded), replace(step, bytes=size, counts=alone.counts)
 
 
-def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[Step]:
+def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[FoldStep]:
     """How a unit would be folded, without folding it: rows are read and measured, and the way is chosen."""
     apart = None
     if unit.group is not None:
@@ -96,7 +96,7 @@ def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[
         ready = prepare_group(unit.group, workspace, request)
         if not isinstance(ready.way, Apart):
             names = tuple(plan.query.name for plan in unit.plans)
-            yield Step(names, ready.way, ready.statistics.rows, perf_counter() - started)
+            yield FoldStep(names, ready.way, ready.statistics.rows, perf_counter() - started)
             return
         apart = ready.way
     for plan in unit.plans:
@@ -150,10 +150,10 @@ class ReadyQuery:
         """What the fold counted."""
         return _counts(self.lanes) if self.lanes is not None else {}
 
-    def step(self, seconds: float, apart: Apart | None = None) -> Step:
+    def step(self, seconds: float, apart: Apart | None = None) -> FoldStep:
         """What is done, and with `apart` why it is not done together with other queries."""
         why = self.way.why if apart is None else f"{self.way.why}; one by one: {apart.why}"
-        return Step((self.plan.query.name,), replace(self.way, why=why), len(self.rows.row), seconds)
+        return FoldStep((self.plan.query.name,), replace(self.way, why=why), len(self.rows.row), seconds)
 
     def folded(self, folded: tuple[Folded, ...]) -> FoldedQuery:
         """The query with its aggregates."""
@@ -249,7 +249,8 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
         known = replace(known, values_are_small=lanes.events.is_small)
     if together is not None:
         known = _with_rates(group, together, lanes, known)
-    way = choose(group, known, costs_for(known))
+    costs = offer().costs_here() if known.work else DEFAULT_COSTS
+    way = choose(group, known, costs)
     return ReadyGroup(group, way, known, request.limits, together, lanes)
 
 
@@ -271,13 +272,15 @@ def _lanes_of(group: Group) -> int:
     return sum(map(windows_at_once, group.members))
 
 
-def _fold_group(unit: Unit, ready: ReadyGroup, started: float) -> Iterator[tuple[FoldedQuery, Step | None]]:
+def _fold_group(
+    unit: Unit, ready: ReadyGroup, started: float
+) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
     together, group = ready.together, ready.group
     assert together is not None
     folded, size = ready.fold()
     names = tuple(plan.query.name for plan in unit.plans)
     parts = list(together.occupied(folded))
-    step: Step | None = Step(
+    step: FoldStep | None = FoldStep(
         names, ready.way, len(together.moment), perf_counter() - started, size, counts=dict(together.counts)
     )
     for plan in unit.plans:

@@ -20,25 +20,22 @@ from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.request import EVERYTHING, Request
-from trendfold.runtime.rows import (
+from trendfold.runtime.query_rows import (
     Rows,
     Symbols,
     Taker,
-    Workspace,
     by_alias,
     by_qualified_group,
     name_plain_groups,
-    occupied,
     own_types,
-    partitioning,
     pick,
-    place,
     read_symbols,
     takers_of,
 )
+from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.values import values_beside
 from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
 _MEMBER = 1 << 20
 """Positions of the k-th member are numbered from k times this."""

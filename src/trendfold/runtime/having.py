@@ -31,7 +31,7 @@ from trendfold.query.nodes import (
     Query,
     Unary,
 )
-from trendfold.runtime.exact import Exact, digits_after_point, is_whole
+from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole
 from trendfold.runtime.expressions import Lookup, evaluate, is_true
 
 _NEAR = 1e-9

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from trendfold.errors import nearest
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.events.required import require_columns
 from trendfold.events.sources import Source, in_format
 from trendfold.events.sources import read as read_source
 from trendfold.plan import QueryPlan
-from trendfold.plan.steps import PhysicalPlan, Step
+from trendfold.plan.fold_steps import FoldStep, PhysicalPlan
 from trendfold.plan.workload import units
 from trendfold.runtime.compiling import tell_of_compiling
 from trendfold.runtime.folding import FoldedQuery, choose_unit, fold_unit
@@ -24,9 +25,9 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.request import Request
 from trendfold.runtime.result import Result, Summary
-from trendfold.runtime.rows import Workspace, shared_partitionings
 from trendfold.runtime.tables import build_table
 from trendfold.runtime.windows import unique_windows
+from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 Progress = Callable[[str, int, int], None]
 """Called with the query just finished, how many are done, and how many there are."""
@@ -57,7 +58,7 @@ def run(
     batch = read_batch(source.table, options)
     workspace = Workspace(batch, shared=shared_partitionings(plans))
     tables: dict[str, pa.Table] = {}
-    steps: list[Step] = []
+    steps: list[FoldStep] = []
     windows = 0
     for answer in answers(plans, workspace, options, Request(origin, limits, arithmetic)):
         tables[answer.query] = answer.table
@@ -97,7 +98,7 @@ class Answer:
     query: str
     table: pa.Table
     windows: int = 0
-    step: Step | None = None
+    step: FoldStep | None = None
 
 
 def answers(

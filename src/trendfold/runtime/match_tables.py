@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from trendfold.detect.evaluate import Counts
 from trendfold.detect.family import families
 from trendfold.detect.plans import WorkloadPlanner
-from trendfold.events.batch import EventBatch, Options
+from trendfold.events.batch import EventBatch
+from trendfold.events.options import Options
 from trendfold.plan import QueryPlan
 from trendfold.query.names import key_column, list_names
 from trendfold.query.nodes import Matches
 from trendfold.runtime.detection import Detection
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.matches import find, plan_joins, prepare
-from trendfold.runtime.rows import Workspace
 from trendfold.runtime.tables import times_column, values_at
 from trendfold.runtime.whole import Bindings, Found, Prepared, concatenated
+from trendfold.runtime.workspace import Workspace
 
 
 def run_matches(

@@ -15,9 +15,10 @@ from trendfold.kernel.rows import number_moments
 from trendfold.runtime.compared import latest_of, pairs_of
 from trendfold.runtime.detection import Detection, lay_out
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import Workspace, read_rows
+from trendfold.runtime.query_rows import read_rows
 from trendfold.runtime.values import read_events
 from trendfold.runtime.whole import Found, Prepared
+from trendfold.runtime.workspace import Workspace
 
 SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8
 """The longest a plan is searched for, and how long per row and pattern: about what it takes to join them."""

@@ -27,9 +27,10 @@ from trendfold.plan.overlap import matrix_shape
 from trendfold.plan.spread import segment_attributes
 from trendfold.runtime.folds.by_products import fold_matrices, multiply_matrices
 from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.rows import Rows, Workspace, name_plain_groups, read_rows
+from trendfold.runtime.query_rows import Rows, name_plain_groups, read_rows
 from trendfold.runtime.values import read_events
 from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace
 
 FIRST, LAST = "first time", "last time"
 """Columns of a table of pieces, besides the segment's attributes and the matrices."""

@@ -19,10 +19,10 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.carried import extreme_of, numbers_of
 from trendfold.query.names import default_column, having_value, key_column
 from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, WindowUnit
-from trendfold.runtime.exact import Exact, digits_after_point, is_whole, to_decimal_text
+from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole, to_decimal_text
 from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.having import having
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.values import decode_extreme
 from trendfold.runtime.windows import Items, bounds

@@ -15,7 +15,7 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan
 from trendfold.plan.carried import Carried, Measure
 from trendfold.runtime.conditions import is_exact
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 
 _LARGEST_VALUE = 2.0**200
 """Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""

@@ -20,7 +20,7 @@ from trendfold.kernel.program import Events, Pairs, Paths
 from trendfold.plan import QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 
 PORTION = 1 << 16
 """Trends that are walked at a time, at most."""

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import InputError
-from trendfold.events.batch import TICKS
+from trendfold.events.options import TICKS
 from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.rows import Rows, group_count
+from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.sorting import numbered_pairs
 
 

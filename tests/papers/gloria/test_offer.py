@@ -23,7 +23,7 @@ from trendfold.papers.gloria.cost import KernelCosts
 from trendfold.plan import Group, cost, physical
 from trendfold.plan.cost import Costs
 from trendfold.plan.statistics import GroupStatistics
-from trendfold.runtime import calibration, folding
+from trendfold.runtime import folding
 from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
 
@@ -44,8 +44,7 @@ def always() -> Iterator[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cost, "WORTH_NS", -1.0)
         patch.setattr(physical, "WORTH_NS", -1.0)
-        patch.setattr(calibration, "costs_here", Costs)
-        patch.setattr(choose, "sharing_costs_here", lambda: FREE)
+        patch.setattr(choose, "costs_here", lambda: Costs(sharing=FREE))
         patch.setitem(run.FOLDS, "gloria", counted)
         yield carried_out
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from trendfold.papers.gloria import Crossing, Share, SharingPlan
 from trendfold.papers.gloria import run as gloria
 from trendfold.papers.gloria.cost import KernelCosts
+from trendfold.papers.gloria.kept_costs import keep, kept
+from trendfold.papers.gloria.lanes_costs import FEW, MANY, fastest_ns, measure_lanes, one_a_second
 from trendfold.plan import Group, plan_auto
+from trendfold.plan.cost import Costs
 from trendfold.query import parse
-from trendfold.runtime.calibration import keep, kept
 from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.measuring import FEW, MANY, fastest_ns, one_a_second
 
 _SNAPSHOTS = 200
 _ROWS = 20_000
@@ -58,3 +61,8 @@ def _planned(queries: int, snapshots: int, how: str, window: int = _ROWS) -> glo
 def sharing_costs_here() -> KernelCosts:
     """The costs of sharing plans on this machine, measured on first use."""
     return kept(KernelCosts) or keep(measure_sharing())
+
+
+def costs_here() -> Costs:
+    """What lanes and a shared plan cost on this machine, measured unless an earlier run has done so."""
+    return replace(kept(Costs) or keep(measure_lanes()), sharing=sharing_costs_here())

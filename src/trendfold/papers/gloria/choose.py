@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.calibrate import sharing_costs_here
+from trendfold.papers.gloria.calibrate import costs_here
 from trendfold.papers.gloria.cost import KernelCosts, Weights
 from trendfold.papers.gloria.extended import optimize_extended
 from trendfold.papers.gloria.plan import METHOD, misfit, template_of
@@ -20,7 +20,7 @@ from trendfold.plan.cost import Costs
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import windows_at_once
 
-__all__ = ["METHOD", "cheaper", "sharing_costs_here"]
+__all__ = ["METHOD", "cheaper", "costs_here"]
 
 SURE = 0.6
 """A plan is chosen if its estimate is at most this fraction of the alternative's; both are rough."""

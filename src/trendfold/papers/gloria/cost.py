@@ -84,7 +84,7 @@ PAPER = PaperCosts()
 
 @dataclass(frozen=True, slots=True)
 class KernelCosts:
-    """The costs of our kernels in nanoseconds; measured by runtime.measuring, or defaults of one machine.
+    """The costs of our kernels in nanoseconds, measured by `calibrate`; the defaults are from one machine.
 
     Running sums replace scans: an event reads states, not all earlier events, and ends are evaluated when a
     window closes. A lane is a query in one of its windows.

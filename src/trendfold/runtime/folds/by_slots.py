@@ -12,9 +12,10 @@ from trendfold.kernel.lower import lower_lanes
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import QueryPlan
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import Rows, Workspace
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
+from trendfold.runtime.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from trendfold.query.nodes import Semantics
 from trendfold.runtime.compared import asked_one_by_one, end_guard, latest_of, pairs_of
 from trendfold.runtime.folds.binding_index import build_index
 from trendfold.runtime.folds.operand import OperandRows
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.windows import Items
 
 

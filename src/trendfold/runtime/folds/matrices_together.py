@@ -19,7 +19,8 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.overlap import starts_of
 from trendfold.plan.spread import is_linear
 from trendfold.runtime.pieces import LAST, Cut, cut_rows, moments, name_pieces, pack_folded, pane_of
-from trendfold.runtime.rows import Partitioning, Rows, Workspace, occupied, partitioning
+from trendfold.runtime.query_rows import Rows
+from trendfold.runtime.workspace import Partitioning, Workspace, occupied, partitioning
 
 MOST_STATES = 1 << 10
 """Of all queries in a bundle: what an event may touch should stay in the processor's cache."""

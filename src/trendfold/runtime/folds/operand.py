@@ -10,7 +10,7 @@ from trendfold.kernel.lower import lower_frame
 from trendfold.kernel.program import Events, Folded, Frame
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
 

@@ -62,7 +62,7 @@ class Content(IntEnum):
     STATE = 13
     """The size of a stream shard's state."""
     STEP = 14
-    """A step that ran (plan.steps)."""
+    """A step that ran (plan.fold_steps)."""
     FINDINGS = 15
     """Findings of reading a part of the source."""
 

@@ -19,14 +19,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from trendfold import errors
 from trendfold.errors import RejectError, TrendfoldError, plural
-from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.batch import read_batch, schema_of
 from trendfold.events.columns import decoded, kind_of
 from trendfold.events.findings import Findings, sum_of
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
+from trendfold.plan.fold_steps import from_value, merged
 from trendfold.plan.spread import Mode, ends_with_segment
-from trendfold.plan.steps import from_value, merged
 from trendfold.query.names import key_column, walk
 from trendfold.query.nodes import Attribute, Expression
 from trendfold.runtime.compiling import tell_of_compiling_on_workers
@@ -40,7 +41,7 @@ from trendfold.runtime.spark.exchanges import Exchange, conditions_of, exchanges
 from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
-from trendfold.runtime.spark.tasks import Job, Way
+from trendfold.runtime.spark.tasks import Job, Route
 
 MOST_OVERLAP = 0.2
 """If a larger share of rows is in overlaps, parts are treated as unordered."""
@@ -80,10 +81,10 @@ def run(
     started = time.perf_counter()
     tell_of_compiling_on_workers()
     job = _job(plans, source, options, origin, limits, arithmetic)
-    done = _BatchRun(job, source)
+    done = _run_stages(job, source)
     if done.overlap:
         done.tall.unpersist()
-        done = _BatchRun(_disordered(job, source), source)
+        done = _run_stages(_disordered(job, source), source)
         if done.overlap:  # never ignored: rows would be missing from the answer
             raise TrendfoldError(
                 "parts of one group overlap after a shuffle; this is a bug, please report it"
@@ -94,7 +95,7 @@ def run(
     return result
 
 
-# ---------------------------------------------------------------- choosing a way
+# ---------------------------------------------------------------- choosing a route
 
 
 def _job(
@@ -111,7 +112,7 @@ def _job(
     job = Job(
         plans=within_exchanges(plans, own),
         exchanges=own,
-        ways=tuple(Way.STRETCHES if f.mode is Mode.LINEAR else Way.PARTITION for f in own),
+        routes=tuple(Route.STRETCHES if f.mode is Mode.LINEAR else Route.PARTITION for f in own),
         options=options,
         schema=source.schema,
         origin=origin,
@@ -132,7 +133,7 @@ def _job(
     if overlapping_share(ranges, [sum(s.rows for s in part) for part in parts]) > MOST_OVERLAP:
         return _disordered(job, source)
     if all(
-        way is Way.STRETCHES for way in job.ways
+        route is Route.STRETCHES for route in job.routes
     ):  # the shuffled data is small: one task per core is enough
         job = replace(job, buckets=cores)
     return replace(job, shared=overlaps(ranges))
@@ -147,17 +148,17 @@ def _overlapping(job: Job, source: FileSource | FrameSource, cores: int) -> Job:
     parts = 0 if span is None else min(job.buckets, (span[1] - span[0]) // (2 * longest))
     if span is None or parts < 2:  # most rows would be in every range
         return job
-    ways = tuple(
-        Way.OVERLAPS if exchange.reach is not None else way
-        for exchange, way in zip(job.exchanges, job.ways, strict=True)
+    routes = tuple(
+        Route.OVERLAPS if exchange.reach is not None else route
+        for exchange, route in zip(job.exchanges, job.routes, strict=True)
     )
-    return replace(job, ways=ways, chunks=chunk_times(*span, parts))
+    return replace(job, routes=routes, chunks=chunk_times(*span, parts))
 
 
-def _told(exchange: Exchange, way: Way) -> str:
-    """A way's name for the summary: matches without a key and without a time window run in one task."""
-    is_alone = exchange.finds_matches and way is Way.PARTITION and not exchange.key
-    return "in one task" if is_alone else str(way)
+def _told(exchange: Exchange, route: Route) -> str:
+    """A route's name for the summary: matches without a key and without a time window run in one task."""
+    is_alone = exchange.finds_matches and route is Route.PARTITION and not exchange.key
+    return "in one task" if is_alone else str(route)
 
 
 def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
@@ -176,19 +177,21 @@ def _disordered(job: Job, source: FileSource | FrameSource) -> Job:
     cores = parallelism(source.spark)
     heavy = [each for each in job.exchanges if each.mode is Mode.LINEAR and _is_heavy(each, source, cores)]
     span = _span(source, job.options) if heavy else None
-    ways = tuple(
-        way if way is Way.OVERLAPS else Way.TIME if exchange in heavy and span is not None else Way.PARTITION
-        for exchange, way in zip(job.exchanges, job.ways, strict=True)
-    )
-    chunks = (
-        job.chunks if span is None or Way.OVERLAPS in ways else chunk_times(*span, CHUNKS_PER_CORE * cores)
-    )
-    return _joined_by_few(replace(job, ways=ways, chunks=chunks), cores)
+
+    def shuffled(exchange: Exchange, route: Route) -> Route:
+        if route is Route.OVERLAPS:
+            return route
+        return Route.TIME if exchange in heavy and span is not None else Route.PARTITION
+
+    routes = tuple(map(shuffled, job.exchanges, job.routes))
+    if span is not None and Route.OVERLAPS not in routes:
+        job = replace(job, chunks=chunk_times(*span, CHUNKS_PER_CORE * cores))
+    return _joined_by_few(replace(job, routes=routes), cores)
 
 
 def _joined_by_few(job: Job, cores: int) -> Job:
     """If only matrices are shuffled, one task per core is enough to join them."""
-    return job if Way.PARTITION in job.ways else replace(job, buckets=cores)
+    return job if Route.PARTITION in job.routes else replace(job, buckets=cores)
 
 
 def _is_heavy(exchange: Exchange, source: FileSource | FrameSource, cores: int) -> bool:
@@ -236,46 +239,65 @@ def _span(source: FileSource | FrameSource, options: Options) -> Range | None:
 # ---------------------------------------------------------------- the chain of stages
 
 
+def _run_stages(job: Job, source: FileSource | FrameSource) -> _BatchRun:
+    """Run one chain of stages; its table stays persisted, and what tasks reported is collected."""
+    counted = Observation()
+    scanned = Observation() if isinstance(source, FrameSource) else None
+    # The condition is unique, or Spark would reuse the table of an equal run.
+    tall = _chain(job, source, scanned).where(F.lit(time.time_ns()) > 0).persist()
+    rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
+    events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
+    is_told = F.col("content").isin([int(content) for content in _TOLD]) & ~(
+        (F.col("content") == int(Content.WINDOWS)) & (F.col("rows") > MANY_WINDOWS)
+    )
+    told = tall.observe(counted, rejects, events).select(
+        "bucket", "content", "owner", "rows", F.when(is_told, F.col("payload")).alias("payload")
+    )
+    found = [
+        Blob(row.bucket, Content(row.content), row.owner, row.rows, bytes(row.payload or b""))
+        for row in told.collect()
+    ]
+    return _BatchRun(job, source, tall, found, counted, scanned)
+
+
+def _chain(job: Job, source: FileSource | FrameSource, scanned: Observation | None) -> DataFrame:
+    """The stages of a job: scan, chunk where one key is too heavy, fold, and finish where totals are left."""
+    if isinstance(source, FileSource):
+        stages = _scan_files(job, source)
+    else:
+        assert scanned is not None
+        stages = _scan_frame(job, source, scanned)
+    if Route.TIME in job.routes:
+        stages = _stage(stages, len(job.chunks) + 1, tasks.chunk, job)
+    stages = _stage(stages, job.buckets, tasks.fold, job)
+    if any(each.mode is not Mode.COMPLETE and not _is_finished(job, each) for each in job.exchanges):
+        stages = _stage(stages, job.finishers, tasks.finish, job)
+    return stages
+
+
+def _scan_frame(job: Job, source: FrameSource, scanned: Observation) -> DataFrame:
+    """Scan a DataFrame; only the needed rows and columns are sent to Python, once."""
+    seen = source.frame.observe(scanned, F.count(F.lit(1)).alias("events"))
+    frame = narrowed(job, replace(source, frame=seen))
+
+    def scan(batches: Batches) -> Batches:
+        parts = list(batches)
+        if parts:
+            yield from blobs.to_batches(tasks.scan(job, pa.Table.from_batches(parts)))
+
+    return frame.mapInArrow(scan, blobs.DDL)
+
+
+@dataclass(frozen=True)
 class _BatchRun:
-    """One run of the chain of stages: its persisted table, and the reports collected from tasks."""
+    """A chain of stages that has run: its persisted table, and what tasks reported."""
 
-    def __init__(self, job: Job, source: FileSource | FrameSource) -> None:
-        self.job, self.source = job, source
-        self.counted = Observation()
-        self.scanned = Observation() if isinstance(source, FrameSource) else None
-        stages = _scan_files(job, source) if isinstance(source, FileSource) else self._scan_frame(source)
-        if Way.TIME in job.ways:
-            stages = _stage(stages, len(job.chunks) + 1, tasks.chunk, job)
-        stages = _stage(stages, job.buckets, tasks.fold, job)
-        if any(each.mode is not Mode.COMPLETE and not _is_finished(job, each) for each in job.exchanges):
-            stages = _stage(stages, job.finishers, tasks.finish, job)
-        # The condition is unique, or Spark would reuse the table of an equal run.
-        self.tall = stages.where(F.lit(time.time_ns()) > 0).persist()
-        rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
-        events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
-        is_told = F.col("content").isin([int(content) for content in _TOLD]) & ~(
-            (F.col("content") == int(Content.WINDOWS)) & (F.col("rows") > MANY_WINDOWS)
-        )
-        told = self.tall.observe(self.counted, rejects, events).select(
-            "bucket", "content", "owner", "rows", F.when(is_told, F.col("payload")).alias("payload")
-        )
-        self.told = [
-            Blob(row.bucket, Content(row.content), row.owner, row.rows, bytes(row.payload or b""))
-            for row in told.collect()
-        ]
-
-    def _scan_frame(self, source: FrameSource) -> DataFrame:
-        """Scan a DataFrame; only the needed rows and columns are sent to Python, once."""
-        assert self.scanned is not None
-        seen = source.frame.observe(self.scanned, F.count(F.lit(1)).alias("events"))
-        frame, job = narrowed(self.job, replace(source, frame=seen)), self.job
-
-        def scan(batches: Batches) -> Batches:
-            parts = list(batches)
-            if parts:
-                yield from blobs.to_batches(tasks.scan(job, pa.Table.from_batches(parts)))
-
-        return frame.mapInArrow(scan, blobs.DDL)
+    job: Job
+    source: FileSource | FrameSource
+    tall: DataFrame
+    told: list[Blob]
+    counted: Observation
+    scanned: Observation | None
 
     def of(self, content: Content) -> Iterator[Blob]:
         """The blobs of one kind that tasks reported."""
@@ -323,9 +345,9 @@ class _BatchRun:
             strategy={plan.query.name: plan.strategy for plan in job.plans},
             seconds=time.perf_counter() - started,
             warnings=tuple(warnings),
-            ways={
-                names[query]: _told(exchange, way)
-                for exchange, way in zip(job.exchanges, job.ways, strict=True)
+            routes={
+                names[query]: _told(exchange, route)
+                for exchange, route in zip(job.exchanges, job.routes, strict=True)
                 for query in exchange.queries
             },
             sharing=ran.counts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from trendfold.events.batch import Options
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import (

@@ -236,7 +236,7 @@ class Tally:
     state: Mapping[str, Any] = field(default_factory=dict)
     """The size of each shard's state."""
     steps: Sequence[Mapping[str, Any]] = ()
-    """The steps of the last release, over all shards (plan.steps.to_value)."""
+    """The steps of the last release, over all shards (plan.fold_steps.to_value)."""
     before: Mapping[str, Any] | None = None
 
     def after(

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from trendfold import errors
 from trendfold.errors import TrendfoldError
-from trendfold.plan.steps import Step, from_value, merged, to_value
+from trendfold.plan.fold_steps import FoldStep, from_value, merged, to_value
 from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
@@ -94,7 +94,7 @@ class Recorder:
         )
 
 
-def _steps(told: Iterable[Blob]) -> Iterator[Step]:
+def _steps(told: Iterable[Blob]) -> Iterator[FoldStep]:
     """What shards ran."""
     return (from_value(json.loads(bytes(b.payload))) for b in told if b.content is Content.STEP)
 

@@ -19,18 +19,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import RejectError, TrendfoldError
-from trendfold.events.batch import EventBatch, Options, read_batch, schema_of
+from trendfold.events.batch import EventBatch, read_batch, schema_of
 from trendfold.events.columns import decoded
+from trendfold.events.options import Options
 from trendfold.events.sources import untaken
 from trendfold.plan import QueryPlan
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.pieces import concat
 from trendfold.runtime.release import ALWAYS, NEVER, Release
-from trendfold.runtime.rows import Workspace
 from trendfold.runtime.spark import layout, tasks
 from trendfold.runtime.spark.blobs import Blob, Content, hashes, pack, read_bits, split, unpack
 from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
-from trendfold.runtime.spark.tasks import Job, Way
+from trendfold.runtime.spark.tasks import Job, Route
+from trendfold.runtime.workspace import Workspace
 
 REFUSED, WHY = "text of a refused message", "why it was refused"
 """Columns for rows that a source could not parse: such a row has text and reason, and nulls otherwise."""
@@ -117,7 +118,7 @@ def stream_job(
     job = Job(
         plans=within_exchanges(plans, own),
         exchanges=tuple(own),
-        ways=(Way.PARTITION,) * len(own),
+        routes=(Route.PARTITION,) * len(own),
         options=options,
         schema=schema,
         origin=origin,

@@ -16,9 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegralType, StringType, StructField, StructType
 
 from trendfold.errors import InputError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
 from trendfold.events.columns import from_arrow, kind_of
 from trendfold.events.findings import Findings
+from trendfold.events.options import Options
 from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Kind
 from trendfold.events.sources import (

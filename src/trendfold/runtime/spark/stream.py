@@ -18,7 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold import errors
 from trendfold.errors import InputError, TrendfoldError
-from trendfold.events.batch import Options, schema_of
+from trendfold.events.batch import schema_of
+from trendfold.events.options import Options
 from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Schema
 from trendfold.plan import QueryPlan

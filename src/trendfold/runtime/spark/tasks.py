@@ -22,17 +22,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
-from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.batch import EventBatch, read_batch
 from trendfold.events.columns import Column, from_arrow, kind_of
 from trendfold.events.findings import Findings
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
+from trendfold.plan.fold_steps import FoldStep, to_value
 from trendfold.plan.physical import Products, choose_exchange
 from trendfold.plan.spread import Mode, ends_with_segment
-from trendfold.plan.steps import Step, to_value
 from trendfold.plan.workload import units
 from trendfold.query.nodes import Expression, GroupKey
-from trendfold.runtime.exact import Exact
+from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folding import FoldedQuery, fold_unit, prepare
 from trendfold.runtime.folds.matrices_together import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.limits import Limits
@@ -51,19 +52,20 @@ from trendfold.runtime.pieces import (
     pack_folded,
     unpack_folded,
 )
+from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.request import Request
-from trendfold.runtime.rows import Partitioning, Rows, Workspace, group_count, shared_partitionings
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
 from trendfold.runtime.windows import Asked, Items, unique_windows
+from trendfold.runtime.workspace import Partitioning, Workspace, shared_partitionings
 
 WINDOW, KEY = "window index", "key {}"
 """Columns of a table of totals, in addition to the numbers."""
 
 
-class Way(StrEnum):
+class Route(StrEnum):
     """How an exchange's rows reach the tasks that fold them."""
 
     STRETCHES = "stretches"
@@ -78,13 +80,13 @@ class Job:
 
     schema  of the events, restricted to the columns queries read
     shared  intervals [from, to] in which parts of the source overlap: their rows are shuffled, int64[z,2]
-    chunks  times at which the input is split for Way.TIME, int64[c]
+    chunks  times at which the input is split for Route.TIME, int64[c]
     bits    conditions whose truth values come with the rows, in bit order
     """
 
     plans: tuple[QueryPlan, ...]
     exchanges: tuple[Exchange, ...]
-    ways: tuple[Way, ...]
+    routes: tuple[Route, ...]
     options: Options
     schema: pa.Schema
     origin: int
@@ -128,15 +130,15 @@ def scan(
     if not len(batch):
         return
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
-    for number, way in enumerate(job.ways):
-        match way:
-            case Way.STRETCHES:
+    for number, route in enumerate(job.routes):
+        match route:
+            case Route.STRETCHES:
                 yield from _stretch(job, number, workspace)
-            case Way.PARTITION:
+            case Route.PARTITION:
                 yield from _send(job, number, workspace, np.ones(len(batch), np.bool_))
-            case Way.TIME:
+            case Route.TIME:
                 yield from _send_by_time(job, number, workspace)
-            case Way.OVERLAPS:
+            case Route.OVERLAPS:
                 yield from _send_overlapping(job, number, workspace)
 
 
@@ -165,7 +167,7 @@ def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
             yield from _send_matrices(job, number, queries, workspace, cut)
             names = tuple(job.plans[query].query.name for query in queries)
             took = len(cut.rows.row), perf_counter() - started, size
-            yield _step(queries[0], Step(names, way, *took))
+            yield _step(queries[0], FoldStep(names, way, *took))
 
 
 def _send_matrices(
@@ -297,7 +299,7 @@ def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
     """Turn the rows of each time range into matrices; pass everything else through."""
     rows: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
-        if blob.content is Content.ROWS and job.ways[blob.owner] is Way.TIME:
+        if blob.content is Content.ROWS and job.routes[blob.owner] is Route.TIME:
             rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several time ranges
         else:
             yield blob
@@ -316,7 +318,7 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
     overlapping: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         match blob.content:
-            case Content.ROWS if job.ways[blob.owner] is Way.OVERLAPS:
+            case Content.ROWS if job.routes[blob.owner] is Route.OVERLAPS:
                 overlapping[blob.owner, blob.bucket].append(blob.table())
             case Content.ROWS:
                 rows[blob.owner].append(blob.table())
@@ -385,7 +387,7 @@ def fold_rows(
             yield failure(unit.numbers[0], error)
 
 
-def _step(query: int, step: Step) -> Blob:
+def _step(query: int, step: FoldStep) -> Blob:
     """A blob that reports a step that ran to the driver."""
     return Blob(0, Content.STEP, query, 0, json.dumps(to_value(step)).encode())
 
@@ -427,7 +429,7 @@ def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa
     rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
     way = Products(1, "the matrices of all parts of the source are multiplied in time order")
     seconds, size = perf_counter() - started, together.num_rows * matrix_bytes(plan)
-    yield _step(query, Step((plan.query.name,), way, between, seconds, size))
+    yield _step(query, FoldStep((plan.query.name,), way, between, seconds, size))
     yield _windows(query, unique_windows(items))
     yield from _add_up(job, query, total(rows, items, folded), rows, batch)
 

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold.errors import plural
-from trendfold.plan.steps import PhysicalPlan, from_value
+from trendfold.plan.fold_steps import PhysicalPlan, from_value
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.manifest import Tally
 

@@ -42,7 +42,7 @@ from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
 from trendfold.runtime.compared import end_guard, latest_of, pairs_of
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
 

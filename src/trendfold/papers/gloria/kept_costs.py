@@ -1,4 +1,4 @@
-"""The cost tables of this machine: measurements of a fraction of a second (see runtime.measuring)."""
+"""Cost tables that were measured on this machine, kept for later runs."""
 
 from __future__ import annotations
 
@@ -7,33 +7,16 @@ import json
 import os
 import platform
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from trendfold.errors import TrendfoldError
-from trendfold.plan.cost import DEFAULT_COSTS, Costs
-from trendfold.plan.papers import offer
-from trendfold.plan.statistics import GroupStatistics
 from trendfold.runtime.staging import make_folder, write_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-
-def costs_for(known: GroupStatistics) -> Costs:
-    """The costs to choose by: measured on this machine where a shared plan may pay, else the defaults."""
-    return replace(costs_here(), sharing=offer().sharing_costs_here()) if known.work else DEFAULT_COSTS
-
-
-def costs_here() -> Costs:
-    """What this machine needs, measured unless an earlier run has done so."""
-    if (known := kept(Costs)) is not None:
-        return known
-    from trendfold.runtime.measuring import measure  # which runs queries, and they ask for costs
-
-    return keep(measure())
 
 
 Table = TypeVar("Table", bound="DataclassInstance")

@@ -1,4 +1,4 @@
-"""What the kernels cost on this machine, measured: the numbers of plan.cost."""
+"""What lanes cost on this machine, measured: the numbers of plan.cost.Costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.plan import Group, QueryPlan, plan_auto
 from trendfold.plan.cost import NEVER, Costs
 from trendfold.plan.logical import LANES
@@ -17,7 +18,7 @@ from trendfold.query import parse
 from trendfold.runtime.folding import ReadyQuery, prepare
 from trendfold.runtime.folds.in_lanes import ReadyLanes, make_ready
 from trendfold.runtime.group_rows import read_group
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 _EVENTS = 100_000
 _REPEATS = 3
@@ -27,7 +28,7 @@ _LONG = 200
 """Events of a long burst."""
 
 
-def measure() -> Costs:
+def measure_lanes() -> Costs:
     """Time events one by one and in long bursts, over few lanes and many."""
     alone = _ns_per_event(_alone().fold)
     few, many = (_ns_per_event(_ready(queries, NEVER).fold) for queries in (FEW, MANY))

@@ -15,7 +15,7 @@ _WAYS: dict[str, type[Fold]] = {way.__name__: way for way in NAMES}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FoldStep:
     """One fold: whose it was, how it was done, and what it took.
 
     rows     the rows that were folded
@@ -46,7 +46,7 @@ class Step:
             lines += [f"    operand {i}: {way_name(w)}: {w.why}" for i, w in enumerate(self.way.operands)]
         return "\n".join(lines)
 
-    def plus(self, other: Step) -> Step:
+    def plus(self, other: FoldStep) -> FoldStep:
         """The same step in two tasks."""
         counts = {k: self.counts.get(k, 0) + other.counts.get(k, 0) for k in {**self.counts, **other.counts}}
         return replace(
@@ -72,9 +72,9 @@ def way_name(way: Fold) -> str:
 class PhysicalPlan:
     """The steps of a run, in the order in which they were taken."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FoldStep, ...] = ()
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[FoldStep]:
         return iter(self.steps)
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class PhysicalPlan:
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
 
-    def of(self, query: str) -> tuple[Step, ...]:
+    def of(self, query: str) -> tuple[FoldStep, ...]:
         """The steps of one query."""
         return tuple(step for step in self.steps if query in step.queries)
 
@@ -97,9 +97,9 @@ class PhysicalPlan:
         return total
 
 
-def merged(steps: Iterable[Step]) -> PhysicalPlan:
+def merged(steps: Iterable[FoldStep]) -> PhysicalPlan:
     """The steps of many tasks: equal ones added up."""
-    found: dict[tuple[tuple[str, ...], str, str], Step] = {}
+    found: dict[tuple[tuple[str, ...], str, str], FoldStep] = {}
     for step in steps:
         key = step.queries, way_name(step.way), step.way.why
         found[key] = found[key].plus(step) if key in found else step
@@ -109,7 +109,7 @@ def merged(steps: Iterable[Step]) -> PhysicalPlan:
 # ---------------------------------------------------------------- as JSON, from tasks to the driver
 
 
-def to_value(step: Step) -> dict[str, Any]:
+def to_value(step: FoldStep) -> dict[str, Any]:
     """A step as JSON can hold it; the details of a shared plan stay where they are."""
     return {
         "queries": list(step.queries),
@@ -122,9 +122,9 @@ def to_value(step: Step) -> dict[str, Any]:
     }
 
 
-def from_value(value: Mapping[str, Any]) -> Step:
+def from_value(value: Mapping[str, Any]) -> FoldStep:
     """A step from its value."""
-    return Step(**{**value, "queries": tuple(value["queries"]), "way": _way(value["way"])})
+    return FoldStep(**{**value, "queries": tuple(value["queries"]), "way": _way(value["way"])})
 
 
 def _way_value(way: Fold) -> dict[str, Any]:
