@@ -59,7 +59,7 @@ def test_every_route_gives_the_local_rows(seed: int, route: Route, monkeypatch: 
         rng, aggregates=True, having=rng.random() < 0.1, both=rng.random() < 0.2, rejects=rng.random() < 0.2
     )
     monkeypatch.setattr(physical, "_FEW_BYTES", rng.choice([0, 1 << 16]))  # rows, matrices, or some of both
-    monkeypatch.setattr(tasks, "_ROW_BYTES", rng.choice([24, 2_000]))
+    monkeypatch.setattr(physical, "_ROW_BYTES", rng.choice([24, 2_000]))
     table, options = engine.to_table(case), Options(order_column=case.order_column)
     workload = tf.parse(case.query)
     plans = workload.plan()
