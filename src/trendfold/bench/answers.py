@@ -92,7 +92,7 @@ def _value(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else repr(value)
 
 
-# ---------------------------------------------------------------- what the ways of this project give
+# ---------------------------------------------------------------- results of trendfold
 
 
 Columns = list[NDArray[np.float64]]

@@ -441,7 +441,7 @@ class _blame:  # noqa: N801 - reads as a statement
             raise InputError(f"cannot read {str(self.path)!r}: {reason}") from None
 
 
-# ---------------------------------------------------------------- one file at a time, by whoever has it
+# ---------------------------------------------------------------- one file at a time
 
 
 @dataclass(frozen=True)

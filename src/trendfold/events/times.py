@@ -134,7 +134,7 @@ def read_numbers(text: Array, ticks: int) -> NumericTimes:
     return NumericTimes(found, values, is_number)
 
 
-# ---------------------------------------------------------------- a format of one's own
+# ---------------------------------------------------------------- custom formats
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LONG_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"

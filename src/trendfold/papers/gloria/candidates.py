@@ -1,13 +1,13 @@
-"""Which nodes a pool gets: the paper's node generation principles, and its node pruning principle.
+"""The nodes of a pool: the paper's node generation and node pruning principles.
 
-From what arrives out of one node of every preceding pool (its *parts*) come nodes that
+The Q-sets that arrive from one node of every preceding pool (its *parts*) give nodes that
 
-    reuse     take Q-sets and their snapshots over                              (principle 1)
-    local     keep Q-sets, and begin with snapshots of the pool's own state     (principle 2)
-    merge     put all Q-sets together, with such snapshots                      (principle 3)
+    reuse     Q-sets and their snapshots                                        (principle 1)
+    local     keep Q-sets, but start with snapshots of the pool's own state     (principle 2)
+    merge     merge all Q-sets, with such snapshots                             (principle 3)
 
-part by part in every combination, one that merges all parts, and one that shares nothing. A Q-set of which
-one query is left is that query by itself.
+in every combination over parts, one that merges all parts, and one that shares nothing. A Q-set of one query
+is that query alone.
 
 Source: GLORIA (SIGMOD 2022), Sections 5.1, 5.2 and 6.
 """
@@ -23,11 +23,11 @@ from trendfold.papers.gloria.kleene import close
 from trendfold.papers.gloria.template import bits
 
 MOST_COMBINATIONS = 64
-"""Where parts can be combined in more ways, those from nearer nodes are; unpruned four times as many."""
+"""If there are more combinations of parts, those of nearer nodes are used; unpruned, four times as many."""
 
 
 MOST_EDGES, FEWEST_NODES = 120_000, 16
-"""Pools keep as many nodes, the nearest, as give a graph of so many edges, but not fewer than these."""
+"""Pools keep the nearest nodes, limited so that the graph has about this many edges, but at least so many."""
 
 
 def alone(pool: NodePool) -> Sets:
@@ -76,7 +76,7 @@ def _paths(pool: NodePool) -> Iterator[Sets]:
 
 
 Part = tuple[int, tuple[tuple[tuple[int, str], ...], ...]]
-"""Queries that come from one pool, and what can arrive of them: Q-sets with snapshots, cheapest first."""
+"""Queries from one preceding pool, and the Q-sets with snapshots they can arrive in, cheapest first."""
 
 
 def _parts(graph: GloriaGraph, pool: NodePool) -> Iterator[Part]:
@@ -120,7 +120,7 @@ def _variants(graph: GloriaGraph, pool: NodePool, part: Part) -> Iterator[tuple[
 
 
 def _choices(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """All subsets; of many only none, each, and all."""
+    """All subsets; for many numbers only the empty set, singletons, and all."""
     sizes = range(len(numbers) + 1) if len(numbers) <= 3 else sorted({0, 1, len(numbers)})
     for size in sizes:
         yield from combinations(numbers, size)
@@ -129,7 +129,7 @@ def _choices(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
 def combine(
     options: Sequence[Sequence[tuple[QSet, ...]]], most: int
 ) -> Iterator[tuple[tuple[QSet, ...], ...]]:
-    """One option of every part, in all ways; of too many those of near nodes, others beside the nearest."""
+    """All combinations of one option per part; if too many, those of near nodes."""
     few = [list(each) for each in options]
     while prod(map(len, few)) > most:
         longest = max(few, key=len)

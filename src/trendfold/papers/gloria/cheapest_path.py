@@ -1,12 +1,12 @@
 """The cheapest path through a graph: one node of every pool (Definition 4.3).
 
-Three cases, as in Algorithm 1. With one end node the edges that were kept lead back from it; so they do where
-every end node is reached in one way only. Otherwise edges are reversed, distances to the ends give each node
-one way forward too, and so one path through every node of a pool.
+Three cases, as in Algorithm 1. With one end node, the kept edges lead back from it; likewise if every end
+node is reached by one path only. Otherwise edges are reversed: distances to the ends give each node one best
+successor too, and so one path through every node of a pool.
 
-Where ways part and meet again, the paths of two nodes may differ in a pool before both: the first one found
-stands, one more path takes the pools in turn, so that its nodes always fit, and of the cheapest paths every
-pool is then asked once more for its best node given those around it.
+If paths diverge and meet again, the paths of two nodes may disagree in a pool before both: the first one
+found wins; another path takes the pools in order, so that its nodes always fit; and in the cheapest paths
+every pool is then re-optimized given its neighbours.
 
 Source: GLORIA (SIGMOD 2022), Section 5.3.
 """
@@ -23,13 +23,13 @@ Path = dict[int, GloriaNode]
 """Per pool its node."""
 
 ASKED, SWEEPS = 4, 3
-"""Of how many paths the pools are asked again, and how often, at most."""
+"""How many paths are re-optimized, and the maximum number of sweeps."""
 
 
 def path_cost(graph: GloriaGraph, path: Path) -> float:
     """The weight of a path: every pool and every evaluation once (Lemma 4.4), and where trends begin."""
     cost = sum(graph.weights.start(s, q.bit_count()) for s, q in graph.template.starts.items())
-    for _, node in sorted(path.items()):  # in the same order for all paths: equal ones have equal sums
+    for _, node in sorted(path.items()):  # a fixed order, so that equal paths have equal sums
         cost += node.own + node.ending
         for number, state in node.pool.preceding:
             cost += graph.evaluation(path[number], node, state)

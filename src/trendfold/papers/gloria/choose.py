@@ -1,7 +1,7 @@
-"""Whether a shared plan is expected to be cheaper than lanes: GLORIA for `auto`.
+"""Decide whether a sharing plan is cheaper than lanes: GLORIA for `auto`.
 
-As lanes a query costs a fraction of a nanosecond per event, so little is left to share: snapshots must be few
-and lanes many. The statistics of the rows tell, by costs measured on both kernels.
+As lanes, a query costs a fraction of a nanosecond per event, so sharing only pays with few snapshots and many
+lanes. The decision uses statistics of the rows, and measured costs of both kernels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["METHOD", "cheaper"]
 COSTS = KernelCosts()
 """Measured on the machine on which plan.cost was: only the ratio of the two matters."""
 SURE = 0.6
-"""A plan is taken if it is expected to cost at most this part of what it is compared with; both are rough."""
+"""A plan is chosen if its estimate is at most this fraction of the alternative's; both are rough."""
 MOST_DOUBLINGS = 300
 """In a Kleene sub-pattern coefficients double with events; past 2^400 every expression is evaluated again."""
 

@@ -1,4 +1,4 @@
-"""What sharing costs: GLORIA's formulas as printed, and the seam for other ones.
+"""The cost of sharing: GLORIA's published formulas, and a protocol for other cost models.
 
     |E|  events of a type in a window          len  snapshots in an expression
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 EVENTS = 100.0
-"""Events of a type in a window where nothing is known; then all types are equally frequent."""
+"""The default number of events of a type in a window, if frequencies are unknown."""
 
 
 def nonshared_cost(events: float, before: float) -> float:
@@ -31,32 +31,32 @@ def eval_cost(events: float, length: float, queries: int) -> float:
 
 
 class CostModel(Protocol):
-    """What the optimizer asks; all costs are at least 0 and in one unit."""
+    """The costs the optimizer uses; non-negative, in one unit."""
 
     def start(self, events: float) -> float:
-        """Events at which trends of one query begin."""
+        """Events at which trends of one query start."""
         ...
 
     def alone(self, events: float, before: float) -> float:
-        """One query goes from the events `before` to `events` by itself."""
+        """A single query's transition from the events `before` to `events`."""
         ...
 
     def share(self, events: float, before: float, length: float) -> float:
-        """A Q-set goes there, with expressions of this length."""
+        """A Q-set's transition, with expressions of this length."""
         ...
 
     def evaluate(self, events: float, length: float, queries: int) -> float:
-        """Expressions of `events` become values of so many queries."""
+        """Evaluate the expressions of `events` for some queries."""
         ...
 
     def end(self, events: float, length: float, queries: int) -> float:
-        """The same of events at which trends of so many queries end."""
+        """The same for events at which trends of some queries end."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PaperCosts:
-    """The paper's model: work grows with pairs of events; a start type costs its frequency."""
+    """The paper's model: cost grows with pairs of events; a start type costs its frequency."""
 
     def start(self, events: float) -> float:
         """Example 5.6: the edge from a start node weighs |E|."""
@@ -86,15 +86,15 @@ PAPER = PaperCosts()
 class KernelCosts:
     """Our kernels, in nanoseconds, measured on one machine: see ADR 18.
 
-    Sums run along, so an event asks states and not all events before it, and what ends is evaluated when a
+    Running sums replace scans: an event reads states, not all earlier events, and ends are evaluated when a
     window closes. A lane is a query in one of its windows.
 
-    event        to take up an event for a Q-set, whatever it does
-    lane         to add up the numbers of one lane at an event
-    coefficient  one snapshot of an expression that an event takes over
-    value        one snapshot of an expression, evaluated in one lane among many
-    close        one snapshot, evaluated for one window that closes
-    windows      in how many windows an event is
+    event        process an event for a Q-set, whatever it does
+    lane         add the numbers of one lane at an event
+    coefficient  propagate one snapshot of an expression
+    value        evaluate one snapshot of an expression in one lane of many
+    close        evaluate one snapshot for one closing window
+    windows      the number of windows an event is in
     """
 
     event: float = 90.0
@@ -109,11 +109,11 @@ class KernelCosts:
         return events * self.lane * self.windows
 
     def alone(self, events: float, before: float) -> float:
-        """An event adds the running sum of what is before it."""
+        """An event adds the running sum of the previous state."""
         return events * self.lane * self.windows
 
     def share(self, events: float, before: float, length: float) -> float:
-        """The same for the running sum of each coefficient, once for a Q-set."""
+        """The same for the running sum of each coefficient, once per Q-set."""
         return events * (self.event + self.coefficient * length)
 
     def evaluate(self, events: float, length: float, queries: int) -> float:
@@ -121,45 +121,45 @@ class KernelCosts:
         return queries * self.windows * events * self.value * length
 
     def end(self, events: float, length: float, queries: int) -> float:
-        """Once for every window that closes; while a window lasts, as many close as are open at once."""
+        """Once per closing window; during one window length, as many close as are open at once."""
         return queries * self.windows * self.close * length
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A cost model with frequencies: everything the optimizer weighs by."""
+    """A cost model with type frequencies."""
 
     types: Mapping[str, str]
     frequencies: Mapping[str, float]
     model: CostModel = PAPER
 
     def events(self, state: str) -> float:
-        """|E| of a state; a type that was never seen counts as one event."""
+        """|E| of a state; an unseen type counts as one event."""
         return self.frequencies.get(self.types[state], 1.0 if self.frequencies else EVENTS)
 
     def length(self, source: str, snapshot: str) -> float:
-        """expr(source).len: 1 for a snapshot's own type, else as many as there are snapshots."""
+        """expr(source).len: 1 at the snapshot's own type, else the number of snapshots."""
         return 1.0 if snapshot == source else self.events(snapshot)
 
     def cross(self, source: str, target: str, snapshot: str) -> float:
-        """A Q-set, or a query by itself, goes from `source` to `target`."""
+        """The transition of a Q-set or a single query from `source` to `target`."""
         events, before = self.events(target), self.events(source)
         if not snapshot:
             return self.model.alone(events, before)
         return self.model.share(events, before, self.length(source, snapshot))
 
     def evaluate(self, state: str, snapshot: str, queries: int) -> float:
-        """Expressions over snapshots of `snapshot` become values at `state`."""
+        """Evaluate expressions over snapshots of `snapshot` at `state`."""
         if not queries:
             return 0.0
         return self.model.evaluate(self.events(state), self.events(snapshot), queries)
 
     def end(self, state: str, snapshot: str, queries: int) -> float:
-        """Trends of so many queries end at `state`, with expressions over snapshots of `snapshot`."""
+        """Trends of some queries end at `state`, with expressions over snapshots of `snapshot`."""
         if not queries:
             return 0.0
         return self.model.end(self.events(state), self.events(snapshot), queries)
 
     def start(self, state: str, queries: int) -> float:
-        """Trends of so many queries begin at `state`."""
+        """Trends of some queries start at `state`."""
         return queries * self.model.start(self.events(state))

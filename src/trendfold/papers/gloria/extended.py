@@ -1,16 +1,16 @@
-"""Sharing plans beyond the paper's: queries of a Q-set may part, merge with others, or go on alone.
+"""Sharing plans beyond the paper's: Q-sets may split, merge with others, or leave single queries.
 
-The paper merges all Q-sets or none, and never lets a Q-set part (Lemma 5.2); tests/papers/gloria keeps cases
-in which both miss the best plan. Here each query of a pool chooses for itself:
+The paper merges all Q-sets or none, and never splits a Q-set (Lemma 5.2); tests/papers/gloria has cases in
+which both miss the best plan. Here each query of a pool chooses one of:
 
-    to go on    with the expression it comes with, together with all who came with it and go on
-    to begin    with snapshots of the state, together with all who do so
-    alone       by itself
+    go on       with its current expression, together with the other queries of its Q-set that go on
+    begin       with new snapshots of the state, together with all queries that do so
+    alone       without sharing
 
-Nothing else can be better: evaluation is paid query by query, so those who choose alike only gain by going
-together. What can still come depends on the nodes of pools that are not behind yet (the *front*), so of all
-choices that led to one front the cheapest is kept. As long as no front is dropped, the plan found is the best
-of all; where there are more than `width` of them, the cheapest are kept.
+No other choice can be better: evaluation is paid per query, so queries with the same choice only gain by
+sharing. The rest of a plan depends only on the nodes of pools with successors to come (the *front*), so the
+cheapest choice per front is kept. If no front is dropped, the plan found is optimal; if there are more than
+`width`, the cheapest are kept.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from trendfold.papers.gloria.search import FoundPlan, found, optimize
 from trendfold.papers.gloria.template import GloriaTemplate, bits
 
 FEW = 6
-"""For up to so many queries, fronts and choices are so many that in no test one was dropped."""
+"""Up to this many queries, the limits are large enough that no test drops a front or choice."""
 MOST_FRONTS = 2_000, 8
-"""Fronts that are kept for few and for many queries."""
+"""The most fronts kept, for few and for many queries."""
 MOST_CHOICES = 3_000, 64
-"""Where queries can choose in more ways, those of one future choose together, or all but one alike."""
+"""With more combinations, queries with the same future choose together, or all but one alike."""
 
 GO_ON, BEGIN, ALONE = "go on", "begin", "alone"
 
 
 @dataclass(frozen=True)
 class Front:
-    """Nodes of pools that others still follow, what they cost with all before them, and those behind."""
+    """The nodes of pools that still have successors, the cost so far, and the path behind them."""
 
     cost: float
     nodes: tuple[GloriaNode, ...]
@@ -129,7 +129,7 @@ def _path_of(front: Front | None) -> Path:
 
 
 Arrived = tuple[int, str]
-"""Queries that come with one expression, and its snapshots; none if they cannot go on with it."""
+"""Queries that arrive with one expression, and its snapshots; empty if they cannot go on with it."""
 
 
 def _arrivals(graph: GloriaGraph, pool: NodePool, came: dict[int, GloriaNode]) -> list[Arrived]:
@@ -154,7 +154,7 @@ def _arrivals(graph: GloriaGraph, pool: NodePool, came: dict[int, GloriaNode]) -
 
 
 Unit = tuple[int, str, int]
-"""Queries that choose together, the snapshots they can go on with, and the number of their arrival."""
+"""Queries that choose together, the snapshots they can go on with, and the index of their arrival."""
 
 
 def _choices(search: FrontSearch, pool: NodePool, came: dict[int, GloriaNode]) -> Iterator[Sets]:
@@ -184,7 +184,7 @@ def _units(search: FrontSearch, pool: NodePool, arrivals: Sequence[Arrived], beg
 
 
 def _vary(options: Sequence[Sequence[object]], most: int) -> Iterator[tuple[object, ...]]:
-    """All choices; where these are too many, the first, second and last of all, and one other."""
+    """All combinations; if there are too many, the uniform ones, and those with one deviation."""
     if prod(map(len, options)) <= most:
         yield from product(*options)
         return

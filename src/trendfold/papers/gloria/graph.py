@@ -1,13 +1,13 @@
 """The GLORIA graph: pools of transition sharing plans, weighted edges between consecutive pools, distances.
 
-A pool belongs to a transition, or to a whole Kleene sub-pattern (see kleene.py). The weight of an edge is
-what the events of the state between its two nodes cost, for the queries that both have (Definition 4.1):
+A pool belongs to a transition, or to a whole Kleene sub-pattern (see kleene.py). The weight of an edge is the
+cost of the events of the state between its two nodes, for the queries in both (Definition 4.1):
 
-    going there    Equations 2 and 3, by what the first node shares
-    evaluation     Equation 4, of expressions that the second node does not take over, once per query
+    transition     Equations 2 and 3, by the Q-sets of the first node
+    evaluation     Equation 4, for expressions that the second node does not reuse, once per query
 
-Taking expressions over is possible for part of a Q-set, so an edge weighs infinity where the second node
-takes over a Q-set that is no part of one of the first.
+A subset of a Q-set can reuse its expressions, so an edge has infinite weight if the second node reuses a
+Q-set that is not a subset of one of the first.
 
 Source: GLORIA (SIGMOD 2022), Sections 4 and 5.2.
 """
@@ -27,7 +27,7 @@ from trendfold.papers.gloria.template import GloriaTemplate, bits
 class QSet(NamedTuple):
     """Queries that go together, as bits; `snapshot` is empty for one query by itself.
 
-    origins  in a Kleene sub-pattern per state whose snapshots its events hold; none if one is carried through
+    origins  in a Kleene sub-pattern, the snapshot state of each state; empty if one is used throughout
     """
 
     queries: int
@@ -43,9 +43,9 @@ Sets = tuple[QSet, ...]
 class NodePool:
     """A transition, or a Kleene sub-pattern, and the queries that go through it.
 
-    kinds      the queries in sets that may go together
-    preceding  numbers of the pools from which queries come, and into which of this one's states
-    following  and of those into which they go on
+    kinds      sets of queries that may share
+    preceding  numbers of preceding pools, and the state of this pool they lead to
+    following  numbers of following pools
     """
 
     number: int
@@ -57,10 +57,10 @@ class NodePool:
     preceding: tuple[tuple[int, str], ...] = ()
     following: tuple[tuple[int, str], ...] = ()
     counts_once: bool = True
-    """Whether no pool is on two ways to this one, so that its distances count none twice."""
+    """Whether no pool is on two paths to this one, so that distances count each pool once."""
 
     def takes_over(self, own: QSet) -> bool:
-        """Whether a Q-set goes on with the expressions it comes with."""
+        """Whether a Q-set reuses the expressions it arrives with."""
         if self.cycle is not None:
             return bool(own.snapshot) and not own.origins
         return own.snapshot not in ("", self.source)
@@ -72,9 +72,9 @@ class NodePool:
 
 
 Held = dict[str, tuple[tuple[int, str], ...]]
-"""Per state that a pool leads to: queries whose events there have an expression in common, and its snapshots.
+"""For each state a pool leads to: queries that share an expression there, and its snapshots.
 
-Where the snapshots are the state's own, values are known.
+If the snapshots are the state's own, values are known.
 """
 
 
@@ -82,12 +82,12 @@ Where the snapshots are the state's own, values are known.
 class GloriaNode:
     """A candidate for a pool: what it shares, what that costs, and how it is best reached.
 
-    own       what going through the pool costs, in a Kleene sub-pattern with what it evaluates
-    ending    what queries cost that end at its target
-    taken     the Q-sets that take expressions over, and all their queries
-    held      who comes to a state with an expression
+    own       the cost of the pool's transitions, in a Kleene sub-pattern including its evaluations
+    ending    the cost of queries that end at its target
+    taken     the Q-sets that reuse expressions, and all their queries
+    held      the queries that arrive at each state with an expression
     distance  d_s of Equation 22
-    back      per preceding pool the node on the best way here
+    back      the best predecessor node in each preceding pool
     """
 
     pool: NodePool
@@ -104,12 +104,12 @@ class GloriaNode:
 
     @property
     def leaving(self) -> float:
-        """What its edges weigh without evaluation; a Kleene sub-pattern's is part of its distance."""
+        """The weight of its edges without evaluation; a Kleene sub-pattern's is part of its distance."""
         return 0.0 if self.pool.cycle is not None else self.own
 
     @property
     def through(self) -> float:
-        """Its distance, and what it takes to get through its pool."""
+        """Its distance plus the cost of its pool."""
         return self.distance + self.leaving + self.ending
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class GloriaNode:
 
 
 def set_text(own: QSet) -> str:
-    """A Q-set as the paper writes it: `(1, 2)^A`."""
+    """A Q-set in the paper's notation: `(1, 2)^A`."""
     return f"({', '.join(map(str, bits(own.queries)))}){'^' + own.snapshot if own.snapshot else ''}"
 
 
@@ -125,9 +125,9 @@ def set_text(own: QSet) -> str:
 class GloriaGraph:
     """Pools in an order in which edges run forward; `nodes` are those kept, `pruned` the others.
 
-    prunes  whether edges and nodes are left out that cannot be on the best path
-    splits  whether queries of a Q-set that go on together may part; Lemma 5.2 says that this never pays
-    bound   what a known plan costs: where distances count nothing twice, no node farther away is of use
+    prunes  whether to prune edges and nodes that cannot be on the best path
+    splits  whether queries of a Q-set may split; Lemma 5.2 says that this never pays
+    bound   the cost of a known plan: if distances count pools once, farther nodes are useless
     """
 
     template: GloriaTemplate
@@ -228,13 +228,13 @@ class GloriaGraph:
 
     @property
     def size(self) -> tuple[int, int]:
-        """N and T: nodes, and edges between nodes of consecutive pools."""
+        """N and T: the number of nodes, and of edges between nodes of consecutive pools."""
         counts = [len(nodes) for nodes in self.nodes]
         edges = sum(counts[k] * counts[pool.number] for pool in self.pools for k, _ in pool.preceding)
         return sum(counts), edges
 
 
-# Loops instead of any() and all(): these two are asked for every edge.
+# Loops instead of any() and all(): these two run for every edge.
 
 
 def _fits(first: GloriaNode, second: GloriaNode, held: Sequence[tuple[int, str]]) -> bool:
@@ -337,7 +337,7 @@ def make_pools(template: GloriaTemplate) -> tuple[NodePool, ...]:
 
 
 def _counted_once(preceding: dict[int, list[tuple[int, str]]]) -> set[int]:
-    """The pools to which no two ways have a pool in common."""
+    """The pools to which no two paths share a pool."""
     behind: dict[int, int] = {}
     once = set()
     for number, firsts in preceding.items():

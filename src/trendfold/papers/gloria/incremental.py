@@ -1,11 +1,11 @@
-"""A graph that is kept: new frequencies weigh it anew, and queries come and go.
+"""Incremental planning: keep the graph when frequencies change, or queries are added or removed.
 
-    reweigh   the same nodes, new weights, a new path: O(2N + 2T) for N nodes and T edges
-    add       pools that the new queries go through, and those after them, are made anew; all others are kept
-    remove    in the same way
+    reweigh   same nodes, new weights, new path: O(2N + 2T) for N nodes and T edges
+    add       rebuild the pools of the new queries and those after them; keep all others
+    remove    likewise
 
-The paper plans added queries apart from the others, which is faster still and shares nothing with them. Here
-pools are kept where nothing before them has changed, so the plan costs what planning from scratch would find.
+The paper plans added queries separately, which is even faster but shares nothing with the others. Here a pool
+is kept if nothing before it has changed, so the plan is as good as planning from scratch.
 
 Source: GLORIA (SIGMOD 2022), Section 7.2.
 """
@@ -37,7 +37,7 @@ class KeptWorkload:
     made: int = 0
 
     def plan(self) -> SharingPlan:
-        """The plan of the queries that are there, numbered through."""
+        """The plan of the current queries, renumbered consecutively."""
         there = [q for q, member in enumerate(self.members) if member is not None]
         return _renumbered(plan_of(self.found), {q: number for number, q in enumerate(there)})
 
@@ -108,7 +108,7 @@ def _signature(template: GloriaTemplate, pools: Sequence[NodePool], pool: NodePo
 
 
 def _renumbered(plan: SharingPlan, number: Mapping[int, int]) -> SharingPlan:
-    """A plan whose queries have other numbers."""
+    """A plan with renumbered queries."""
 
     def shares(own: tuple[Share, ...]) -> tuple[Share, ...]:
         return tuple(Share(tuple(number[q] for q in share.queries), share.snapshot) for share in own)

@@ -1,4 +1,4 @@
-"""A network + symbols and windows -> the tables of papers.gloria.kernel."""
+"""Lower a network, with symbols and windows, to the tables of papers.gloria.kernel."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from trendfold.plan.carried import Carried
 
 Alphabet = Sequence[tuple[Symbol, ...]]
 MOST_SNAPSHOTS = 1024
-"""A ring with more of them is folded up: every expression becomes one snapshot."""
+"""A ring with more snapshots is compacted: every expression becomes one snapshot."""
 
 
 VECTOR = 8
-"""Lanes, and coefficients, are worked on by so many; where fewer belong together, the others weigh 0."""
+"""The vector width for lanes and coefficients; unused places have weight 0."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class LoweredNetwork:
         return 12 * self.numbers + 8 * (self.room + self.work + len(self.tables) + len(self.weights))
 
     def board(self) -> Board:
-        """Nothing has come yet."""
+        """An empty board."""
         floats = np.zeros(self.numbers + self.room + len(self.weights))
         floats[self.numbers : self.numbers + self.extremes] = np.inf
         floats[self.numbers + self.room :] = self.weights
@@ -87,13 +87,13 @@ class _RecordTables:
     sizes: dict[str, int] = field(default_factory=dict)
 
     def put(self, name: str, *numbers: int) -> int:
-        """Append a record; its first number's place in the table."""
+        """Append a record, and return its offset."""
         own = self.records[name]
         own += map(int, numbers)
         return len(own) - len(numbers)
 
     def span(self, name: str, records: Iterable[Sequence[int]], size: int = 1) -> tuple[int, int]:
-        """Append records of so many numbers; their low and high."""
+        """Append records of `size` numbers, and return their bounds."""
         low = len(self.records[name]) // size
         for record in records:
             self.put(name, *record)
@@ -127,7 +127,7 @@ class _NetworkLowering:
     # ------------------------------------------------------------ lanes and weights
 
     def _order_lanes(self) -> None:
-        """Queries that have rare states in common lie side by side; what is common to all tells nothing."""
+        """Order queries such that those that share rare states are adjacent."""
         positions = self.network.plan.positions
         many = Counter(state for states in positions for state in states)
         order = sorted(
@@ -138,13 +138,13 @@ class _NetworkLowering:
         self.lanes = int(self.windows.lanes.sum())
 
     def hull(self, queries: Collection[int]) -> tuple[int, int]:
-        """The lanes from the first to the last of some queries, in whole vectors."""
+        """The lanes from the first to the last of some queries, rounded to whole vectors."""
         own = np.array(sorted(queries))
         high = int((self.lane[own] + self.windows.lanes[own]).max())
         return int(self.lane[own].min()) // VECTOR * VECTOR, _whole(high)
 
     def weight(self, lo: int, hi: int, queries: Collection[int]) -> int:
-        """A place with 1 for the lanes of the queries, and 0 for all others of a hull."""
+        """The offset of weights: 1 for the lanes of the queries, and 0 for the others of a hull."""
         key = lo, hi, tuple(sorted(queries))
         if key not in self.known:
             row = np.zeros(hi - lo)
@@ -156,7 +156,7 @@ class _NetworkLowering:
         return self.known[key]
 
     def _takers(self, a: int) -> dict[str, set[int]]:
-        """Per state the queries that can take a symbol there."""
+        """For each state, the queries that can take a symbol there."""
         found: dict[str, set[int]] = {}
         for q, symbol in enumerate(self.alphabet[a]):
             for position in symbol:
@@ -166,7 +166,7 @@ class _NetworkLowering:
     # ------------------------------------------------------------ blocks
 
     def block(self, queries: Collection[int], copies: int = 1) -> int:
-        """Room for values of some queries: numbers and extremes, lane by lane."""
+        """Allocate values of some queries: numbers and extremes, lane by lane."""
         lo, hi = self.hull(queries)
         size = hi - lo
         width = max(self.members[q].carried.width for q in queries)
@@ -247,14 +247,14 @@ class _NetworkLowering:
         )
 
     def list_cap(self, number: int) -> int:
-        """The most entries that any window holds."""
+        """The maximum number of entries in any window."""
         each = self.network.lists[number]
         own = set(each.queries)
         symbols = [a for a, takers in enumerate(self.takers) if own & takers.get(each.source, set())]
         return self.windows.most(symbols, each.queries) * self.keepers(number) + 1
 
     def keepers(self, number: int) -> int:
-        """How many nodes keep an event in a list; each keeps its own lanes."""
+        """How many nodes store an event in a list; each stores its own lanes."""
         return max(1, sum(number in node.keeps for node in self.network.nodes))
 
     def _entries_before(self, number: int) -> int:
@@ -320,7 +320,7 @@ class _NetworkLowering:
         return [(y, column, self.weight(lo, hi, own)) for (y, column), own in found.items()]
 
     def number_columns(self, q: int) -> list[dict[str, int]]:
-        """Per number of a query but the count: the column that it takes in at each state."""
+        """For each number of a query but the count: the column it reads at each state."""
         states = self.network.plan.positions[q]
         return [
             {
@@ -437,7 +437,7 @@ class _NetworkLowering:
         )
 
     def _work(self) -> dict[str, int]:
-        """How much room each part of the work needs."""
+        """The size of each part of the work array."""
         network = self.network
         entries = self._entries_before(len(network.lists))
         return {
@@ -456,7 +456,7 @@ class _NetworkLowering:
         }
 
     def _place_floats(self, rows: int) -> None:
-        """Behind the numbers come extremes, coefficients, bounds and weights."""
+        """Place extremes, coefficients, bounds and weights after the numbers."""
         self._shift("blocks", program.BLOCK, program.BLOCK_XBASE, self.numbers)
         self._shift("rows", program.ROW, 1, self.numbers + self.extremes)
         weights = self.numbers + self.extremes + self.coefficients + self.blocks + rows
@@ -480,7 +480,7 @@ class _NetworkLowering:
 
 
 class _RingShape:
-    """What a ring must have room for."""
+    """The dimensions of a ring."""
 
     def __init__(self, lowering: _NetworkLowering, ring: int) -> None:
         network = lowering.network
@@ -512,11 +512,11 @@ class _RingShape:
         self.cap = _whole(min(most + 1, MOST_SNAPSHOTS) + self.folded + 2 * self.reserve)
 
     def rows(self) -> int:
-        """Coefficients of a row per snapshot."""
+        """The number of coefficients per snapshot."""
         return 1 + len(self.phis) + len(self.psis)
 
     def phi_weights(self) -> list[tuple[int, int, int]]:
-        """Per number and σ row the queries of which it is."""
+        """For each number and σ row, its queries."""
         found: dict[tuple[int, int], list[int]] = {}
         for q, own in zip(self.queries, self.phi, strict=True):
             for w, columns in enumerate(own, 1):
@@ -526,12 +526,12 @@ class _RingShape:
         return [(w, phi, self.lowering.weight(lo, hi, own)) for (w, phi), own in found.items()]
 
     def lane_phis(self) -> list[int]:
-        """Per number and lane its σ row, or -1."""
+        """The σ row of each number and lane, or -1."""
         width = max(self.lowering.members[q].carried.width for q in self.queries)
         return self._by_lane(width, [[{}, *own] for own in self.phi], self.phis)
 
     def lane_psis(self) -> list[int]:
-        """Per extreme and lane its μ row, or -1."""
+        """The μ row of each extreme and lane, or -1."""
         extremes = max(len(self.lowering.members[q].carried.extremes) for q in self.queries)
         return self._by_lane(extremes, self.psi, self.psis)
 

@@ -1,4 +1,4 @@
-"""Queries -> groups that share by a GLORIA plan: who may be in one, and which optimizer plans it."""
+"""Group queries for GLORIA: which queries can be in a group, and which optimizer plans it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "gloria-noprune": optimize_unpruned,
     "auto": optimize_extended,
 }
-"""Per strategy who finds its plans; for `auto` the best of all, where there are few queries."""
+"""The optimizer of each strategy; `auto` uses the extended one."""
 
 UNKNOWN: Mapping[str, float] = MappingProxyType({})
-"""Frequencies of types where none are known: all are equally frequent."""
+"""Unknown type frequencies: all types are equally frequent."""
 
 
 def plan_with_gloria(
     queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
 ) -> tuple[QueryPlan, ...]:
-    """A group for queries that can share; GRETA's plan for each of the others.
+    """Plan queries: groups for those that can share, GRETA's plan for each of the others.
 
-    `key` is equal for queries whose rows are split into the same streams; None where no other's could be.
+    `key` is equal for queries whose rows are split into the same streams; None if a query cannot be grouped.
     """
     plans = [plan_coarsely(query) for query in queries]
     alone = {i: reason for i, plan in enumerate(plans) if (reason := misfit(plan))}
@@ -63,7 +63,7 @@ def plan_with_gloria(
 
 
 def misfit(plan: QueryPlan) -> str:
-    """Why a query is in no group; empty if it can be."""
+    """Why a query cannot be in a group; empty if it can."""
     if reason := unfit(plan):
         return reason
     return "a NOT undoes trends, query by query" if plan.operands[0].machine.automaton.guards else ""
@@ -75,7 +75,7 @@ def share(
     frequencies: Mapping[str, float] = UNKNOWN,
     model: CostModel = PAPER,
 ) -> SharingPlan:
-    """The sharing plan of queries that fit; `frequencies` are events per type and window."""
+    """The sharing plan of compatible queries; `frequencies` are events per type and window."""
     template = template_of(members)
     return plan_of(OPTIMIZERS[strategy](template, Weights(template.types, frequencies, model)))
 
@@ -105,17 +105,17 @@ def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> Glo
 
 
 def plan_gloria(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Per transition queries go together, with snapshots of some type, by the cheapest path of a graph."""
+    """Queries share transitions, with snapshots of some type, by the cheapest path of the GLORIA graph."""
     return plan_with_gloria(queries, "gloria", rows_key)
 
 
 def plan_gloria_greedy(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, with what seems best transition by transition."""
+    """The same with the greedy optimizer."""
     return plan_with_gloria(queries, "gloria-greedy", rows_key)
 
 
 def plan_gloria_noprune(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, with nothing pruned from the graph."""
+    """The same without pruning the graph."""
     return plan_with_gloria(queries, "gloria-noprune", rows_key)
 
 

@@ -1,4 +1,4 @@
-"""Groups under GLORIA: rows of several queries, and a sharing plan -> the whole trends of their windows."""
+"""Fold groups with GLORIA: the rows of several queries and a sharing plan -> complete trends per window."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trendfold.runtime.windows import open_at_once
 
 
 class Stack(NamedTuple):
-    """Room to judge a condition (see kernel.pairs)."""
+    """Scratch space for evaluating a condition (see kernel.pairs)."""
 
     f: NDArray[np.float64]
     i: NDArray[np.int64]
@@ -40,9 +40,9 @@ class GloriaTally:
     """What happened in a fold under GLORIA.
 
     snapshots     snapshots taken
-    propagations  coefficients handed on
-    evaluations   lanes for which an expression was given its value
-    foldings      rings that were folded up
+    propagations  coefficients propagated
+    evaluations   lanes for which an expression was evaluated
+    foldings      rings that were compacted
     """
 
     snapshots: int = 0
@@ -52,7 +52,7 @@ class GloriaTally:
 
 
 def fold_gloria(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """Carry out the sharing plan of a group."""
+    """Run the sharing plan of a group."""
     folded, tally = ready(group, together, limits).fold()
     together.counts.update(
         {
@@ -72,7 +72,7 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> GloriaReady:
     assert not problem, problem
     carried = union(member.carried for member in members)
     events = together.events(carried)
-    # Coefficients are doubles, and a value past 2^200 times one of them might not be.
+    # Coefficients are doubles; their product with a value above 2^200 could overflow.
     network = connect(plan if events.is_small else unshared(plan), members)
     lowered = lower_network(network, together.alphabet, carried, _windows(together))
     limits.check_state(group.members[0].query.name, lowered.size(), _HELD)
@@ -98,7 +98,7 @@ class GloriaReady:
     sizes: tuple[int, ...]
 
     def steps(self) -> int:
-        """How often an event is taken up: once at every node where a query can take it."""
+        """How many times events are processed: once at every node where a query can take the event."""
         tables, rows = self.lowered.tables, np.bincount(self.events.symbol)
         begin = tables[gloria_board.STEPS]
         return int(np.diff(tables[begin : begin + len(rows) + 1]) @ rows)

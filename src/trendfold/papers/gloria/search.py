@@ -1,4 +1,4 @@
-"""A template and weights in, a sharing plan out: by the paper's graph, pruned or not, or greedily."""
+"""The optimizers: template and weights -> sharing plan, by the paper's graph (pruned or not), or greedy."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def connected(graph: GloriaGraph, pool: NodePool) -> list[GloriaNode]:
 
 
 WIDE, NEAREST = 32, 3
-"""From so many nodes in a pool on a plan is sketched first, as a bound; nodes per pool of a sketch."""
+"""If a pool has this many nodes, a quick plan is made first as a bound; and its nodes per pool."""
 
 
 def sketch(template: GloriaTemplate, weights: Weights) -> float:

@@ -1,4 +1,4 @@
-"""Machines of several queries, their windows, who may share what -> the table that the kernel reads."""
+"""Lower the machines, windows and families of several queries to the table that the kernel reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trendfold.papers.hamlet.plan import BurstFamily
 from trendfold.plan.carried import Carried, union
 
 Alphabet = Sequence[Sequence[Symbol]]
-"""Per symbol and member the positions that an event can take."""
+"""For each symbol and member, the positions that an event can take."""
 
 Table = NDArray[np.int64]
 
@@ -44,7 +44,7 @@ def lower_group(
     windows: HamletWindows,
     tallies: int,
 ) -> tuple[Layout, Table]:
-    """The table of a group; `families` number their members as `members` are."""
+    """Lower a group; `families` refer to members by their index in `members`."""
     every = union(member.carried for member in members)
     tables = _TableWriter()
     _add_steps(tables, members, _stepped(alphabet, families), every)
@@ -69,7 +69,7 @@ class _TableWriter:
         self.length = 0
 
     def add(self, name: str, values: Iterable[Any]) -> None:
-        """Append numbers, or records of them; `name` is where they begin."""
+        """Append numbers or records; `name` records their offset."""
         found = values if isinstance(values, np.ndarray) else np.array(list(values), np.int64)
         part = found.view(np.int64) if found.dtype == np.uint64 else found.astype(np.int64)
         self.sizes[name] = self.length
@@ -77,7 +77,7 @@ class _TableWriter:
         self.length += part.size
 
     def count(self, **sizes: int) -> None:
-        """How many there are of something."""
+        """Record counts."""
         self.sizes |= sizes
 
     def done(self) -> tuple[Layout, Table]:
@@ -202,7 +202,7 @@ def _add_members(
 
 
 class _Sharers:
-    """Who may share bursts of one type, asked piece by piece."""
+    """The sharers of one type's bursts."""
 
     def __init__(
         self, members: Sequence[Member], alphabet: Alphabet, family: BurstFamily, every: Carried
@@ -223,7 +223,7 @@ class _Sharers:
         return symbols[k] == {self.positions[k]}
 
     def concern(self, symbols: Sequence[Symbol]) -> int:
-        """What an event is to the sharers (Definition 4.1)."""
+        """How an event affects the sharers (Definition 4.1)."""
         if any(symbols[k] and not self._takes(symbols, k) for k in self.positions):
             return ENDS
         return BURST if any(symbols[k] for k in self.positions) else NOTHING
@@ -235,7 +235,7 @@ class _Sharers:
         return {self.unit[k] for k in self.positions if self._takes(symbols, k)}
 
     def record(self, symbols: Sequence[Symbol]) -> tuple[int, int, int]:
-        """What a symbol is, whether it is uneven, and the unit without which it would be even."""
+        """A symbol's concern, whether it is uneven, and the unit without which it would be even."""
         takers = self.takers(symbols)
         others = set(self.units.values()) - takers
         if not takers or not others:
@@ -244,17 +244,17 @@ class _Sharers:
         return BURST, True, sole
 
     def types(self) -> int:
-        """The most event types of a sharer's pattern."""
+        """The maximum number of event types in a sharer's pattern."""
         machines = [self.members[k].machine for k in self.positions]
         return max(len({p.type for p in machine.automaton.positions}) for machine in machines)
 
     def touches(self) -> list[bool]:
-        """Per member whether rows inside a burst do anything to it."""
+        """For each member, whether rows inside a burst affect it."""
         inside = [symbols for symbols in self.alphabet if self.concern(symbols) != ENDS]
         return [any(symbols[k] for symbols in inside) for k in range(len(self.members))]
 
     def states(self, k: int) -> tuple[list[int], list[int]]:
-        """Where an event at E gathers from, other than events that are kept, and where it leaves its mass."""
+        """The states an event at E reads (besides stored events), and the states it adds its mass to."""
         if k not in self.positions:
             return [], []
         machine = self.members[k].machine
@@ -265,7 +265,7 @@ class _Sharers:
         return sources, [number[state] for state in step.targets]
 
     def _fed_columns(self, k: int) -> list[int]:
-        """Per number of a member the column that an event at E adds to it: 0 for one, -1 for nothing."""
+        """For each number of a member, the column an event at E adds to it: 0 for one, -1 for nothing."""
         here = self.positions.get(k, -1)
         found = [-1]
         for number in self.members[k].carried.numbers:
@@ -280,7 +280,7 @@ class _Sharers:
         return [self.extreme[x.attribute, x.is_max] if here in x.positions else -1 for x in carried]
 
     def fed(self, k: int, width: int) -> list[int]:
-        """Per number its place among the columns of the family, or -1."""
+        """For each number, its index among the family's columns, or -1."""
         return _padded([_place(self.columns, column) for column in self._fed_columns(k)], width)
 
     def xfed(self, k: int, extremes: int) -> list[int]:
@@ -361,6 +361,6 @@ def _padded(numbers: list[int], size: int) -> list[int]:
 
 
 def _spans(groups: Sequence[Any]) -> list[tuple[int, int]]:
-    """Where each of several groups begins and ends, one after the other."""
+    """The bounds of each group in their concatenation."""
     ends = np.cumsum([0, *(len(group) for group in groups)])
     return [(int(low), int(high)) for low, high in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""Groups under HAMLET: rows of several queries -> the whole trends of each query's windows."""
+"""Fold groups with HAMLET: the rows of several queries -> the complete trends of each query's windows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items, open_at_once
 
 Journal = NDArray[np.float64]
-"""What graphlets held, line by line (see papers.hamlet.kernel)."""
+"""A log of graphlets for debugging, one row per value (see papers.hamlet.kernel)."""
 NO_JOURNAL: Journal = np.zeros((0, 5))
 
 
@@ -43,17 +43,17 @@ class HamletTally:
 
     @property
     def snapshots(self) -> int:
-        """At graphlet level one each, and those of events."""
+        """One per shared graphlet, plus those of events."""
         return self.graphlets + self.event_snapshots
 
 
 def fold_hamlet(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """Bursts are shared by those for whom the benefit model says so."""
+    """Fold a group; the benefit model chooses who shares each burst."""
     return _counted(together, *ready(group, together, limits).fold(hamlet.BY_BENEFIT))
 
 
 def fold_hamlet_static(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """Bursts are shared by all who can."""
+    """Fold a group; every burst is shared by all queries that can."""
     return _counted(together, *ready(group, together, limits).fold(hamlet.ALWAYS))
 
 
@@ -87,7 +87,7 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> HamletReady:
 
 
 def _member(plan: QueryPlan) -> Member:
-    """A query with the machine that steps all but the events that are kept one by one."""
+    """A query with a machine for all events but those stored individually."""
     (operand,) = plan.operands
     return Member(replace(operand.machine, by_event=frozenset()), operand.carried)
 
@@ -135,7 +135,7 @@ _HELD = "the windows of queries that are folded together"
 
 
 def _ends(at: Layout, table: Table) -> tuple[int, int]:
-    """How many numbers and extremes all lanes have, with room to step one event."""
+    """The number of numbers and extremes of all lanes, with scratch space for one event."""
     end = at.lane + 2 * at.lanes
     return int(table[end]) + at.rows, int(table[end + 1]) + at.xrows
 

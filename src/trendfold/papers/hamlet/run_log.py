@@ -1,4 +1,4 @@
-"""What HAMLET keeps of events that predicates compare: the predicates, and room for events and snapshots."""
+"""HAMLET's store of events that predicates compare: the predicates, and space for events and snapshots."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class RunLog:
     """The predicates of a group on neighbours, and how much its windows hold.
 
     classes   the distinct sets of predicates, by number    of  the class of each member
-    events    the most events of the shared type that a window holds
-    opened    per member its first window
+    events    the maximum number of events of the shared type in a window
+    opened    the first window of each member
     """
 
     at: Layout
@@ -42,7 +42,7 @@ class RunLog:
 
     @property
     def size(self) -> int:
-        """What `cleared` takes, in bytes, once it is full."""
+        """The size of a full log in bytes."""
         events, snapshots = 2 * self.events + 2, 4 * self.events + 4
         coefficients = events * MOST_SHARED * (12 * self.at.columns + 8 * self.at.xcolumns)
         values = snapshots * self.at.lanes * (12 * self.at.width + 8 * self.at.extremes)

@@ -409,7 +409,7 @@ class Handle:
         self._manifest.write(self._folder)
         tally.write(self._folder)
 
-    # ------------------------------------------------------------ looking on
+    # ------------------------------------------------------------ progress
 
     @property
     def progress(self) -> Progress:
