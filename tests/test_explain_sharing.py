@@ -77,5 +77,5 @@ def test_auto_tells_who_are_lanes_together_and_why_others_are_alone() -> None:
     ]
     assert b["together"][1] == "a: of the same shape: lanes side by side"
     assert c["sharing"] == {}
-    assert d["sharing"] == {"alone": "a NOT moves what waits behind it from class to class"}
+    assert d["sharing"] == {"alone": "NOT splits pending counts into broken and unbroken"}
     assert e["sharing"] == {"alone": "no other query of its kind needs the same partitions and groups"}

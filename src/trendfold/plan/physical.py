@@ -328,4 +328,4 @@ def _why_alone(plan: QueryPlan, operand: OperandPlan) -> str:
 
 
 def _times(more: float, less: float) -> str:
-    return f"{more / less:.1f} times"
+    return f"{more / less:.1f} times" if less > 0 else "far"
