@@ -200,6 +200,7 @@ def fold_vectors(events, values, lows, highs, lengths, rows, direct, guards, fra
     rows         SparseRows
     direct       bool[A]   see in_place
     """
+    values, rows = lent(values), lent(rows)
     symbol, moment = events.symbol, events.moment
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
     state, fresh = _zeros(entries, most), _zeros(entries, most)

@@ -66,14 +66,14 @@ class NegatedBindings(NamedTuple):
     """The bindings of N's positions so far; n is the most rows of a segment.
 
     row, start  int32[R, n]  its row, and the latest start of an N-trend that ends with it
-    filled      int32[R]     how many there are
+    many        int32[R]     how many there are
     best        int32[R]     the latest start so far, from before the moment; -1 if there is none
     stack_f, stack_i, stack_n   scratch for conditions (see kernel.pairs)
     """
 
     row: NDArray[np.int32]
     start: NDArray[np.int32]
-    filled: NDArray[np.int32]
+    many: NDArray[np.int32]
     best: NDArray[np.int32]
     stack_f: NDArray[np.float64]
     stack_i: NDArray[np.int64]
@@ -99,7 +99,7 @@ def latest_starts(negated, symbol, moment, segment, pairs, latest):
     kept = _no_bindings(negated.is_first.shape[0], segment, pairs)
     fresh = np.empty_like(kept.best)
     for s in range(segment.shape[0] - 1):
-        kept.filled[:] = 0
+        kept.many[:] = 0
         kept.best[:] = -1
         i = segment[s]
         while i < segment[s + 1]:
@@ -114,8 +114,8 @@ def latest_starts(negated, symbol, moment, segment, pairs, latest):
                     start = _latest_start(e, r, now, negated, moment, pairs, kept)
                     if start >= 0:
                         fresh[r] = max(fresh[r], start)
-                        kept.row[r, kept.filled[r]], kept.start[r, kept.filled[r]] = e, start
-                        kept.filled[r] += 1
+                        kept.row[r, kept.many[r]], kept.start[r, kept.many[r]] = e, start
+                        kept.many[r] += 1
             for g in range(negated.npos_start.shape[0] - 1):
                 ended = latest[g, now - 1] if i > segment[s] else -1
                 for r in range(negated.npos_start[g], negated.npos_start[g + 1]):
@@ -153,7 +153,7 @@ def _latest_start(e, r, now, negated, moment, pairs, kept):
         if low == high:
             start = max(start, kept.best[p])
             continue
-        for k in range(kept.filled[p]):
+        for k in range(kept.many[p]):
             if moment[kept.row[p, k]] == now or kept.start[p, k] <= start:
                 continue
             fits = True

@@ -15,8 +15,9 @@ lists of places (`Room.touched`): where it gathers, and where it leaves its mass
 number of nodes an event touches, so trees are Fenwick trees where one side of a value is asked for, and
 binary trees otherwise.
 
-The phases of `_fold` are inlined, and their records are lent: calling them with counted arrays made the
-kernel 4 times slower (COUNT over windows of 9 s sliding by 100 ms: 3.0 ms instead of 0.7 ms).
+The lists of places are inlined, and records that are handed on are small and lent. As functions of whole
+records, the phases of `_fold` were 4 times slower (COUNT over windows of 9 s sliding by 100 ms: 3.0 ms, not
+0.7 ms); inlined with whole records, they took 16 s to compile instead of 7 s.
 """
 
 from __future__ import annotations
@@ -68,6 +69,38 @@ class BatchTrees(NamedTuple):
     base: NDArray[np.uint64]
     leaves: NDArray[np.uint64]
     top: NDArray[np.uint64]
+
+
+class BatchSteps(NamedTuple):
+    """The arrays of BindingSteps that a batch reads."""
+
+    step_start: NDArray[np.int32]
+    src_start: NDArray[np.int32]
+    src: NDArray[np.int32]
+    scan_start: NDArray[np.int32]
+    dst_start: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    kept_start: NDArray[np.int32]
+    kept: NDArray[np.int32]
+
+
+class BatchIndex(NamedTuple):
+    """The arrays of BindingIndex that a batch reads; an access has one tree."""
+
+    way: NDArray[np.int32]
+    span: NDArray[np.int32]
+    leaf: NDArray[np.int32]
+    of_start: NDArray[np.int32]
+    of: NDArray[np.int32]
+
+
+class LeafSets(NamedTuple):
+    """The bindings of each tree that are not continued yet, under *next* (see kernel.bits)."""
+
+    words: NDArray[np.uint64]
+    start: NDArray[np.uint64]
+    levels: NDArray[np.uint64]
+    holder: NDArray[np.int32]
 
 
 @kernel
@@ -178,9 +211,25 @@ def _fold(events, lows, highs, first, steps, guards, frame, is_next, index, tree
     lows, highs  int64[]  rows of the batch's windows; the first of them is window `first`
     lanes, size           lanes of a vector, and all lanes of all nodes
     """
-    events, steps, guards, index = lent(events), lent(steps), lent(guards), lent(index)
-    room, trees, out = lent(room), lent(trees), lent(out)
-    symbol, moment, windows = events.symbol, events.moment, lows.shape[0]
+    steps, index, room, trees = lent(steps), lent(index), lent(room), lent(trees)
+    symbol, moment, values, lowest = events.symbol, events.moment, events.values, events.extremes
+    step_start, weight, xweight, is_start = steps.step_start, steps.weight, steps.xweight, steps.is_start
+    own_steps = BatchSteps(
+        step_start,
+        steps.src_start,
+        steps.src,
+        steps.scan_start,
+        steps.dst_start,
+        steps.dst,
+        steps.kept_start,
+        steps.kept,
+    )
+    own_index = BatchIndex(index.way, index.span, index.leaf, index.of_start, index.of)
+    sets = LeafSets(room.words, index.bit_start, index.bit_levels, room.holder)
+    m, e, x = room.node_m, room.node_e, room.node_x
+    got_m, got_e, got_x, has_mass, touched = room.got_m, room.got_e, room.got_x, room.has_mass, room.touched
+    marks, before, moves = room.marks, room.before, guards.moves
+    width, extremes, windows = frame.width, frame.extremes, lows.shape[0]
     last = highs[windows - 1]
     is_wide = False
     begun = ended = 0
@@ -190,241 +239,189 @@ def _fold(events, lows, highs, first, steps, guards, frame, is_next, index, tree
         while j < last and moment[j] == moment[i]:
             j += 1
         while begun < windows and lows[begun] <= i:
-            room.node_m[np.uint64(frame.start) * lanes + np.uint64(begun)] = 1.0
+            m[np.uint64(frame.start) * lanes + np.uint64(begun)] = 1.0
             begun += 1
         while ended < begun and highs[ended] <= i:
-            _collect(first + ended, np.uint64(ended), is_wide, frame, room, lanes, size, out)
+            _collect(first + ended, np.uint64(ended), is_wide, frame, m, e, x, lanes, size, out)
             ended += 1
         at = np.uint64(ended // RUN * RUN)
         runs = np.uint64((begun + RUN - 1) // RUN) - at // np.uint64(RUN)
-        while _gather(
-            events, i, j, is_wide, steps, frame, is_next, index, trees, room, lanes, size, at, runs
-        ):
-            _widen(room.node_m, room.node_e, np.uint64(frame.width) * size)
-            is_wide = True
+        moved = False
+        is_large = True
+        while is_large:  # once more with wide numbers, if a double is not enough
+            is_large = False
+            slot = 0
+            for r in range(i, j):
+                moved |= moves[symbol[r]]
+                for t in range(step_start[symbol[r]], step_start[symbol[r] + 1]):
+                    count = _list_sources(
+                        t, r, own_steps, is_next, own_index, sets, trees, marks, before, lanes, touched
+                    )
+                    mass = np.uint64(slot) * np.uint64(width) * lanes
+                    has_mass[slot] = False
+                    for w in range(width if count > 0 else 0):
+                        to, offset = mass + np.uint64(w) * lanes, np.uint64(w) * size
+                        if w == 0 or has_mass[slot]:
+                            _add_sources(is_wide, got_m, got_e, to, m, e, touched, count, offset, at, runs)
+                        if w == 0:
+                            has_mass[slot] = any_mass(got_m, to, at, runs)
+                    for w in range(width if has_mass[slot] else 0):
+                        to, column = mass + np.uint64(w) * lanes, weight[t, w]
+                        if w > 0 and column >= -1:
+                            value = values[r, column] if column >= 0 else 1.0
+                            _weigh(is_wide, got_m, got_e, to, mass, value, at, runs)
+                        is_large |= not is_wide and any_large(got_m, to, at, runs)
+                    for k in range(extremes if has_mass[slot] else 0):
+                        to = (np.uint64(slot) * np.uint64(extremes) + np.uint64(k)) * lanes
+                        _empty_run(got_x, to, np.inf, at, runs)
+                        take_least(got_x, to, x, touched, count, np.uint64(k) * size, at, runs)
+                        if xweight[t, k] >= 0:
+                            _weigh_extreme(got_x, to, got_m, mass, lowest[r, xweight[t, k]], at, runs)
+                    slot += 1
+            if is_large:
+                _widen(m, e, np.uint64(width) * size)
+                is_wide = True
         if is_next:
-            _spend(symbol, i, j, steps, frame, index, trees, room, lanes, size, at, runs)
-        if _moves_any(symbol, i, j, guards.moves):
-            _move_classes(guards, symbol, i, j, is_wide, frame, room, lanes, size, at, runs)
-        _settle(symbol, i, j, is_wide, steps, frame, is_next, index, trees, room, lanes, size, at, runs)
+            _spend(
+                symbol, i, j, own_steps, is_start, index.here, own_index, sets, trees, marks, before,
+                m, e, x, width, extremes, lanes, size, at, runs,
+            )  # fmt: skip
+        if moved:
+            _move_classes(
+                guards, symbol, i, j, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs
+            )
+        slot = 0
+        for r in range(i, j):
+            for t in range(step_start[symbol[r]], step_start[symbol[r] + 1]):
+                if has_mass[slot]:
+                    count = _list_targets(
+                        t, r, own_steps, is_next, own_index, sets, trees, marks, before, lanes, touched
+                    )
+                    for w in range(width):
+                        added = (np.uint64(slot) * np.uint64(width) + np.uint64(w)) * lanes
+                        offset = np.uint64(w) * size
+                        if is_wide:
+                            add_to_each_wide(m, e, touched, count, offset, got_m, got_e, added, at, runs)
+                        else:
+                            add_to_each(m, touched, count, offset, got_m, added, at, runs)
+                    for k in range(extremes):
+                        added = (np.uint64(slot) * np.uint64(extremes) + np.uint64(k)) * lanes
+                        lower_each(x, touched, count, np.uint64(k) * size, got_x, added, at, runs)
+                slot += 1
         i = j
     while ended < windows:
-        _collect(first + ended, np.uint64(ended), is_wide, frame, room, lanes, size, out)
+        _collect(first + ended, np.uint64(ended), is_wide, frame, m, e, x, lanes, size, out)
         ended += 1
 
 
-@inlined
-def _moves_any(symbol, i, j, moves):
-    """Whether any event of the moment [i, j) moves mass between classes."""
-    moved = False
-    for r in range(i, j):
-        moved |= moves[symbol[r]]
-    return moved
-
-
-# ---- Gather: the mass that each step of the moment continues ---------------------------------------
+# ---- What a step gathers ---------------------------------------------------------------------------
 
 
 @inlined
-def _gather(events, i, j, is_wide, steps, frame, is_next, index, trees, room, lanes, size, at, runs):
-    """Gather for every step of the rows [i, j), in slots of `room.got_*`, one after the other.
-
-    Returns whether a double has become too large: then the moment must be gathered again, in wide numbers.
-    """
-    symbol, step_start = events.symbol, steps.step_start
-    is_large = False
-    slot = 0
-    for r in range(i, j):
-        for t in range(step_start[symbol[r]], step_start[symbol[r] + 1]):
-            count = _list_sources(t, r, steps, is_next, index, trees, room, lanes)
-            room.has_mass[slot] = count > 0 and _add_sources(
-                slot, count, is_wide, frame, room, lanes, size, at, runs
-            )
-            if room.has_mass[slot]:
-                is_large |= _weigh(events, r, t, slot, is_wide, steps, frame, room, lanes, at, runs)
-                _gather_extremes(events, r, t, slot, count, steps, frame, room, lanes, size, at, runs)
-            slot += 1
-    return is_large
-
-
-@inlined
-def _list_sources(t, r, steps, is_next, index, trees, room, lanes):
-    """List in `room.touched` the vectors that step t of row r gathers from; returns how many."""
-    touched, span, way = room.touched, index.span, index.way  # an access has one tree
+def _list_sources(t, r, steps, is_next, index, sets, trees, marks, before, lanes, touched):
+    """List in `touched` the vectors that step t of row r gathers from; returns how many."""
     count = np.uint64(0)
     for o in range(steps.src_start[t], steps.src_start[t + 1]):
         touched[count] = np.uint64(steps.src[o]) * lanes
         count += _ONE
     for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
-        tree = way[c]
-        for p in range(0, span.shape[2], 2):
-            low, high = span[tree, r, p], span[tree, r, p + 1]
+        tree = index.way[c]
+        for p in range(0, index.span.shape[2], 2):
+            low, high = index.span[tree, r, p], index.span[tree, r, p + 1]
             if low == EMPTY:
                 continue
-            if is_next:
-                count = _list_taken(tree, low, high, index, trees, room, lanes, count)
+            if is_next:  # the bindings that are not continued yet, one by one
+                leaf = _next_leaf(sets, tree, low, high)
+                while leaf != 0:
+                    touched[count] = _leaf_node(trees, marks, before, tree, leaf) * lanes
+                    count += _ONE
+                    leaf = _next_leaf(sets, tree, leaf, high)
             else:
-                count = _list_range(tree, low, high, trees, room, lanes, count)
-    return count
-
-
-@inlined
-def _list_taken(tree, low, high, index, trees, room, lanes, count):
-    """List the bindings between two leaves that are not continued yet, one by one."""
-    at, levels = first_word(tree), index.bit_levels[tree]
-    leaf = next_between(room.words, index.bit_start, at, levels, low, high)
-    while leaf != 0:
-        room.touched[count] = _leaf_node(tree, leaf, trees, room) * lanes
-        count += _ONE
-        leaf = next_between(room.words, index.bit_start, at, levels, leaf, high)
-    return count
-
-
-@inlined
-def _leaf_node(tree, leaf, trees, room):
-    """The node of a leaf, in a tree that has leaves only."""
-    return trees.base[tree] + _rank(room.marks, room.before, tree, leaf, trees.top[tree]) - _ONE
-
-
-@inlined
-def _add_sources(slot, count, is_wide, frame, room, lanes, size, at, runs):
-    """Add the listed vectors up in a slot, number by number; whether there is any mass."""
-    has_mass = True
-    for w in range(frame.width):
-        if has_mass:
-            to, offset = _number_of(slot, w, frame.width, lanes), np.uint64(w) * size
-            _empty_run(room.got_m, to, 0.0, at, runs)
-            if is_wide:
-                _empty_run(room.got_e, to, np.int32(0), at, runs)
-                add_up_wide(
-                    room.got_m,
-                    room.got_e,
-                    to,
-                    room.node_m,
-                    room.node_e,
-                    room.touched,
+                count = _list_range(
+                    trees.asks[tree],
+                    tree,
+                    low,
+                    high,
+                    trees.base[tree],
+                    trees.leaves[tree],
+                    trees.top[tree],
+                    marks,
+                    before,
+                    lanes,
+                    touched,
                     count,
-                    offset,
-                    at,
-                    runs,
                 )
-            else:
-                add_up(room.got_m, to, room.node_m, room.touched, count, offset, at, runs)
-            if w == 0:
-                has_mass = any_mass(room.got_m, to, at, runs)
-    return has_mass
+    return count
 
 
 @inlined
-def _number_of(slot, w, width, lanes):
-    """Where number w of a slot begins among what a moment gathers."""
-    return (np.uint64(slot) * np.uint64(width) + np.uint64(w)) * lanes
+def _next_leaf(sets, tree, low, high):
+    """The first leaf between two whose binding is not continued yet, or 0."""
+    return next_between(sets.words, sets.start, first_word(tree), sets.levels[tree], low, high)
 
 
 @inlined
-def _weigh(events, r, t, slot, is_wide, steps, frame, room, lanes, at, runs):
-    """Add count times value to the numbers that step t feeds; whether a double has become too large."""
-    mass = _number_of(slot, 0, frame.width, lanes)
-    is_large = False
-    for w in range(frame.width):
-        to, column = mass + np.uint64(w) * lanes, steps.weight[t, w]
-        if w > 0 and column >= -1:
-            value = events.values[r, column] if column >= 0 else 1.0
-            if is_wide:
-                _weigh_wide(room.got_m, room.got_e, to, mass, value, at, runs)
-            else:
-                add_times(room.got_m, to, room.got_m, mass, value, at, runs)
-        is_large |= not is_wide and any_large(room.got_m, to, at, runs)
-    return is_large
+def _leaf_node(trees, marks, before, tree, leaf):
+    """The node of a leaf, in a tree that has leaves only."""
+    return trees.base[tree] + _rank(marks, before, tree, leaf, trees.top[tree]) - _ONE
 
 
 @inlined
-def _gather_extremes(events, r, t, slot, count, steps, frame, room, lanes, size, at, runs):
-    """The least of the listed vectors, and of the event's own value in lanes that have mass."""
-    mass = _number_of(slot, 0, frame.width, lanes)
-    for k in range(frame.extremes):
-        to, column = _number_of(slot, k, frame.extremes, lanes), steps.xweight[t, k]
-        _empty_run(room.got_x, to, np.inf, at, runs)
-        take_least(room.got_x, to, room.node_x, room.touched, count, np.uint64(k) * size, at, runs)
-        if column >= 0:
-            _weigh_extreme(room.got_x, to, room.got_m, mass, events.extremes[r, column], at, runs)
-
-
-# ---- Spend and settle ------------------------------------------------------------------------------
+def _add_sources(is_wide, got_m, got_e, to, m, e, touched, count, offset, at, runs):
+    """Add one number of the listed vectors up, at `to`."""
+    _empty_run(got_m, to, 0.0, at, runs)
+    if is_wide:
+        _empty_run(got_e, to, np.int32(0), at, runs)
+        add_up_wide(got_m, got_e, to, m, e, touched, count, offset, at, runs)
+    else:
+        add_up(got_m, to, m, touched, count, offset, at, runs)
 
 
 @inlined
-def _spend(symbol, i, j, steps, frame, index, trees, room, lanes, size, at, runs):
+def _weigh(is_wide, got_m, got_e, to, mass, value, at, runs):
+    """Add count times value to the number at `to`; the count is at `mass`."""
+    if is_wide:
+        _weigh_wide(got_m, got_e, to, mass, value, at, runs)
+    else:
+        add_times(got_m, to, got_m, mass, value, at, runs)
+
+
+# ---- What a moment uses up, and where it adds to ---------------------------------------------------
+
+
+@kernel
+def _spend(
+    symbol, i, j, steps, is_start, list_of, index, sets, trees, marks, before,
+    m, e, x, width, extremes, lanes, size, at, runs,
+):  # fmt: skip
     """Under *next*, empty what the rows [i, j) have continued: states, and bindings in all their trees."""
-    span, words = index.span, room.words
     for r in range(i, j):
         for t in range(steps.step_start[symbol[r]], steps.step_start[symbol[r] + 1]):
             for o in range(steps.src_start[t], steps.src_start[t + 1]):
-                if not steps.is_start[steps.src[o]]:
-                    _empty_node(room, np.uint64(steps.src[o]) * lanes, size, frame, at, runs)
+                if not is_start[steps.src[o]]:
+                    _empty_node(m, e, x, np.uint64(steps.src[o]) * lanes, size, width, extremes, at, runs)
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
                 tree = index.way[c]
-                start, levels = first_word(tree), index.bit_levels[tree]
-                for p in range(0, span.shape[2], 2):
-                    low, high = span[tree, r, p], span[tree, r, p + 1]
-                    leaf = next_between(words, index.bit_start, start, levels, low, high)
+                for p in range(0, index.span.shape[2], 2):
+                    high = index.span[tree, r, p + 1]
+                    leaf = _next_leaf(sets, tree, index.span[tree, r, p], high)
                     while leaf != 0:
-                        row = room.holder[tree, leaf]
-                        _remove_binding(
-                            index.here[tree], row, frame, index, trees, room, lanes, size, at, runs
-                        )
-                        leaf = next_between(words, index.bit_start, start, levels, leaf, high)
+                        row, here = sets.holder[tree, leaf], list_of[tree]
+                        for o in range(index.of_start[here], index.of_start[here + 1]):
+                            other, gone = index.of[o], np.uint64(index.leaf[index.of[o], row])
+                            if gone != 0:
+                                place = _leaf_node(trees, marks, before, other, gone) * lanes
+                                _empty_node(m, e, x, place, size, width, extremes, at, runs)
+                                leave(sets.words, sets.start, first_word(other), sets.levels[other], gone)
+                        leaf = _next_leaf(sets, tree, leaf, high)
 
 
 @inlined
-def _remove_binding(here, row, frame, index, trees, room, lanes, size, at, runs):
-    """Take the binding that a row made out of all trees of list `here`."""
-    for o in range(index.of_start[here], index.of_start[here + 1]):
-        tree = index.of[o]
-        leaf = np.uint64(index.leaf[tree, row])
-        if leaf != 0:
-            _empty_node(room, _leaf_node(tree, leaf, trees, room) * lanes, size, frame, at, runs)
-            leave(room.words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
-
-
-@inlined
-def _settle(symbol, i, j, is_wide, steps, frame, is_next, index, trees, room, lanes, size, at, runs):
-    """Add what the steps of the rows [i, j) have gathered to their states and trees."""
-    step_start, touched = steps.step_start, room.touched
-    slot = 0
-    for r in range(i, j):
-        for t in range(step_start[symbol[r]], step_start[symbol[r] + 1]):
-            if room.has_mass[slot]:
-                count = _list_targets(t, r, steps, is_next, index, trees, room, lanes)
-                for w in range(frame.width):
-                    added, offset = _number_of(slot, w, frame.width, lanes), np.uint64(w) * size
-                    if is_wide:
-                        add_to_each_wide(
-                            room.node_m,
-                            room.node_e,
-                            touched,
-                            count,
-                            offset,
-                            room.got_m,
-                            room.got_e,
-                            added,
-                            at,
-                            runs,
-                        )
-                    else:
-                        add_to_each(room.node_m, touched, count, offset, room.got_m, added, at, runs)
-                for k in range(frame.extremes):
-                    added, offset = _number_of(slot, k, frame.extremes, lanes), np.uint64(k) * size
-                    lower_each(room.node_x, touched, count, offset, room.got_x, added, at, runs)
-            slot += 1
-
-
-@inlined
-def _list_targets(t, r, steps, is_next, index, trees, room, lanes):
-    """List in `room.touched` the vectors that step t of row r adds to; returns how many."""
+def _list_targets(t, r, steps, is_next, index, sets, trees, marks, before, lanes, touched):
+    """List in `touched` the vectors that step t of row r adds to; returns how many."""
     count = np.uint64(0)
     for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-        room.touched[count] = np.uint64(steps.dst[d]) * lanes
+        touched[count] = np.uint64(steps.dst[d]) * lanes
         count += _ONE
     for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
         here = steps.kept[b]
@@ -432,21 +429,22 @@ def _list_targets(t, r, steps, is_next, index, trees, room, lanes):
             tree = index.of[o]
             if index.leaf[tree, r] > 0:
                 leaf = np.uint64(index.leaf[tree, r])
-                count = _list_ancestors(tree, leaf, trees, room, lanes, count)
+                rank = _rank(marks, before, tree, leaf, trees.top[tree])
+                count = _list_ancestors(
+                    trees.asks[tree], rank, trees.base[tree], trees.leaves[tree], lanes, touched, count
+                )
                 if is_next:
-                    room.holder[tree, leaf] = r
-                    take(room.words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
+                    sets.holder[tree, leaf] = r
+                    take(sets.words, sets.start, first_word(tree), sets.levels[tree], leaf)
     return count
 
 
 # ---- Nodes of a tree -------------------------------------------------------------------------------
 
 
-@inlined
-def _list_range(tree, low, high, trees, room, lanes, count):
+@kernel
+def _list_range(asks, tree, low, high, base, leaves, top, marks, before, lanes, touched, count):
     """List the nodes that add up to the leaves strictly between two; returns the list's new length."""
-    marks, before, touched = room.marks, room.before, room.touched
-    asks, base, leaves, top = trees.asks[tree], trees.base[tree], trees.leaves[tree], trees.top[tree]
     a = _rank(marks, before, tree, np.uint64(low), top)
     b = leaves if high == OPEN else _rank(marks, before, tree, np.uint64(high) - _ONE, top)
     if a >= b:
@@ -477,12 +475,9 @@ def _list_range(tree, low, high, trees, room, lanes, count):
     return count
 
 
-@inlined
-def _list_ancestors(tree, leaf, trees, room, lanes, count):
-    """List the nodes that a leaf is part of; returns the list's new length."""
-    touched = room.touched
-    asks, base, leaves, top = trees.asks[tree], trees.base[tree], trees.leaves[tree], trees.top[tree]
-    rank = _rank(room.marks, room.before, tree, leaf, top)
+@kernel
+def _list_ancestors(asks, rank, base, leaves, lanes, touched, count):
+    """List the nodes that a leaf is part of, its rank from 1 on; returns the list's new length."""
     if asks == FLAT:
         touched[count] = (base + rank - _ONE) * lanes
         return count + _ONE
@@ -510,14 +505,14 @@ def _empty_run(numbers, place, nothing, at, runs):
         numbers[lane] = nothing
 
 
-@inlined
-def _empty_node(room, place, size, frame, at, runs):
+@kernel
+def _empty_node(m, e, x, place, size, width, extremes, at, runs):
     """Set all numbers of a vector to zero in its open lanes."""
-    for w in range(frame.width):
-        _empty_run(room.node_m, place + np.uint64(w) * size, 0.0, at, runs)
-        _empty_run(room.node_e, place + np.uint64(w) * size, np.int32(0), at, runs)
-    for k in range(frame.extremes):
-        _empty_run(room.node_x, place + np.uint64(k) * size, np.inf, at, runs)
+    for w in range(width):
+        _empty_run(m, place + np.uint64(w) * size, 0.0, at, runs)
+        _empty_run(e, place + np.uint64(w) * size, np.int32(0), at, runs)
+    for k in range(extremes):
+        _empty_run(x, place + np.uint64(k) * size, np.inf, at, runs)
 
 
 @kernel
@@ -546,9 +541,10 @@ def _widen(m, e, count):
 
 
 @kernel
-def _move_classes(guards, symbol, start, stop, is_wide, frame, room, lanes, size, at, runs):
+def _move_classes(
+    guards, symbol, start, stop, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs
+):
     """`guards.move_classes`, for all open lanes."""
-    m, e, x, touched = room.node_m, room.node_e, room.node_x, room.touched
     for g in range(guards.class_start.shape[0] - 1):
         low, broken = guards.class_start[g], guards.class_start[g + 1] - 1
         for c in range(broken - 1, low - 1, -1):
@@ -558,22 +554,21 @@ def _move_classes(guards, symbol, start, stop, is_wide, frame, room, lanes, size
             for p in range(guards.place_start[g], guards.place_start[g + 1]):
                 here = np.uint64(guards.place[p] + c - low) * lanes
                 touched[0] = np.uint64(guards.place[p] + target - low) * lanes
-                for w in range(frame.width):
+                for w in range(width):
                     offset = np.uint64(w) * size
                     if is_wide:
                         add_to_each_wide(m, e, touched, _ONE, offset, m, e, here + offset, at, runs)
                     else:
                         add_to_each(m, touched, _ONE, offset, m, here + offset, at, runs)
-                for k in range(frame.extremes):
+                for k in range(extremes):
                     offset = np.uint64(k) * size
                     lower_each(x, touched, _ONE, offset, x, here + offset, at, runs)
-                _empty_node(room, here, size, frame, at, runs)
+                _empty_node(m, e, x, here, size, width, extremes, at, runs)
 
 
 @kernel
-def _collect(k, lane, is_wide, frame, room, lanes, size, out):
+def _collect(k, lane, is_wide, frame, m, e, x, lanes, size, out):
     """Write the whole trends of a window whose lane is complete to row k."""
-    m, e, x = room.node_m, room.node_e, room.node_x
     for s in frame.whole:
         place = np.uint64(s) * lanes + lane
         for w in range(frame.width):
