@@ -65,14 +65,14 @@ class Workload:
         from trendfold.events.batch import Options, read_batch, schema_of
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import Limits
-        from trendfold.runtime.match_tables import trace
+        from trendfold.runtime.match_tables import trace_joins
 
         data = _with_csv(data, options.pop("csv", None))
         read = Options(**options)
         source = runtime("local").read(data, needed_columns(finding.queries, read.columns), read)
         finding.check_columns(schema_of(source.schema), read.time_column, read.ticks)
-        runs = trace(finding.plan(strategy), read_batch(source.table, read), Limits(matches=UNBOUNDED))
-        drawings = [Drawing(d.ready.family, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
+        runs = trace_joins(finding.plan(strategy), read_batch(source.table, read), Limits(matches=UNBOUNDED))
+        drawings = [Drawing(d.ready.joint, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
         return explain(self.queries, strategy, format, drawings)
 
     def run(

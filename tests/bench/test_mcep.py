@@ -9,7 +9,8 @@ from trendfold.bench import mcep
 from trendfold.bench.harness import Measurement, Report
 from trendfold.bench.mcep_figures import agree
 from trendfold.bench.patterns import Shape, Stream, reshuffled, stock, traffic, workload
-from trendfold.detect.plans import BASELINES, Search
+from trendfold.papers.mcep.baselines import BASELINES
+from trendfold.papers.mcep.plan import PlanSearch
 from trendfold.query.nodes import Both, Not, Plus, Seq
 
 
@@ -37,9 +38,9 @@ def test_reshuffling_moves_types_and_nothing_else() -> None:
 def test_every_plan_of_a_workload_finds_the_same_matches_and_others_are_noticed() -> None:
     stream, shape = traffic(2_000, 3), Shape(patterns=12, window=5.0, rarity=20.0)
     trivial = mcep.measured(stream, shape, 3)
-    found = {name: trivial.by(planner) for name, planner in {**BASELINES, "search": Search(0.1)}.items()}
+    found = {name: trivial.by(planner) for name, planner in {**BASELINES, "search": PlanSearch(0.1)}.items()}
     agree(found)
-    assert sum(each.count for each in trivial.run(mcep.ANY)) > 0
+    assert sum(each.count for each in trivial.run(mcep.ANY).matches) > 0
     other = mcep.measured(reshuffled(stream, 1_000, 5, 3), shape, 3)
     with pytest.raises(tf.TrendfoldError, match="plan other finds other matches than trivial"):
         agree({"trivial": trivial, "other": other})

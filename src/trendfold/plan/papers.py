@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 PAPERS = {
@@ -21,6 +22,9 @@ Its `plan.PLANNERS` maps strategies to planners, and its `run.FOLDS` the methods
 OFFERS = "trendfold.papers.gloria.offer"
 """Where `auto` may find a sharing plan that is cheaper than lanes."""
 
+JOIN_PLANS = "trendfold.papers.mcep.plan"
+"""Where detection finds a plan for the joins of many patterns, by its `PlanSearch`."""
+
 
 def paper(strategy: str, step: str) -> Any:
     """The module of one step, `plan` or `run`, of a paper's method."""
@@ -30,3 +34,8 @@ def paper(strategy: str, step: str) -> Any:
 def offer() -> Any:
     """The module that offers `auto` a sharing plan instead of lanes, once the rows are known."""
     return import_module(OFFERS)
+
+
+def join_plans() -> ModuleType:
+    """The module that searches for join plans, once rates and selectivities are known."""
+    return import_module(JOIN_PLANS)

@@ -71,7 +71,7 @@ def run(
         plans = offer().with_sharing_plans(plans, workspace, origin, limits)
     tables: dict[str, pa.Table] = {}
     windows = 0
-    matches = run_matches(plans, workspace, options, limits)
+    matches, _ = run_matches(plans, workspace, options, limits)
     for done, plan in enumerate(plans, 1):
         if plan.finds_matches:
             tables[plan.query.name] = matches[plan.query.name]

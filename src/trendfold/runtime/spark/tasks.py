@@ -340,7 +340,7 @@ def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] |
     queries = job.families[number].queries
     plans = [job.plans[query] for query in queries]
     try:
-        found = run_matches(
+        found, _ = run_matches(
             plans, gather(job, number, tables), job.options, job.limits, has_positions=False, ends=ends
         )
     except TrendfoldError as error:
@@ -510,5 +510,6 @@ def empty_result(job: Job, query: int) -> pa.Table:
     plan = job.plans[query]
     if plan.finds_matches:
         nothing = Workspace(job.nothing)
-        return run_matches([plan], nothing, job.options, job.limits, has_positions=False)[plan.query.name]
+        tables, _ = run_matches([plan], nothing, job.options, job.limits, has_positions=False)
+        return tables[plan.query.name]
     return run_query(job.plans[query], Workspace(job.nothing), job.origin, job.limits, job.arithmetic).table
