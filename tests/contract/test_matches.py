@@ -31,7 +31,7 @@ from trendfold.papers.mcep.plan import PlanSearch
 from trendfold.runtime import detection, whole_matches
 from trendfold.runtime.find_matches import plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.match_tables import Shown, match_tables, run_matches
+from trendfold.runtime.match_tables import Detected, Shown, match_tables, run_matches
 from trendfold.runtime.rows import Workspace
 
 SEEDS = st.integers(0, 2**40)
@@ -320,3 +320,43 @@ def test_a_pattern_with_too_many_clauses_is_walked() -> None:
     (clause,) = clauses(many_ways)
     assert clause.walked == (0,)
     assert len(clauses(few_ways)) == 4
+
+
+# ---- How it ran ----------------------------------------------------------------------------------
+
+
+def detected(text: str, strategy: str = "auto") -> tuple[Detected, ...]:
+    options = Options()
+    workspace = Workspace(read_batch(EVENTS, options))
+    return run_matches(tf.parse(text).plan(strategy), workspace, options, Limits())[1]
+
+
+def test_queries_found_together_report_their_joins_together() -> None:
+    (found,) = detected(
+        "QUERY p RETURN MATCHES PATTERN SEQ(A, B); QUERY q RETURN MATCHES PATTERN SEQ(A, B, C);"
+        "QUERY n RETURN COUNT(*) PATTERN SEQ(A, B)"
+    )
+    reason = "one plan for measured rates and selectivities joins 2 patterns"
+    assert found == Detected(("p", "q"), "joins", reason, 5, found.partial_matches, replans=0)
+    assert found.partial_matches in (
+        8,
+        10,
+    )  # 4 of (A, B), 4 of (A, B, C); 2 of (B, C) if that is joined first
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy", "method", "reason"),
+    [
+        ("RETURN MATCHES PATTERN SEQ(A, B+)", "auto", "joins", "repeated events are added one by one"),
+        ("RETURN MATCHES PATTERN SEQ(A, B)+", "auto", "walks", "all of the pattern is repeated"),
+        ("RETURN MATCHES PATTERN SEQ(A, B) SEMANTICS next", "auto", "walks", "skip-till-next-match"),
+        ("RETURN MATCHES PATTERN SEQ(A, B)", "construct", "walks", "strategy 'construct'"),
+    ],
+)
+def test_a_report_says_why_events_are_joined_or_walked(
+    text: str, strategy: str, method: str, reason: str
+) -> None:
+    (found,) = detected(text, strategy)
+    assert found.method == method
+    assert reason in found.reason
+    assert bool(found.partial_matches) == (method == "joins")

@@ -100,7 +100,7 @@ def join_pattern(
     joined = _joined_elements(clause, machine, canonical)
     pairs = ((i, j) for j in range(len(joined.at)) for i in range(j))
     relations = {(i, j): joined.relation(i, j) for i, j in pairs}
-    kleene = frozenset(place for place, i in enumerate(clause.fixed) if clause.elements[i].is_kleene)
+    kleene = frozenset(k for k, i in enumerate(clause.fixed) if clause.elements[i].is_kleene)
     return JoinPattern(
         name,
         tuple(map(leaf_of, joined.at)),

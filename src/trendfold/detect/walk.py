@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trendfold.kernel.bindings import CONTIGUOUS, NEXT
 from trendfold.kernel.construct import NO_MOMENT
-from trendfold.kernel.jit import kernel, lent
+from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.pairs import holds
 
 Ints = NDArray[np.int32]
@@ -98,6 +98,9 @@ def walk_element(
     high    int32[n]   how far a window reaches from a row
     paths   Paths      the element's machine
     latest  int32[G, m]  see JoinInput
+
+    The three steps of the loop are inlined: as calls, they count references to every array for every binding,
+    and walks take about twice as long.
     """
     bounds, paths, pairs = lent(bounds), lent(paths), lent(pairs)
     is_linked = _linked(paths)
@@ -151,7 +154,7 @@ def walk_element(
     return walked, WalkState(at, row, position, after, taking, until)
 
 
-@kernel
+@inlined
 def _next_successor(
     t, depth, row, position, after, taking, until, upper, own, is_own, symbol, moment, high, paths, pairs,
     latest, semantics, stacks,
@@ -191,7 +194,7 @@ def _next_successor(
     return -1, 0, depth
 
 
-@kernel
+@inlined
 def _next_first(t, s, f, bounds, own, is_own, symbol, moment, paths, pairs, latest, stacks):
     """The next binding that a trend can begin with, in this match or the next ones.
 
@@ -217,7 +220,7 @@ def _next_first(t, s, f, bounds, own, is_own, symbol, moment, paths, pairs, late
     return -1, 0, t, s, f
 
 
-@kernel
+@inlined
 def _fits(t, y, q, trend, bounds, is_linked, paths, pairs, stacks):
     """Whether the match has event y nowhere else, and every cross predicate holds with its other bindings."""
     depth, row, position = trend

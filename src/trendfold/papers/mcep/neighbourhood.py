@@ -1,6 +1,6 @@
 """One step of the search (MCEP, sections 4 and 5).
 
-A step takes a sub-pattern that patterns have in common, plans it once, and plans some of these patterns anew
+A step takes a sub-pattern that patterns have in common, plans it once, and replans some of these patterns
 around it. The parts that their plans share already are kept with probability 1/2.
 """
 
@@ -19,7 +19,7 @@ from trendfold.papers.mcep.pattern_graph import ElementName, MultiPatternGraph, 
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """N_edge and N_vertex^k: a step plans `together` patterns anew around a common sub-pattern (edge: 2).
+    """N_edge and N_vertex^k: a step replans `together` patterns around a common sub-pattern (edge: 2).
 
     With `is_prefix`, plans are orders that share only prefixes.
     """

@@ -33,7 +33,7 @@ class PlanSearch:
     seconds: float
     heuristic: str = "annealing"
     together: int = 2
-    """How many patterns one step plans anew: 2 is N_edge, k > 2 is N_vertex^k."""
+    """How many patterns one step replans: 2 is N_edge, k > 2 is N_vertex^k."""
     is_prefix: bool = False
     """Whether plans are orders that share prefixes (section 3), not trees that share any part (section 5)."""
     seed: int = 0
