@@ -299,8 +299,10 @@ def _join(
         floor, ceiling = _key_range(left, i, after, before, ranges, low, high)
         if floor >= ceiling:
             continue
-        start = _first_partner(right, narrow, key, 0, floor)
-        stop = _first_partner(right, narrow, key, start, ceiling)
+        start = _first_partner(right, narrow, key, floor)
+        stop = start
+        while stop < right.shape[0] and right[stop + key] < ceiling:
+            stop += narrow
         partners = (stop - start) // narrow
         looked += partners
         if used + width * partners > pool.shape[0]:
@@ -364,12 +366,12 @@ def _key_range(left, i, after, before, ranges, low, high):
 
 
 @inlined
-def _first_partner(right, narrow, key, start, wanted):
-    """Where the first row from `start` on whose key is at least `wanted` begins in the sorted table."""
-    a, b = start // narrow, right.shape[0] // narrow
+def _first_partner(right, narrow, key, floor):
+    """Where the first row of the sorted table whose key is at least `floor` begins, or the table's end."""
+    a, b = 0, right.shape[0] // narrow
     while a < b:
         middle = (a + b) >> 1
-        if right[middle * narrow + key] < wanted:
+        if right[middle * narrow + key] < floor:
             a = middle + 1
         else:
             b = middle

@@ -98,19 +98,45 @@ def walk_element(
     high    int32[n]   how far a window reaches from a row
     paths   Paths      the element's machine
     latest  int32[G, m]  see JoinInput
-
-    The three steps of the loop are inlined: as calls, they count references to every array for every binding,
-    and walks take about twice as long.
     """
-    bounds, paths, pairs = lent(bounds), lent(paths), lent(pairs)
     is_linked = _linked(paths)
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
-    at, row, position, after, taking, until = state
+    trends = WalkedTrends(
+        np.empty(64, np.int64), np.zeros(65, np.int64), np.empty(256, np.int32), np.empty(256, np.int32)
+    )
+    found, used, is_full = 0, 0, True
+    while is_full:
+        found, used, is_full = _walk(
+            bounds, own, is_own, is_linked, symbol, moment, high, paths, pairs, latest, stacks, semantics,
+            steps, most, state, trends, found, used,
+        )  # fmt: skip
+        if is_full:
+            state, trends = _longer_stack(state), _longer_trends(trends, found, used + state.at[DEPTH] + 1)
+    source, start, row, position = trends
+    return WalkedTrends(source[:found], start[: found + 1], row[:used], position[:used]), state
+
+
+@kernel
+def _walk(
+    bounds, own, is_own, is_linked, symbol, moment, high, paths, pairs, latest, stacks, semantics, steps,
+    most, state, trends, found, used,
+):  # fmt: skip
+    """Walk on: how many trends there are now, how many bindings they have, and whether arrays are too short.
+
+    Arrays are lent and steps are inlined: as calls, they count references to every array for every binding,
+    and walks take about twice as long. Hence no array grows here.
+    """
+    bounds, paths, pairs, stacks = lent(bounds), lent(paths), lent(pairs), lent(stacks)
+    own, is_own, is_linked, symbol = lent((own, is_own, is_linked, symbol))
+    moment, high, latest = lent((moment, high, latest))
+    at, row, position, after, taking, until = lent(state)
+    source, start, out_row, out_position = lent(trends)
     t, s, f, depth, tried = at[MATCH], at[FIRST], at[TAKER], at[DEPTH], at[TRIED]
-    source, start = np.empty(64, np.int64), np.zeros(65, np.int64)
-    out_row, out_position = np.empty(256, np.int32), np.empty(256, np.int32)
-    found, used = 0, 0
+    is_full = False
     while found < most and used < MOST_BINDINGS:
+        is_full = depth == row.shape[0] or found == source.shape[0] or used + depth + 1 > out_row.shape[0]
+        if is_full:
+            break
         index, q, depth = _next_successor(
             t, depth, row, position, after, taking, until, bounds.upper, own, is_own, symbol, moment, high,
             paths, pairs, latest, semantics, stacks,
@@ -127,31 +153,23 @@ def walk_element(
             break
         y = own[index]
         lead = 1 if bounds.pinned[t] >= 0 else 0  # a pinned first event is in the match already
-        trend = depth, row, position
-        if depth >= lead and not _fits(t, y, q, trend, bounds, is_linked, paths, pairs, stacks):
+        if depth >= lead and not _fits(
+            t, y, q, depth, row, position, bounds, is_linked, paths, pairs, stacks
+        ):
             continue
-        if depth == row.shape[0]:
-            row, position, until = _longer(row), _longer(position), _longer(until)
-            after, taking = _longer(after), _longer(taking)
         row[depth], position[depth] = y, q
         after[depth], taking[depth], until[depth] = index + 1, -1, NO_MOMENT
         depth += 1
         z, r = bounds.behind[t], bounds.behind_at[t]
         if paths.is_last[q] and (z < 0 or _follows(y, q, z, r, moment, paths, pairs, latest, stacks)):
-            size = depth - lead
-            if found == source.shape[0]:
-                source, start = _longer(source), _longer(start)
-            while used + size > out_row.shape[0]:
-                out_row, out_position = _longer(out_row), _longer(out_position)
-            out_row[used : used + size] = row[lead:depth]
-            out_position[used : used + size] = position[lead:depth]
-            used += size
+            for d in range(lead, depth):
+                out_row[used], out_position[used] = row[d], position[d]
+                used += 1
             source[found] = t
             found += 1
             start[found] = used
     at[MATCH], at[FIRST], at[TAKER], at[DEPTH], at[TRIED] = t, s, f, depth, tried
-    walked = WalkedTrends(source[:found], start[: found + 1], out_row[:used], out_position[:used])
-    return walked, WalkState(at, row, position, after, taking, until)
+    return found, used, is_full
 
 
 @inlined
@@ -221,9 +239,8 @@ def _next_first(t, s, f, bounds, own, is_own, symbol, moment, paths, pairs, late
 
 
 @inlined
-def _fits(t, y, q, trend, bounds, is_linked, paths, pairs, stacks):
+def _fits(t, y, q, depth, row, position, bounds, is_linked, paths, pairs, stacks):
     """Whether the match has event y nowhere else, and every cross predicate holds with its other bindings."""
-    depth, row, position = trend
     for k in range(bounds.start[t], bounds.start[t + 1]):
         x, p = bounds.row[k], bounds.position[k]
         if x == y or (is_linked[q] and is_linked[p] and not _agree(x, p, y, q, paths, pairs, stacks)):
@@ -244,8 +261,28 @@ def _linked(paths):
 
 
 @kernel
+def _longer_stack(state):
+    """The state with room for a longer trend, if it is full."""
+    at, row, position, after, taking, until = state
+    if at[DEPTH] < row.shape[0]:
+        return state
+    return WalkState(at, _longer(row), _longer(position), _longer(after), _longer(taking), _longer(until))
+
+
+@kernel
+def _longer_trends(trends, found, needed):
+    """The trends with room for one more, and for so many bindings."""
+    source, start, row, position = trends
+    if found == source.shape[0]:
+        source, start = _longer(source), _longer(start)
+    while needed > row.shape[0]:
+        row, position = _longer(row), _longer(position)
+    return WalkedTrends(source, start, row, position)
+
+
+@kernel
 def _longer(values):
-    """The same values with room for at least as many more."""
+    """The same values with room for as many more."""
     grown = np.empty(2 * values.shape[0], values.dtype)
     grown[: values.shape[0]] = values
     return grown
