@@ -78,7 +78,7 @@ class Workload:
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import Limits
         from trendfold.runtime.local import choices
-        from trendfold.runtime.match_tables import trace
+        from trendfold.runtime.match_tables import trace_joins
         from trendfold.runtime.request import Request
         from trendfold.runtime.workspace import Workspace
 
@@ -87,8 +87,8 @@ class Workload:
         source = runtime("local").read(data, needed_columns(self.queries, read.columns), read)
         self.check_columns(schema_of(source.schema), read.time_column, read.ticks)
         plans, batch = self.plan(strategy), read_batch(source.table, read)
-        runs = trace([p for p in plans if p.finds_matches], batch, Limits(matches=UNBOUNDED))
-        drawings = [Drawing(d.ready.family, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
+        runs = trace_joins([p for p in plans if p.finds_matches], batch, Limits(matches=UNBOUNDED))
+        drawings = [Drawing(d.ready.joint, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
         return explain(self.queries, strategy, format, drawings, choices(plans, Workspace(batch), Request()))
 
     def run(

@@ -9,7 +9,8 @@ from trendfold.bench import mcep_bench
 from trendfold.bench.harness import Measurement, Report
 from trendfold.bench.mcep_figures import agree
 from trendfold.bench.patterns import PatternShape, PatternStream, reshuffled, stock, traffic, workload
-from trendfold.detect.plans import BASELINES, Search
+from trendfold.papers.mcep.baselines import BASELINES
+from trendfold.papers.mcep.plan import PlanSearch
 from trendfold.query.nodes import Both, Not, Plus, Seq
 
 
@@ -39,9 +40,9 @@ def test_reshuffling_moves_types_and_nothing_else() -> None:
 def test_every_plan_of_a_workload_finds_the_same_matches_and_others_are_noticed() -> None:
     stream, shape = traffic(2_000, 3), PatternShape(patterns=12, window=5.0, rarity=20.0)
     trivial = mcep_bench.measured(stream, shape, 3)
-    found = {name: trivial.by(planner) for name, planner in {**BASELINES, "search": Search(0.1)}.items()}
+    found = {name: trivial.by(planner) for name, planner in {**BASELINES, "search": PlanSearch(0.1)}.items()}
     agree(found)
-    assert sum(each.count for each in trivial.run(mcep_bench.ANY)) > 0
+    assert sum(each.count for each in trivial.run(mcep_bench.ANY).matches) > 0
     other = mcep_bench.measured(reshuffled(stream, 1_000, 5, 3), shape, 3)
     with pytest.raises(tf.TrendfoldError, match="plan other finds other matches than trivial"):
         agree({"trivial": trivial, "other": other})

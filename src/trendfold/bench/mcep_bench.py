@@ -21,10 +21,12 @@ from trendfold.bench.harness import Case, Measurement, Promise, Report, Verdict
 from trendfold.bench.mcep_figures import ANY, STREAMS, Figure, all_marks, density, figures, found_by, measured
 from trendfold.bench.mcep_ratios import headlines
 from trendfold.bench.patterns import PatternShape
-from trendfold.detect.adapt import Adapting, mend
-from trendfold.detect.evaluate import Counts
-from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
+from trendfold.detect.adapt import Adapting, replan
+from trendfold.detect.evaluate import JoinCounts
+from trendfold.detect.workplan import JoinPlanner, Workplan
 from trendfold.errors import TrendfoldError
+from trendfold.papers.mcep.baselines import BASELINES
+from trendfold.papers.mcep.plan import PlanSearch
 from trendfold.runtime.detection import Detection, lay_out
 
 EVENTS, WORKLOADS, SEARCH_S = 30_000, 5, 30.0
@@ -37,7 +39,7 @@ FOUND = "MCEP"
 def cases(seed: int, scale: float) -> list[Case]:
     """One pattern alone; then five workloads of 100 patterns with every plan."""
     found = [_alone(seed, max(1_000, int(1_000_000 * scale)))]
-    planners: dict[str, WorkloadPlanner] = {**BASELINES, FOUND: Search(SEARCH_S * min(1.0, scale))}
+    planners: dict[str, JoinPlanner] = {**BASELINES, FOUND: PlanSearch(SEARCH_S * min(1.0, scale))}
     for number in range(WORKLOADS):
         name = list(STREAMS)[number % len(STREAMS)]
         events = max(500, int(EVENTS * scale))
@@ -148,14 +150,14 @@ def _figures(report: Report) -> dict[str, Figure]:
 
 
 def _planning(seed: int, scale: float) -> list[str]:
-    """The cost of planning without a search, in rows that could be joined meanwhile; and graph density."""
-    detection = _stock(seed, max(500, int(EVENTS * scale))).by(Search(0.0))
+    """What a plan takes without a search, in rows that could be joined meanwhile; how much patterns share."""
+    detection = _stock(seed, max(500, int(EVENTS * scale))).by(PlanSearch(0.0))
     patterns = detection.joins.patterns
     trees = tuple(pattern.written for pattern in patterns)
 
     def plan() -> None:
-        found = mend(patterns, detection.statistics, trees)
-        lay_out(Workplan(found.trees), patterns, detection.material)
+        found = replan(patterns, detection.statistics, trees)
+        lay_out(Workplan(found.trees), patterns, detection.joined)
 
     planning, joining = (_best_of_three(run) for run in (plan, found_by(detection)))
     rows = len(detection.ready.rows.row) * planning / joining
@@ -169,8 +171,8 @@ def _memory(seed: int, scale: float) -> list[str]:
     """Partial matches and bytes with the same window and rate, for n, 2n and 4n events."""
     events, found = max(500, int(EVENTS * scale)), []
     for times in (1, 2, 4):
-        counts = Counts()
-        _stock(seed, times * events).by(Search(0.0)).run(ANY, counts, Adapting(looks_after=1 << 12))
+        counts = JoinCounts()
+        _stock(seed, times * events).by(PlanSearch(0.0)).run(ANY, counts, Adapting(looks_after=1 << 12))
         kept, size = counts.most_kept, counts.most_bytes / 2**20
         found.append(f"{times * events:,} events → {kept:,} kept, {size:.1f} MiB")
     return ["partial matches: " + "; ".join(found)]

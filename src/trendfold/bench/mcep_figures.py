@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 
 from trendfold.bench.patterns import PatternShape, PatternStream, aarhus, reshuffled, stock, traffic, workload
 from trendfold.detect.adapt import Adapting
-from trendfold.detect.family import families
-from trendfold.detect.graph import build_graph
-from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
+from trendfold.detect.joint_queries import joint_queries
+from trendfold.detect.workplan import JoinPlanner, Workplan
 from trendfold.errors import TrendfoldError
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
+from trendfold.papers.mcep.baselines import BASELINES
+from trendfold.papers.mcep.pattern_graph import build_graph
+from trendfold.papers.mcep.plan import PlanSearch
 from trendfold.runtime.detection import Detection
+from trendfold.runtime.find_matches import plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import plan_joins, prepare
-from trendfold.runtime.whole import Found, concatenated
+from trendfold.runtime.whole_matches import QueryMatches, concatenated
 from trendfold.runtime.workspace import Workspace
 
 ANY = Limits(matches=2**62, trends=2**62)
@@ -34,13 +36,13 @@ def measured(stream: PatternStream, shape: PatternShape, seed: int) -> Detection
     """A workload with the trivial plan; rows are read and statistics are measured."""
     plans = workload(stream, shape, seed).plan()
     workspace = Workspace(read_batch(stream.table, Options(time_unit="us")))
-    (family,) = families(plans)
-    return plan_joins(prepare(family, workspace, ANY), BASELINES["trivial"])
+    (joint,) = joint_queries(plans)
+    return plan_joins(read_detection_input(joint, workspace, ANY), BASELINES["trivial"])
 
 
-def found_by(detection: Detection, adapting: Adapting | None = None) -> Callable[[], list[Found]]:
+def found_by(detection: Detection, adapting: Adapting | None = None) -> Callable[[], Sequence[QueryMatches]]:
     """A whole detection."""
-    return partial(detection.run, ANY, None, adapting)
+    return lambda: detection.run(ANY, None, adapting).matches
 
 
 # ---------------------------------------------------------------- answers
@@ -50,19 +52,19 @@ def agree(detections: Mapping[str, Detection]) -> None:
     """Raise unless all detections find the same matches."""
     expected: list[NDArray[np.uint64]] = []
     for name, detection in detections.items():
-        answers = all_marks(detection.run(ANY))
+        answers = all_marks(detection.run(ANY).matches)
         expected = expected or answers
         if not all(map(np.array_equal, answers, expected)):
             raise TrendfoldError(f"plan {name} finds other matches than {next(iter(detections))}")
 
 
-def all_marks(found: Sequence[Found]) -> list[NDArray[np.uint64]]:
+def all_marks(found: Sequence[QueryMatches]) -> list[NDArray[np.uint64]]:
     """The matches of every pattern."""
     return [marks(each) for each in found]
 
 
-def marks(found: Found) -> NDArray[np.uint64]:
-    """A sorted hash per match."""
+def marks(found: QueryMatches) -> NDArray[np.uint64]:
+    """A number per match that tells it from others, in order."""
     bindings = concatenated(found.parts)
     pair = bindings.row.astype(np.uint64) << np.uint64(32) | bindings.position.astype(np.uint64)
     for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):  # MurmurHash3's last steps
@@ -78,14 +80,14 @@ Figure = dict[str, list[tuple[float, float]]]
 
 EVENTS, CHANGING_EVENTS = 20_000, 200_000
 SHORT_S = 2.0
-EDGE = Search(SHORT_S)
+EDGE = PlanSearch(SHORT_S)
 NEIGHBOURS = {
     "EDGE": EDGE,
     "VERTEX4": replace(EDGE, together=4),
     "VERTEX8": replace(EDGE, together=8),
     "EDGE-PREFIX": replace(EDGE, is_prefix=True),
 }
-LOCAL: dict[str, WorkloadPlanner] = {
+LOCAL: dict[str, JoinPlanner] = {
     f"{short}-{name}": replace(search, heuristic=heuristic)
     for short, heuristic in (("SA", "annealing"), ("TS", "tabu"))
     for name, search in NEIGHBOURS.items()
@@ -147,17 +149,17 @@ class _Gains:
         self.stream, self.seed, self.quick = stream, seed, quick
         self.trivial: dict[PatternShape, tuple[Detection, float]] = {}
 
-    def of(self, shape: PatternShape, planner: WorkloadPlanner) -> float:
+    def of(self, shape: PatternShape, planner: JoinPlanner) -> float:
         """The gain of one plan."""
         detection, seconds = self._trivially(shape)
-        if isinstance(planner, Search):
+        if isinstance(planner, PlanSearch):
             planner = replace(planner, seconds=planner.seconds * self.quick)
         found = detection.by(planner)
         agree({"trivial": detection, "other": found})
         return seconds / _best(found_by(found))
 
-    def over(self, shapes: Mapping[float, PatternShape], planners: Mapping[str, WorkloadPlanner]) -> Figure:
-        """Gains of plans by workload shape; skips windows of events on streams with ties."""
+    def over(self, shapes: Mapping[float, PatternShape], planners: Mapping[str, JoinPlanner]) -> Figure:
+        """Gains of plans for workloads of some shapes; none where windows of events would have ties."""
         if any(shape.is_counted for shape in shapes.values()) and self.stream.has_ties:
             return {}
         return {
@@ -168,7 +170,7 @@ class _Gains:
     def over_time(self, seconds: tuple[float, ...]) -> Figure:
         """Gains by search time."""
         return {
-            name: [(s, self.of(BASE, Search(s, heuristic))) for s in seconds]
+            name: [(s, self.of(BASE, PlanSearch(s, heuristic))) for s in seconds]
             for name, heuristic in (("SA-EDGE", "annealing"), ("TS-EDGE", "tabu"))
         }
 
@@ -213,7 +215,7 @@ def _changing(stream: PatternStream, seed: int, quick: float) -> Figure:
         every = max(1, events // (changes + 1))
         changed = reshuffled(stream, every, 5, seed)
         first = measured(replace(changed, table=changed.table.slice(0, every)), shape, seed)
-        known = first.by(Search(SHORT_S * quick)).route.workplan
+        known = first.by(PlanSearch(SHORT_S * quick)).route.workplan
         trivial = measured(changed, shape, seed)
         static = replace(trivial.by(_fixed(known)), statistics=first.statistics)
         agree({"trivial": trivial, "static": static})
@@ -225,6 +227,6 @@ def _changing(stream: PatternStream, seed: int, quick: float) -> Figure:
     return curves
 
 
-def _fixed(workplan: Workplan) -> WorkloadPlanner:
-    """A planner that returns a given plan."""
+def _fixed(workplan: Workplan) -> JoinPlanner:
+    """A plan that was made before."""
     return lambda patterns, statistics: workplan

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trendfold.errors import InputError, UnsupportedError
-from trendfold.explain.matches import Drawing, traced
+from trendfold.explain.match_plan import Drawing, traced
 from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
 from trendfold.explain.value import Explained, Unplanned, Value, describe, to_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from trendfold.explain.multitree import picture_joins
+from trendfold.explain.multitree_picture import picture_joins
 from trendfold.explain.path_picture import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks

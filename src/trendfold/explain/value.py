@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
-from trendfold.explain.matches import Traced, traced
+from trendfold.explain.match_plan import Traced, traced
 from trendfold.explain.sharing import describe_sharing, tell_lanes
 from trendfold.papers.aseq.prefixes import PrefixPlan
 from trendfold.papers.aseq.prefixes import describe as tell

@@ -12,7 +12,7 @@ from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
-from trendfold.plan.matches import match_machine
+from trendfold.plan.match_machine import match_machine
 from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.overlap import Sharing, sharing
 from trendfold.query.nodes import Both, GroupKey, Matches, Query, Semantics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 PAPERS = {
@@ -22,6 +23,9 @@ its rows, and `run.FOLDS` maps the methods of groups to folds.
 OFFERS = "trendfold.papers.gloria.choose"
 """Where `auto` may find a shared plan that is cheaper than lanes."""
 
+JOIN_PLANS = "trendfold.papers.mcep.plan"
+"""Where detection finds a plan for the joins of many patterns, by its `PlanSearch`."""
+
 
 def paper(strategy: str, step: str) -> Any:
     """The module of one step, `plan` or `run`, of a paper's method."""
@@ -31,3 +35,8 @@ def paper(strategy: str, step: str) -> Any:
 def offer() -> Any:
     """The module that offers `auto` a shared plan instead of lanes, once the rows are known."""
     return import_module(OFFERS)
+
+
+def join_plans() -> ModuleType:
+    """The module that searches for join plans, once rates and selectivities are known."""
+    return import_module(JOIN_PLANS)

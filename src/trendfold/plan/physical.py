@@ -115,7 +115,14 @@ class Matrices:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """Events are joined to partial matches, in an order that the planner of matches chose."""
+    """For matches: events are joined to partial matches, by one plan for all queries."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Walks:
+    """For matches: each is built event by event."""
 
     why: str
 
@@ -129,7 +136,7 @@ class Apart:
 
 QueryFold = OperandFold | Combined | Slots | Lanes
 GroupFold = Lanes | SharedPlan | Apart
-Fold = OperandFold | Combined | Slots | Lanes | SharedPlan | Matrices | Joins | Apart
+Fold = OperandFold | Combined | Slots | Lanes | SharedPlan | Matrices | Joins | Walks | Apart
 
 NAMES: Mapping[type[Fold], str] = {
     Vectors: "vectors",
@@ -142,6 +149,7 @@ NAMES: Mapping[type[Fold], str] = {
     SharedPlan: "shared plan",
     Matrices: "matrices",
     Joins: "joins",
+    Walks: "walks",
     Apart: "one by one",
 }
 """What each way is called in `explain` and `result.plan`."""

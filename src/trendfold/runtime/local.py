@@ -105,8 +105,10 @@ def answers(
     plans: Sequence[QueryPlan], workspace: Workspace, options: Options, request: Request
 ) -> Iterator[Answer]:
     """The answers of all queries: matches first, then aggregates, one unit after the other."""
-    for name, table in run_matches(plans, workspace, options, request.limits).items():
-        yield Answer(name, table)
+    matches, steps = run_matches(plans, workspace, options, request.limits)
+    told = {step.queries[0]: step for step in steps}
+    for name, table in matches.items():
+        yield Answer(name, table, step=told.get(name))
     for unit in units({i: plan for i, plan in enumerate(plans) if not plan.finds_matches}):
         for folded, step in fold_unit(unit, workspace, request):
             windows = len(unique_windows(folded.items))

@@ -350,12 +350,13 @@ def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] |
     queries = job.exchanges[number].queries
     plans = [job.plans[query] for query in queries]
     try:
-        found = run_matches(
+        found, steps = run_matches(
             plans, gather(job, number, tables), job.options, job.limits, has_positions=False, ends=ends
         )
     except TrendfoldError as error:
         yield failure(queries[0], error)
         return
+    yield from (_step(queries[0], step) for step in steps)
     for query in queries:
         yield from _results(job, query, found[job.plans[query].query.name])
 
@@ -542,7 +543,8 @@ def empty_result(job: Job, query: int) -> pa.Table:
     plan = job.plans[query]
     nothing = Workspace(job.nothing)
     if plan.finds_matches:
-        return run_matches([plan], nothing, job.options, job.limits, has_positions=False)[plan.query.name]
+        tables, _ = run_matches([plan], nothing, job.options, job.limits, has_positions=False)
+        return tables[plan.query.name]
     request = Request(job.origin, job.limits, job.arithmetic)
     ready = prepare(plan, nothing, request)
     return table_of(ready.folded(ready.fold()), request)

@@ -1,6 +1,6 @@
-"""RETURN MATCHES explained: clauses, the multitree with what is shared, orders, and partial matches.
+"""RETURN MATCHES explained: clauses, the multitree with its shared nodes, orders, and partial matches.
 
-Before any event was seen, rates are taken to be equal; with data, estimates stand beside what was measured.
+Without data, all rates are assumed to be equal; with data, estimates are shown beside measured numbers.
 """
 
 from __future__ import annotations
@@ -17,37 +17,39 @@ from trendfold.query.printer import expression_text
 
 if TYPE_CHECKING:
     from trendfold.detect.clauses import Clause
-    from trendfold.detect.family import Family, Joins
-    from trendfold.detect.multitree import Multitree, Node
-    from trendfold.detect.plans import Workplan
-    from trendfold.detect.statistics import Statistics
+    from trendfold.detect.join_statistics import JoinStatistics
+    from trendfold.detect.joint_queries import Joins, JointQueries
+    from trendfold.detect.multitree import JoinNode, Multitree, Planned
+    from trendfold.detect.workplan import Workplan
 
 Value = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A family's joins as they are planned; `made` has the partial matches of every node, if it was run."""
+    """The planned joins of joint queries."""
 
-    family: Family
+    joint: JointQueries
     joins: Joins
     workplan: Workplan
-    statistics: Statistics
+    statistics: JoinStatistics
     made: Mapping[int, int] | None = None
+    """The partial matches that every node made, if the plan was run."""
 
 
 def draw(plans: Iterable[QueryPlan]) -> list[Drawing]:
-    """What would be joined, before any event was seen."""
-    # Imported here: planning a search loads nothing that an aggregate query needs.
-    from trendfold.detect.family import families, read_joins
-    from trendfold.detect.plans import Search
-    from trendfold.detect.statistics import assumed
+    """The joins as they are planned without data."""
+    # Imported here: explaining an aggregate query needs neither numpy nor numba.
+    from trendfold.detect.join_statistics import assumed_statistics
+    from trendfold.detect.joint_queries import joint_queries, read_joins
+    from trendfold.papers.mcep.plan import PlanSearch
 
     found = []
-    for family in families(plans):
-        joins = read_joins(family)
-        statistics = assumed(joins.patterns, len(joins.leaves))
-        found.append(Drawing(family, joins, Search(_SEARCH_S)(joins.patterns, statistics), statistics))
+    for joint in joint_queries(plans):
+        joins = read_joins(joint)
+        statistics = assumed_statistics(joins.patterns, len(joins.leaves))
+        workplan = PlanSearch(_SEARCH_S)(joins.patterns, statistics)
+        found.append(Drawing(joint, joins, workplan, statistics))
     return found
 
 
@@ -60,35 +62,50 @@ def match_values(drawings: Iterable[Drawing]) -> dict[str, Value]:
     for drawing in drawings:
         tree, planned = drawing.workplan.lay_out(drawing.joins.patterns)
         users, costs = _users(drawing, planned), _estimates(drawing, tree)
-        for q, plan in enumerate(drawing.family.plans):
-            own = [i for i, (owner, _) in enumerate(drawing.joins.clauses) if owner == q]
-            clauses = drawing.family.clauses[q]
-            roots = {drawing.joins.clauses[i][1]: planned[i].root for i in own}
-            columns: dict[int, tuple[int, ...]] = {}
-            for i in own:
-                _name_columns(tree, planned[i].root, _positions(drawing, i, planned[i].columns), columns)
-            found[plan.query.name] = {
-                "clauses": [_clause(drawing, clause, roots.get(k)) for k, clause in enumerate(clauses)],
-                "nodes": [
-                    _node(drawing, tree.nodes[n], columns[n], users[n] - {plan.query.name}, costs[n])
-                    for n in sorted(columns)
-                ],
+        for q, plan in enumerate(drawing.joint.plans):
+            name = plan.query.name
+            columns = _columns(drawing, tree, planned, q)
+            nodes = [
+                _node(drawing, tree.nodes[n], columns[n], users[n] - {name}, costs[n])
+                for n in sorted(columns)
+            ]
+            found[name] = {
+                "clauses": _clauses(drawing, planned, q),
+                "nodes": nodes,
                 "is_measured": drawing.made is not None,
             }
     return found
 
 
+def _clauses(drawing: Drawing, planned: Sequence[Planned], query: int) -> list[Value]:
+    """The clauses of a query, each with the root of its joins."""
+    roots = {clause: planned[i].root for i, (q, clause) in enumerate(drawing.joins.clauses) if q == query}
+    clauses = drawing.joint.clauses[query]
+    return [_clause(drawing, clause, roots.get(k)) for k, clause in enumerate(clauses)]
+
+
+def _columns(
+    drawing: Drawing, tree: Multitree, planned: Sequence[Planned], query: int
+) -> dict[int, tuple[int, ...]]:
+    """Per node of a query, the positions of its columns."""
+    found: dict[int, tuple[int, ...]] = {}
+    for i, (q, _) in enumerate(drawing.joins.clauses):
+        if q == query:
+            _name_columns(tree, planned[i].root, _positions(drawing, i, planned[i].columns), found)
+    return found
+
+
 def _positions(drawing: Drawing, number: int, columns: Sequence[int]) -> tuple[int, ...]:
-    """The positions that the columns of a pattern's root are."""
+    """The positions of the columns of a pattern's root."""
     query, clause = drawing.joins.clauses[number]
-    elements = drawing.family.clauses[query][clause]
+    elements = drawing.joint.clauses[query][clause]
     return tuple(min(elements.elements[elements.fixed[column]].positions) for column in columns)
 
 
 def _name_columns(
     tree: Multitree, number: int, columns: tuple[int, ...], found: dict[int, tuple[int, ...]]
 ) -> None:
-    """The positions of all columns under a node; those of the first clause that has it."""
+    """Add the positions of the columns of a node and of all nodes under it; the first clause's win."""
     node = tree.nodes[number]
     found.setdefault(number, columns)
     if not node.is_leaf:
@@ -97,7 +114,8 @@ def _name_columns(
         _name_columns(tree, node.right, columns[cut:], found)
 
 
-def _users(drawing: Drawing, planned: Sequence[Any]) -> dict[int, set[str]]:
+def _users(drawing: Drawing, planned: Sequence[Planned]) -> dict[int, set[str]]:
+    """Per node the queries that use it."""
     users: dict[int, set[str]] = {}
     for pattern, plan in zip(drawing.joins.patterns, planned, strict=True):
         for node in plan.nodes:
@@ -106,8 +124,8 @@ def _users(drawing: Drawing, planned: Sequence[Any]) -> dict[int, set[str]]:
 
 
 def _clause(drawing: Drawing, clause: Clause, root: int | None) -> Value:
-    """One clause: its elements in the order written, what is walked, and the node it comes from."""
-    positions = drawing.family.machine.automaton.positions
+    """One clause: its elements in the order written, how each is found, and the root of its joins."""
+    positions = drawing.joint.machine.automaton.positions
     elements = []
     for element in clause.elements:
         names = [positions[p].alias or positions[p].type for p in sorted(element.positions)]
@@ -117,9 +135,11 @@ def _clause(drawing: Drawing, clause: Clause, root: int | None) -> Value:
     return {"elements": elements, "before": [list(pair) for pair in before], "node": root}
 
 
-def _node(drawing: Drawing, node: Node, columns: tuple[int, ...], others: set[str], estimate: float) -> Value:
-    """One node as its query writes it: aliases, what must hold between them, and how many there are."""
-    machine = drawing.family.machine
+def _node(
+    drawing: Drawing, node: JoinNode, columns: tuple[int, ...], others: set[str], estimate: float
+) -> Value:
+    """One node with the names of its query: aliases, the conditions between them, and partial matches."""
+    machine = drawing.joint.machine
     positions = [machine.automaton.positions[p] for p in columns]
     names = [position.alias or position.type for position in positions]
     before = [(names[a], names[b]) for kind, _, a, b in node.between if kind == "before"]
@@ -143,7 +163,7 @@ def _node(drawing: Drawing, node: Node, columns: tuple[int, ...], others: set[st
 
 
 def _guard(machine: Machine, number: int) -> str:
-    """A NOT by the types it is about."""
+    """A NOT with the types of its events."""
     automaton = machine.automaton
     return f"NOT {', '.join(automaton.positions[p].type for p in automaton.guards[number].positions)}"
 
@@ -155,18 +175,19 @@ def _condition(predicates: Predicates, number: int, left: str, right: str) -> st
 
 
 def _estimates(drawing: Drawing, tree: Multitree) -> dict[int, float]:
-    """Partial matches over all rows, per node.
+    """Expected partial matches over all rows, per node.
 
-    C(S) of k events are in a window; where windows are short, k times as many begin as long as one lasts.
+    C(S) is the number in one window; where windows are short, k times C(S) partial matches of k events begin
+    in the time of one window.
     """
-    from trendfold.detect.cost import Priced
-    from trendfold.detect.search import PlanState
+    from trendfold.detect.join_cost import price
+    from trendfold.detect.plan_state import plan_state
 
     statistics = drawing.statistics
-    priced = [Priced(pattern, statistics, look=0.0) for pattern in drawing.joins.patterns]
+    priced = [price(pattern, statistics, look=0.0) for pattern in drawing.joins.patterns]
     if not priced:
         return {}
-    state = PlanState(priced, list(drawing.workplan.trees), type(tree)(drawing.workplan.shares))
+    state = plan_state(priced, drawing.workplan.trees, shares=drawing.workplan.shares)
     found = {}
     for node in tree.in_use():
         windows = statistics.span / statistics.window(tree.window(node.number))
@@ -180,19 +201,19 @@ def _estimates(drawing: Drawing, tree: Multitree) -> dict[int, float]:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """A plan for matches, and what is known about how they are found."""
+    """A plan that returns matches, and its joins as `match_values` gives them."""
 
     plan: QueryPlan
     matches: Value
 
     @property
     def query(self) -> Query:
-        """What is asked."""
+        """The query of the plan."""
         return self.plan.query
 
 
 def traced(plans: Sequence[QueryPlan], drawings: Sequence[Drawing] | None = None) -> dict[str, Traced]:
-    """The plans that find matches, by query; as drawn, or as they would be before any event was seen."""
+    """The plans that return matches, by query; with their drawn joins, or those planned without data."""
     mine = [plan for plan in plans if plan.finds_matches]
     values = match_values(draw(mine) if drawings is None else drawings)
     return {plan.query.name: Traced(plan, values[plan.query.name]) for plan in mine}

@@ -1,7 +1,6 @@
-"""RETURN MATCHES as a plan: the positions, guards and predicates of the whole pattern.
+"""The plan of RETURN MATCHES: the positions, guards and predicates of the whole pattern.
 
-How matches are found, which joins in which order and shared by whom, is decided in `detect`, once rates and
-selectivities are known.
+Join orders, and the joins that queries share, are planned once rates and selectivities are known.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from trendfold.query.nodes import Both, Either, Pattern, Query, Seq
 
 
 def flatten(pattern: Pattern) -> Automaton:
-    """The automaton of a pattern in which AND is read as OR: the same positions and guards, numbered alike.
+    """The automaton of a pattern with every AND replaced by OR; positions and guards keep their numbers.
 
-    Its edges are right inside every part without AND.
+    Only its edges inside sub-patterns without AND are meaningful.
     """
     return build(_without_and(pattern))
 
 
 def match_machine(query: Query) -> Machine:
-    """What an event can be in any match of a query, and what its conditions are."""
+    """The positions that events can take in matches of a query, and its conditions."""
     automaton = flatten(query.pattern)
     return Machine(automaton, query.semantics, split(query, automaton))
 
@@ -32,4 +31,4 @@ def _without_and(pattern: Pattern) -> Pattern:
         case Seq(parts):
             return Seq(tuple(map(_without_and, parts)))
         case _:
-            return pattern  # AND stands nowhere else
+            return pattern  # AND occurs nowhere else

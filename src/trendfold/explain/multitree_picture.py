@@ -1,4 +1,4 @@
-"""The joins of a query that returns matches, drawn as SVG: leaves on the left, whole matches on the right."""
+"""The joins of a query that returns matches, as SVG: leaves on the left, roots on the right."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT, _ACROSS, _DOWN, _MARGIN, _LETTERS = 190, 58, 250, 78, 12, 28
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """Where a node is drawn: as which of them, its left edge, and its middle."""
+    """Where a node is drawn: its number in the drawing, its left edge, and its vertical centre."""
 
     number: int
     x: float
@@ -23,7 +23,7 @@ class _Spot:
 
 
 def picture_joins(matches: Value) -> str:
-    """The multitree of a query: what is joined with what, what is shared, and how many partial matches."""
+    """The multitree of a query with shared nodes marked, and partial matches per node."""
     nodes = {node["number"]: node for node in matches["nodes"]}
     if not nodes:
         return ""
@@ -46,7 +46,7 @@ def picture_joins(matches: Value) -> str:
 
 
 def _lay_out(nodes: dict[int, Value], roots: list[int]) -> dict[int, _Spot]:
-    """Across by how much is joined below; down by leaves, a join in the middle of what it joins."""
+    """Columns by height in the tree; rows so that a join is centred between its children."""
     depth: dict[int, int] = {}
     rows: dict[int, float] = {}
 
@@ -79,7 +79,7 @@ def _edge(child: _Spot, parent: _Spot) -> str:
 
 
 def _box(node: Value, spot: _Spot, is_measured: bool, clause: int | None) -> str:
-    """A node: its aliases, its partial matches, and with whom it is shared; all that it asks in its title."""
+    """A node: its aliases, partial matches, and conditions or sharing queries; its tooltip has everything."""
     numbers, others = partial_matches(node, is_measured), node["shared_with"]
     shared = f"shared with {', '.join(others)}" if others else ""
     whole = "" if clause is None else f"clause {clause}: "
