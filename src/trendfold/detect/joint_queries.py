@@ -144,7 +144,7 @@ def _shift_element(element: ClauseElement, by: int) -> ClauseElement:
 
 
 @dataclass(frozen=True)
-class Joins:
+class ClauseJoins:
     """The joined parts of the clauses of joint queries."""
 
     clauses: tuple[tuple[int, int], ...]
@@ -154,7 +154,7 @@ class Joins:
     """Per leaf a position that has the leaf's rows."""
 
 
-def read_joins(joint: JointQueries) -> Joins:
+def read_joins(joint: JointQueries) -> ClauseJoins:
     """The patterns of all clauses, over common leaves."""
     leaves, canonical = _Leaves(joint), canonical_numbers(joint.machine)
     found = [
@@ -163,7 +163,7 @@ def read_joins(joint: JointQueries) -> Joins:
         for k, clause in enumerate(split)
         if clause.fixed
     ]
-    return Joins(
+    return ClauseJoins(
         tuple(at for at, _ in found), tuple(pattern for _, pattern in found), tuple(leaves.positions)
     )
 

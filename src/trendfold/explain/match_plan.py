@@ -18,7 +18,7 @@ from trendfold.query.printer import expression_text
 if TYPE_CHECKING:
     from trendfold.detect.clauses import Clause
     from trendfold.detect.join_statistics import JoinStatistics
-    from trendfold.detect.joint_queries import Joins, JointQueries
+    from trendfold.detect.joint_queries import ClauseJoins, JointQueries
     from trendfold.detect.multitree import JoinNode, Multitree, Planned
     from trendfold.detect.workplan import Workplan
 
@@ -30,7 +30,7 @@ class Drawing:
     """The planned joins of joint queries."""
 
     joint: JointQueries
-    joins: Joins
+    joins: ClauseJoins
     workplan: Workplan
     statistics: JoinStatistics
     made: Mapping[int, int] | None = None

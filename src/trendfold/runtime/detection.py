@@ -22,7 +22,7 @@ from trendfold.detect.evaluate import (
 from trendfold.detect.join import PartialMatches
 from trendfold.detect.join_cost import price
 from trendfold.detect.join_statistics import JoinStatistics
-from trendfold.detect.joint_queries import Joins
+from trendfold.detect.joint_queries import ClauseJoins
 from trendfold.detect.lower_joins import JoinProgram, lower_joins
 from trendfold.detect.multitree import Planned
 from trendfold.detect.one_pattern import best_order
@@ -42,7 +42,7 @@ PLANNING_S = 6e-4
 
 
 @dataclass(frozen=True)
-class Route:
+class JoinRoute:
     """A plan ready to be followed: every pattern's nodes in one multitree, and the program of the joins."""
 
     workplan: Workplan
@@ -62,10 +62,10 @@ class Route:
         return found
 
 
-def lay_out(workplan: Workplan, patterns: Sequence[JoinPattern], joined: JoinInput) -> Route:
+def lay_out(workplan: Workplan, patterns: Sequence[JoinPattern], joined: JoinInput) -> JoinRoute:
     """Make a plan ready to be followed."""
     tree, planned = workplan.lay_out(patterns)
-    return Route(workplan, tuple(planned), lower_joins(tree, joined.leaves, joined.reaches.lengths))
+    return JoinRoute(workplan, tuple(planned), lower_joins(tree, joined.leaves, joined.reaches.lengths))
 
 
 @dataclass
@@ -112,10 +112,10 @@ class Detection:
     """Joint queries with a plan for their joins."""
 
     ready: DetectionInput
-    joins: Joins
+    joins: ClauseJoins
     joined: JoinInput
     statistics: JoinStatistics
-    route: Route
+    route: JoinRoute
 
     def by(self, planner: JoinPlanner) -> Detection:
         """The same joins with another plan."""
@@ -172,7 +172,7 @@ class _DetectionPass:
             elif at is not None and watch is not None:
                 route, statistics = self._replanned(route, at, watch)
 
-    def _follow(self, route: Route, start: int, watch: PlanWatch | None) -> int | None:
+    def _follow(self, route: JoinRoute, start: int, watch: PlanWatch | None) -> int | None:
         """Follow a plan from row `start` on; returns the row at which another plan takes over, or None.
 
         Where there are too many partial matches, queries with LIMIT are answered block by block, depth
@@ -191,7 +191,7 @@ class _DetectionPass:
         return None if self._is_enough else stopped
 
     def _follow_batches(
-        self, route: Route, inboxes: Mapping[int, _Inbox], start: int, watch: PlanWatch | None
+        self, route: JoinRoute, inboxes: Mapping[int, _Inbox], start: int, watch: PlanWatch | None
     ) -> int | None:
         rows, program = len(self.detection.ready.rows.row), route.program
         most = min(self._most, TOO_MANY) if self._limited else self._most
@@ -225,7 +225,7 @@ class _DetectionPass:
         """Whether joins can be dropped because a query has its matches; counted joins run to the end."""
         return self.counts is None and any(finder.found.is_enough for finder in self.finders)
 
-    def _without_answered(self, route: Route) -> Route:
+    def _without_answered(self, route: JoinRoute) -> JoinRoute:
         """The same plans without those of queries whose LIMIT is reached."""
         left = [k for k, finder in enumerate(self.finders) if not finder.found.is_enough]
         trees = tuple(route.workplan.trees[k] for k in left)
@@ -274,7 +274,7 @@ class _DetectionPass:
 
     # ------------------------------------------------------------ adaptive plans
 
-    def _watch(self, route: Route, statistics: JoinStatistics) -> PlanWatch | None:
+    def _watch(self, route: JoinRoute, statistics: JoinStatistics) -> PlanWatch | None:
         """Watch a plan that was made for some statistics."""
         if self.adapting is None:
             return None
@@ -288,7 +288,7 @@ class _DetectionPass:
     def _span(self, low: int, high: int) -> float:
         return covered_span(self.detection.joined, self.detection.ready.rows.segment, low, high)[0]
 
-    def _replanned(self, route: Route, at: int, watch: PlanWatch) -> tuple[Route, JoinStatistics]:
+    def _replanned(self, route: JoinRoute, at: int, watch: PlanWatch) -> tuple[JoinRoute, JoinStatistics]:
         """The plan from row `at` on, which may be the old one, and the statistics it is made for."""
         began = perf_counter()
         adapting, joined, segment = watch.adapting, self.detection.joined, self.detection.ready.rows.segment

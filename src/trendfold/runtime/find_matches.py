@@ -6,7 +6,7 @@ import numpy as np
 
 from trendfold.detect.adapt import Adapting
 from trendfold.detect.evaluate import JoinInput
-from trendfold.detect.joint_queries import Joins, JointQueries, read_joins
+from trendfold.detect.joint_queries import ClauseJoins, JointQueries, read_joins
 from trendfold.detect.row_ranges import read_reaches, read_row_ranges
 from trendfold.detect.sample import measure_joins
 from trendfold.detect.workplan import JoinPlanner
@@ -56,7 +56,7 @@ def plan_joins(ready: DetectionInput, planner: JoinPlanner | None = None) -> Det
     return Detection(ready, joins, joined, statistics, lay_out(workplan, patterns, joined))
 
 
-def _search_s(rows: int, joins: Joins) -> float:
+def _search_s(rows: int, joins: ClauseJoins) -> float:
     """How long to search for a plan that joins so many rows."""
     return min(SEARCH_S, SEARCH_S_PER_ROW * rows * len(joins.patterns))
 

@@ -28,7 +28,7 @@ from trendfold.runtime.detection import Detection, DetectionRun
 from trendfold.runtime.find_matches import find_matches, plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.tables import times_column, values_at
-from trendfold.runtime.whole_matches import Bindings, DetectionInput, QueryMatches, concatenated
+from trendfold.runtime.whole_matches import DetectionInput, MatchBindings, QueryMatches, concatenated
 from trendfold.runtime.workspace import Workspace
 
 
@@ -138,7 +138,7 @@ def _match_table(found: QueryMatches, ready: DetectionInput, first: int, shown: 
 
 
 def _span_columns(
-    plan: QueryPlan, bindings: Bindings, ready: DetectionInput, batch: EventBatch
+    plan: QueryPlan, bindings: MatchBindings, ready: DetectionInput, batch: EventBatch
 ) -> dict[str, pa.Array]:
     """The times at which matches start and end, and their groups."""
     rows, least = ready.rows, bindings.least()
@@ -178,7 +178,7 @@ class _Listed:
         return start, row
 
 
-def _listed(bindings: Bindings, plan: QueryPlan, first: int) -> _Listed:
+def _listed(bindings: MatchBindings, plan: QueryPlan, first: int) -> _Listed:
     positions = plan.operands[0].machine.automaton.positions
     names = list(dict.fromkeys(p.alias or p.type for p in positions))
     label = np.array([names.index(p.alias or p.type) for p in positions], np.int64)

@@ -37,7 +37,7 @@ _BINDING_BYTES = 32
 
 
 @dataclass(frozen=True)
-class Bindings:
+class MatchBindings:
     """Matches as bindings: match k has the rows row[start[k] : start[k + 1]], and the positions beside them.
 
     start     int64[n+1]
@@ -60,30 +60,30 @@ class Bindings:
         """The last row of every match."""
         return np.maximum.reduceat(self.row, self.start[:-1]) if len(self) else self.row
 
-    def keep(self, kept: NDArray[np.bool_]) -> Bindings:
+    def keep(self, kept: NDArray[np.bool_]) -> MatchBindings:
         """The matches for which `kept` is true."""
         if kept.all():
             return self
         sizes = np.diff(self.start)
         inside = np.repeat(kept, sizes)
         start = np.concatenate([[0], np.cumsum(sizes[kept])])
-        return Bindings(start, self.row[inside], self.position[inside])
+        return MatchBindings(start, self.row[inside], self.position[inside])
 
-    def take(self, order: NDArray[np.integer]) -> Bindings:
+    def take(self, order: NDArray[np.integer]) -> MatchBindings:
         """The matches in another order."""
         sizes = np.diff(self.start)[order]
         start = np.concatenate([[0], np.cumsum(sizes)])
         at = np.repeat(self.start[order] - start[:-1], sizes) + np.arange(start[-1])
-        return Bindings(start, self.row[at], self.position[at])
+        return MatchBindings(start, self.row[at], self.position[at])
 
 
-def concatenated(parts: Sequence[Bindings]) -> Bindings:
+def concatenated(parts: Sequence[MatchBindings]) -> MatchBindings:
     """The matches of all parts."""
     if len(parts) == 1:
         return parts[0]
     sizes = [np.diff(part.start) for part in parts]
     nothing = np.zeros(0, np.int32)
-    return Bindings(
+    return MatchBindings(
         np.concatenate([[0], np.cumsum(np.concatenate([*sizes, np.zeros(0, np.int64)]))]),
         np.concatenate([nothing, *(part.row for part in parts)]),
         np.concatenate([nothing, *(part.position for part in parts)]),
@@ -123,7 +123,7 @@ class QueryMatches:
 
     plan: QueryPlan
     limits: Limits
-    parts: list[Bindings] = field(default_factory=list)
+    parts: list[MatchBindings] = field(default_factory=list)
     count: int = 0
     bytes: int = 0
     is_complete: bool = False
@@ -142,7 +142,7 @@ class QueryMatches:
         most = self.limits.matches if limit is None else min(limit, self.limits.matches)
         return max(most - self.count, 0)
 
-    def add(self, bindings: Bindings) -> None:
+    def add(self, bindings: MatchBindings) -> None:
         """Add matches, up to LIMIT."""
         limit = self.plan.query.limit
         if limit is not None and len(bindings) > limit - self.count:
@@ -175,7 +175,7 @@ class ClauseFinder:
     def find_all(self) -> None:
         """Find the matches of a clause that is walked as a whole."""
         none = np.zeros(0, np.int32)
-        self._complete(_Partial(Bindings(np.zeros(2, np.int64), none, none), {}))
+        self._complete(_Partial(MatchBindings(np.zeros(2, np.int64), none, none), {}))
 
     def take(self, table: PartialMatches, columns: Sequence[int]) -> None:
         """Find the whole matches that contain the partial ones of a table.
@@ -193,7 +193,7 @@ class ClauseFinder:
             if self.found.is_enough:
                 return
 
-    def _wanted(self, bindings: Bindings) -> Bindings:
+    def _wanted(self, bindings: MatchBindings) -> MatchBindings:
         """The matches that no NOT at their start or end breaks, and that end in `ends`."""
         for operand, guard in self.clause.at_start:
             bindings = bindings.keep(self._is_unbroken_at_start(bindings, operand, guard))
@@ -214,7 +214,7 @@ class ClauseFinder:
             table = table[fits]
         elements = [self.clause.fixed[column] for column in columns]
         positions = [min(self.clause.elements[i].positions) for i in elements]
-        bindings = Bindings(
+        bindings = MatchBindings(
             np.arange(len(table) + 1, dtype=np.int64) * (table.shape[1] - SPAN),
             np.ascontiguousarray(table[:, SPAN:]).reshape(-1),
             np.tile(np.array(positions, np.int32), len(table)),
@@ -300,7 +300,7 @@ class ClauseFinder:
 
     # ------------------------------------------------------------ NOT at the ends
 
-    def _rows_of_operand(self, bindings: Bindings, operand: int) -> tuple[RowNumbers, RowNumbers]:
+    def _rows_of_operand(self, bindings: MatchBindings, operand: int) -> tuple[RowNumbers, RowNumbers]:
         """The first and last row of one operand in every match."""
         if len({element.operand for element in self.clause.elements}) == 1:
             return bindings.least(), bindings.most()
@@ -312,7 +312,7 @@ class ClauseFinder:
         least = np.minimum.reduceat(np.where(mine, bindings.row, np.int32(2**31 - 1)), at)
         return least, np.maximum.reduceat(np.where(mine, bindings.row, np.int32(-1)), at)
 
-    def _is_unbroken_at_start(self, bindings: Bindings, operand: int, guard: int) -> NDArray[np.bool_]:
+    def _is_unbroken_at_start(self, bindings: MatchBindings, operand: int, guard: int) -> NDArray[np.bool_]:
         """Whether no trend of the NOT is inside (end - w, start).
 
         It is enough to look at the trend that starts latest among those that end before `start`.
@@ -331,7 +331,7 @@ class ClauseFinder:
         began = ranges.stamp[first_of[np.maximum(latest, 0)]]
         return np.asarray(~(is_there & (began > ranges.stamp[end] - self.window)), np.bool_)
 
-    def _is_unbroken_at_end(self, bindings: Bindings, operand: int, guard: int) -> NDArray[np.bool_]:
+    def _is_unbroken_at_end(self, bindings: MatchBindings, operand: int, guard: int) -> NDArray[np.bool_]:
         """Whether no trend of the NOT is inside (end, start + w): none that ends by then starts after end."""
         if not len(bindings):
             return np.ones(0, np.bool_)
@@ -381,7 +381,7 @@ class _ElementEnds:
 class _Partial:
     """Matches of some of a clause's elements."""
 
-    bindings: Bindings
+    bindings: MatchBindings
     ends: Mapping[int, _ElementEnds]
     """Per element that is bound so far."""
 
@@ -396,7 +396,7 @@ class _Partial:
             ends[number] = _ends_of(walked)
         elif len(walked.row):
             ends[number] = _moved_end(ends[number], walked)
-        return _Partial(Bindings(*out), ends)
+        return _Partial(MatchBindings(*out), ends)
 
 
 def _ends_of(walked: WalkedTrends) -> _ElementEnds:

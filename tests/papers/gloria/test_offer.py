@@ -19,7 +19,7 @@ from contract.test_hamlet import differences, random_events
 from trendfold.kernel.program import Folded
 from trendfold.papers.gloria import SharingPlan, choose, run
 from trendfold.papers.gloria.choose import cheaper
-from trendfold.papers.gloria.cost import KernelCosts
+from trendfold.papers.gloria.path_cost import KernelCosts
 from trendfold.plan import Group, cost, physical
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.runtime import folding

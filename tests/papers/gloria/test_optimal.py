@@ -20,8 +20,8 @@ from sharing_plans import (
     why_not,
 )
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.cost import KernelCosts, Weights
 from trendfold.papers.gloria.extended import optimize_extended
+from trendfold.papers.gloria.path_cost import KernelCosts, Weights
 from trendfold.papers.gloria.plan import OPTIMIZERS
 from trendfold.papers.gloria.search import FoundPlan, optimize, optimize_greedily, optimize_unpruned, plan_of
 from trendfold.papers.gloria.template import GloriaTemplate, make_template

@@ -6,9 +6,9 @@ import pytest
 
 from sharing_plans import automata_of
 from trendfold.papers.gloria.cheapest_path import find_path
-from trendfold.papers.gloria.cost import Weights, eval_cost, nonshared_cost, share_cost
 from trendfold.papers.gloria.graph import GloriaGraph
 from trendfold.papers.gloria.kleene import crossing, cycles_of, evaluation, uniform
+from trendfold.papers.gloria.path_cost import Weights, eval_cost, nonshared_cost, share_cost
 from trendfold.papers.gloria.search import build, find, optimize_greedily, plan_of
 from trendfold.papers.gloria.template import GloriaTemplate, make_template
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.cost import KernelCosts, Weights
 from trendfold.papers.gloria.extended import optimize_extended
+from trendfold.papers.gloria.path_cost import KernelCosts, Weights
 from trendfold.papers.gloria.plan import METHOD, misfit, template_of
 from trendfold.papers.gloria.search import plan_of
 from trendfold.plan import QueryPlan

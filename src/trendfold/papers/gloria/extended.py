@@ -23,9 +23,9 @@ from math import prod
 
 from trendfold.papers.gloria.candidates import alone, in_order, together
 from trendfold.papers.gloria.cheapest_path import Path, path_cost
-from trendfold.papers.gloria.cost import Weights
 from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode, NodePool, QSet, Sets, make_pools
 from trendfold.papers.gloria.kleene import cuttings
+from trendfold.papers.gloria.path_cost import Weights
 from trendfold.papers.gloria.search import FoundPlan, found, optimize
 from trendfold.papers.gloria.template import GloriaTemplate, bits
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
-from trendfold.papers.gloria.cost import Weights
 from trendfold.papers.gloria.kleene import Cycle, before, cycles_of, evaluation
+from trendfold.papers.gloria.path_cost import Weights
 from trendfold.papers.gloria.template import GloriaTemplate, bits
 
 

@@ -16,8 +16,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trendfold.papers.gloria import Alternative, Considered, Crossing, Share, SharingPlan
-from trendfold.papers.gloria.cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.graph import GloriaGraph, NodePool, make_pools
+from trendfold.papers.gloria.path_cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.plan import UNKNOWN, template_of
 from trendfold.papers.gloria.search import FoundPlan, build, extend, find, plan_of
 from trendfold.papers.gloria.template import GloriaTemplate

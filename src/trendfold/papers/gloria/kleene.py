@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from trendfold.papers.gloria.cost import Weights
+from trendfold.papers.gloria.path_cost import Weights
 from trendfold.papers.gloria.template import GloriaTemplate, Transition
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.extended import optimize_extended
+from trendfold.papers.gloria.path_cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.search import FoundPlan, optimize, optimize_greedily, optimize_unpruned, plan_of
 from trendfold.papers.gloria.template import GloriaTemplate, make_template
 from trendfold.plan import Group, QueryPlan

@@ -9,8 +9,8 @@ from math import inf
 from trendfold.papers.gloria import Alternative, Considered, Crossing, Share, SharingPlan
 from trendfold.papers.gloria.candidates import alone, generate, prune
 from trendfold.papers.gloria.cheapest_path import Path, alone_path, find_path, path_cost
-from trendfold.papers.gloria.cost import Weights
 from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode, NodePool, make_pools
+from trendfold.papers.gloria.path_cost import Weights
 from trendfold.papers.gloria.template import GloriaTemplate, Transition, bits
 
 
