@@ -1,0 +1,353 @@
+"""Any linear machine for many queries at once: a lane is a query in one of its open windows.
+
+Queries of one shape and overlap are a *block*. Each state of the shape and each number that rides on it (its
+count, sums) is a *row* with one cell per lane:
+
+    m[row_at + slot · stride + query]
+
+where a slot is an open window. So an event is a few operations on rows of contiguous memory, whichever queries
+it is for, and closing a window for all queries copies contiguous cells:
+
+    d <- a·d + b·v·s,    s <- c·s        for the lanes of a mask; v is 1 or a value of the event
+
+ADD has (a, b, c) = 1, 1, 1; an event that may follow itself 2, 1, 1; one that spends its source (*next*), or
+moves mass between the classes of a NOT, 1, 1, 0; forgetting (*contiguous*) 0, 0, 1; a copy 0, 1, 1. Extremes
+have rows and operations of their own, with min for the sum. What semantics, NOT and ties mean is a matter of
+lowering (lower_machine_lanes); the loop here knows none of them. Events come as *steps*: numbers of lists of
+operations, and for their values the row of the event.
+
+Numbers are wide (kernel.wide): a mantissa and an exponent per cell. `bound[row]` is no smaller than any
+mantissa of the row, and changes with every operation on it; while bounds are below HEADROOM and no cell of
+either row has an exponent, mantissas are all there is. A cell that holds 0 has exponent 0, or it would hide
+what is added to it.
+
+Limits: values are between 2^-200 and 2^200 in size, or 0; nothing is kept binding by binding.
+Source: the position automaton's recurrences of COGRA (SIGMOD 2019), as sparse matrices per kind of event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trendfold.kernel.jit import kernel, lent
+from trendfold.kernel.lane_steps import NOTHING, least_step, linear_step, spending_step, wide_step
+from trendfold.kernel.wide import add, normalise
+
+HEADROOM = 2.0**400
+"""Mantissas are brought below RADIX before they may pass this; times a value they stay below 2^600."""
+
+TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = range(8)
+"""Columns of `LaneProgram.place`."""
+KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND = range(6)
+"""Columns of `LaneProgram.change`."""
+XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
+"""Columns of `LaneProgram.xplace`; XFLAGS is 1 if the target keeps its own, plus 2 if the source is emptied."""
+AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, START_AT = range(10)
+"""Columns of `LaneProgram.block`."""
+PART_BLOCK, PART_LANE, PART_LANES, PART_OUT, PART_XOUT = range(5)
+"""Columns of `LaneCuts.part`."""
+
+
+class LaneProgram(NamedTuple):
+    """Machines of several queries, lowered.
+
+    op_start  int32[T+1]    the operations of each list of operations
+    place     int32[K,8]    per operation and run of lanes: the first cells written and read, vectors of eight
+                            lanes, first weight and whether weights go on (8) or repeat (0), the rows written
+                            and read, and the column of the event's value (0 is 1)
+    change    float64[K,8]  a, b, c; and what the run does to the bounds of the two rows: nothing, unless it is
+                            the operation's last
+    x_start, xplace         the same for extremes: int32[T+1], int32[X,8]; they come before the others of a
+                            list, because they read counts
+    weight    float64[]     1 or 0 per lane; the first eight are 1
+    row_at    int64[R]      where each row begins
+    row_lanes int64[R]      how many cells it has
+    block     int64[B,10]   where a block's cells and extremes begin, its lanes, lanes per slot, rows per
+                            number, how many of those may hold mass between moments, numbers, extremes, first
+                            row, and the row ⊥
+    whole_start, whole      per block the rows (of a number) that hold whole trends
+    spends    whether any operation writes its source
+    cells, xcells           of all blocks
+    """
+
+    op_start: np.ndarray
+    place: np.ndarray
+    change: np.ndarray
+    x_start: np.ndarray
+    xplace: np.ndarray
+    weight: np.ndarray
+    row_at: np.ndarray
+    row_lanes: np.ndarray
+    block: np.ndarray
+    whole_start: np.ndarray
+    whole: np.ndarray
+    spends: bool
+    cells: int
+    xcells: int
+
+
+class LaneSteps(NamedTuple):
+    """What is folded: one step per event, and one more for each moment of several events.
+
+    list      int32[n]      the list of operations
+    row       int32[n]      the event whose values they take; empty where they are the same numbers
+    values    float64[.,V]  as in Events: column 0 is 1
+    extremes  float64[.,X]
+    """
+
+    list: np.ndarray
+    row: np.ndarray
+    values: np.ndarray
+    extremes: np.ndarray
+
+
+class LaneCuts(NamedTuple):
+    """Where windows close and open, in the order of steps; closing comes first.
+
+    step, is_open, which, slot, item   per cut: before which step, which kind of window, its slot, its number
+    part_start, part  per kind of window: block, first query and number of queries, and where their results
+                      begin; a result is [item, number, query]
+    """
+
+    step: np.ndarray
+    is_open: np.ndarray
+    which: np.ndarray
+    slot: np.ndarray
+    item: np.ndarray
+    part_start: np.ndarray
+    part: np.ndarray
+
+
+class LaneMass(NamedTuple):
+    """The state of a fold: mantissas, exponents, extremes by cell; bounds by row; open windows by block."""
+
+    m: np.ndarray
+    e: np.ndarray
+    x: np.ndarray
+    bound: np.ndarray
+    is_wide: np.ndarray
+    open: np.ndarray
+
+
+class LaneResults(NamedTuple):
+    """What windows held when they closed: flat, see LaneCuts."""
+
+    mantissa: np.ndarray
+    exponent: np.ndarray
+    extreme: np.ndarray
+
+
+def no_mass(program: LaneProgram) -> LaneMass:
+    """Nothing has come yet."""
+    rows = len(program.row_at)
+    return LaneMass(
+        m=np.zeros(program.cells),
+        e=np.zeros(program.cells, np.int32),
+        x=np.full(program.xcells, np.inf),
+        bound=np.zeros(rows),
+        is_wide=np.zeros(rows, np.bool_),
+        open=np.zeros(len(program.block), np.int64),
+    )
+
+
+def state_bytes(program: LaneProgram) -> int:
+    """What `no_mass` takes, but for a few numbers per row."""
+    return 12 * program.cells + 8 * program.xcells
+
+
+@kernel
+def fold_in_lanes(steps, cuts, program, mass, out):
+    """Fold all steps for all lanes; what a window holds when it closes goes to its place in `out`."""
+    steps, cuts, program, mass, out = lent(steps), lent(cuts), lent(program), lent(mass), lent(out)
+    end, last = steps.list.shape[0], cuts.step.shape[0]
+    i = cut = 0
+    while i < end or cut < last:
+        cut = _cut_windows(i, cut, cuts, program, mass, out)
+        stop = cuts.step[cut] if cut < last else end
+        _fold_steps(i, stop, steps, program, mass)
+        i = stop
+
+
+@kernel
+def _fold_steps(i, stop, steps, program, mass):
+    """The steps [i, stop), between which no window closes or opens."""
+    lists, op_start, place, change = steps.list, program.op_start, program.place, program.change
+    m, bound, is_wide, weight = mass.m, mass.bound, mass.is_wide, program.weight
+    values, columns = steps.values.reshape(-1), steps.values.shape[1]
+    has_rows, has_extremes, spends = steps.row.shape[0] > 0, program.xplace.shape[0] > 0, program.spends
+    for k in range(i, stop):
+        t = np.uint64(lists[np.uint64(k)])
+        row = steps.row[k] if has_rows else k
+        if has_extremes:
+            _lower_extremes(t, row, steps, program, mass)
+        for o in range(np.uint64(op_start[t]), np.uint64(op_start[t + np.uint64(1)])):
+            to, of = np.uint64(place[o, TO_ROW]), np.uint64(place[o, OF_ROW])
+            keep, gain, left = change[o, KEEP], change[o, GAIN], change[o, LEFT]
+            gain_bound = change[o, GAIN_BOUND]
+            if columns:
+                value = values[row * columns + place[o, COLUMN]]
+                gain *= value
+                gain_bound *= abs(value)
+            top = change[o, KEEP_BOUND] * bound[to] + gain_bound * bound[of]
+            if is_wide[to] or is_wide[of]:
+                _change_wide(o, gain, program, mass)
+            elif spends:
+                spending_step(
+                    m, place[o, TO], place[o, OF], place[o, VECTORS], keep, gain, left,
+                    weight, place[o, MASK], place[o, APACE],
+                )  # fmt: skip
+            else:
+                linear_step(
+                    m, place[o, TO], place[o, OF], place[o, VECTORS], keep, gain, left,
+                    weight, place[o, MASK], place[o, APACE],
+                )  # fmt: skip
+            bound[of] *= change[o, LEFT_BOUND]
+            bound[to] = top
+            if top >= HEADROOM:
+                _bring_back(to, program, mass)
+
+
+@kernel
+def _change_wide(o, gain, program, mass):
+    """One operation where exponents may differ from 0."""
+    place, change, is_wide = program.place, program.change, mass.is_wide
+    to, of = place[o, TO_ROW], place[o, OF_ROW]
+    wide_step(
+        mass.m, mass.e, place[o, TO], place[o, OF], place[o, VECTORS], change[o, KEEP], gain, change[o, LEFT],
+        program.weight, place[o, MASK], place[o, APACE],
+    )  # fmt: skip
+    is_wide[to] = (is_wide[to] and change[o, KEEP_BOUND] > 0.0) or is_wide[of]
+    is_wide[of] = is_wide[of] and change[o, LEFT_BOUND] > 0.0
+
+
+@kernel
+def _bring_back(row, program, mass):
+    """Bring the mantissas of a row below RADIX, and its bound to the largest of them."""
+    m, e, at = mass.m, mass.e, program.row_at[row]
+    most, raised = 0.0, False
+    for cell in range(at, at + program.row_lanes[row]):
+        m[cell], e[cell] = normalise(m[cell], e[cell])
+        most = max(most, abs(m[cell]))
+        raised |= e[cell] != 0
+    mass.bound[row], mass.is_wide[row] = most, raised
+
+
+@kernel
+def _lower_extremes(t, row, steps, program, mass):
+    """The operations of a list on extremes."""
+    place, values, columns = program.xplace, steps.extremes.reshape(-1), steps.extremes.shape[1]
+    for o in range(program.x_start[t], program.x_start[t + np.uint64(1)]):
+        flags = place[o, XFLAGS]
+        least_step(
+            mass.x, place[o, XTO], place[o, XOF], mass.m, place[o, XGATE], place[o, XVECTORS],
+            values[row * columns + place[o, XCOLUMN]], flags & 1, flags >> 1,
+            program.weight, place[o, XMASK], place[o, XAPACE],
+        )  # fmt: skip
+
+
+# ---- Windows ------------------------------------------------------------------------------------------
+
+
+@kernel
+def _cut_windows(i, cut, cuts, program, mass, out):
+    """Close and open the windows that do so before step i; the first cut after them."""
+    while cut < cuts.step.shape[0] and cuts.step[cut] <= i:
+        for p in range(cuts.part_start[cuts.which[cut]], cuts.part_start[cuts.which[cut] + 1]):
+            if cuts.is_open[cut]:
+                _open(cuts.part[p], cuts.slot[cut], program.block, mass)
+            else:
+                _close(cuts.part[p], cuts.slot[cut], cuts.item[cut], program, mass, out)
+        cut += 1
+    return cut
+
+
+@kernel
+def _open(part, slot, blocks, mass):
+    """A window begins: its ⊥ holds 1."""
+    block = blocks[part[PART_BLOCK]]
+    first = block[AT] + block[START_AT] * block[LANES_OF] + slot * block[STRIDE] + part[PART_LANE]
+    for cell in range(first, first + part[PART_LANES]):
+        mass.m[cell] = 1.0
+    row = block[FIRST_ROW] + block[START_AT]
+    mass.bound[row] = max(mass.bound[row], 1.0)
+    mass.open[part[PART_BLOCK]] += 1
+
+
+@kernel
+def _close(part, slot, item, program, mass, out):
+    """A window ends: its whole trends are the result, and its lanes are empty."""
+    b = part[PART_BLOCK]
+    block = program.block[b]
+    lane, count = slot * block[STRIDE] + part[PART_LANE], part[PART_LANES]
+    for w in range(block[WIDTH]):
+        to = part[PART_OUT] + (item * block[WIDTH] + w) * count
+        for h in range(program.whole_start[b], program.whole_start[b + 1]):
+            row = w * block[PLANE] + program.whole[h]
+            _collect(block[AT] + row * block[LANES_OF] + lane, to, count, mass, out)
+        for r in range(w * block[PLANE], w * block[PLANE] + block[HELD]):
+            cell = block[AT] + r * block[LANES_OF] + lane
+            mass.m[cell : cell + count] = 0.0
+            if mass.is_wide[block[FIRST_ROW] + r]:
+                mass.e[cell : cell + count] = 0
+    for y in range(block[EXTREMES]):
+        _close_extreme(y, b, lane, part[PART_XOUT] + (item * block[EXTREMES] + y) * count, count, program, mass, out)
+    mass.open[b] -= 1
+    if mass.open[b] == 0:
+        first = block[FIRST_ROW]
+        for row in range(first, first + block[WIDTH] * block[PLANE]):
+            mass.bound[row], mass.is_wide[row] = 0.0, False
+
+
+@kernel
+def _collect(cell, to, count, mass, out):
+    """Add the mass of some lanes to their results."""
+    for k in range(count):
+        m, e = normalise(mass.m[cell + k], mass.e[cell + k])
+        out.mantissa[to + k], out.exponent[to + k] = add(out.mantissa[to + k], out.exponent[to + k], m, e)
+
+
+@kernel
+def _close_extreme(y, b, lane, to, count, program, mass, out):
+    """One extreme of a window that ends."""
+    block = program.block[b]
+    first = block[XAT] + y * block[PLANE] * block[LANES_OF] + lane
+    for h in range(program.whole_start[b], program.whole_start[b + 1]):
+        cell = first + program.whole[h] * block[LANES_OF]
+        for k in range(count):
+            out.extreme[to + k] = min(out.extreme[to + k], mass.x[cell + k])
+    for r in range(block[HELD]):
+        cell = first + r * block[LANES_OF]
+        mass.x[cell : cell + count] = NOTHING
+
+
+# ---- Moments of several events ------------------------------------------------------------------------
+
+
+@kernel
+def line_up(symbol, moment, together, symbols, lists, row, step_of):
+    """Steps of events: of those alone at their moment, of the others, and one after each such moment.
+
+    An event alone has the list of its symbol; one of several has its gathering list, `symbols` later, and the
+    moment ends with the list of what its events mean together, which come after those.
+
+    together  int32[t]    per moment of several events, in order
+    lists, row  int32[n + t], step_of  int64[n+1]  written: the step of each row
+    """
+    at = tied = 0
+    i, rows = 0, symbol.shape[0]
+    while i < rows:
+        j = i + 1
+        while j < rows and moment[j] == moment[i]:
+            j += 1
+        shift = symbols if j > i + 1 else 0
+        for k in range(i, j):
+            lists[at], row[at], step_of[k] = symbol[k] + shift, k, at
+            at += 1
+        if j > i + 1:
+            lists[at], row[at] = 2 * symbols + together[tied], i
+            at += 1
+            tied += 1
+        i = j
+    step_of[rows] = at

@@ -1,0 +1,200 @@
+"""Queries as lanes of one machine, whatever their semantics, NOTs and windows, give each the oracle's rows."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+import trendfold as tf
+import workloads
+from contract import engine
+from contract.test_together import SCHEMA
+from trendfold.events.batch import Options, read_batch
+from trendfold.kernel.jit import IS_PLAIN
+from trendfold.kernel.lower_machine_lanes import Op, in_place, why_not_lanes
+from trendfold.plan import Group, QueryPlan, plan_auto
+from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
+from trendfold.query.nodes import WindowUnit
+from trendfold.runtime import groups, local
+from trendfold.runtime.folds_in_lanes import fold_lanes
+from trendfold.runtime.lane_rows import fold_group_in_lanes
+from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.rows import Workspace, shared_partitionings
+from trendfold.runtime.windows import read_origin
+
+METHOD = "machine-lanes"
+
+
+def fits(plan: QueryPlan) -> bool:
+    """Whether the machine of lanes takes a query."""
+    if plan.finds_matches or len(plan.operands) != 1 or plan.query.having is not None:
+        return False
+    operand, window = plan.operands[0], plan.query.window
+    is_timed = window is None or window.unit is WindowUnit.MICROSECONDS
+    return (
+        is_timed
+        and windows_at_once(plan) != PER_EVENT
+        and not why_not_lanes(operand.machine, operand.builds_trends)
+        and len({key.alias for key in plan.qualified_keys}) <= 1
+    )
+
+
+def run_in_lanes(queries: Sequence[object], table: pa.Table, order_column: str | None) -> dict[str, pa.Table]:
+    """All queries that fit, in groups as large as can be, down to one."""
+    batch = read_batch(table, Options(order_column=order_column))
+    plans = [plan_auto(query) for query in queries]
+    plans = list(grouped(plans, "auto", METHOD, lambda p: rows_key(p) if fits(p) else None, least=1))
+    # GROUP BY T.g of one query alone may name a type that stands elsewhere too: it has no key.
+    plans = [_alone(p) if p.group is None and fits(p) else p for p in plans]
+    workspace = Workspace(batch, shared=shared_partitionings(plans))
+    origin, tables = read_origin(None, "s"), {}
+    for plan in plans:
+        if plan.group is None:
+            continue
+        key = id(plan.group), origin, None
+        if key not in workspace.groups:
+            fold = fold_group_in_lanes(plan.group, workspace, origin, DEFAULTS)
+            assert fold is not None
+            workspace.groups[key] = plan.group, fold
+        tables[plan.query.name] = local.run_query(plan, workspace, origin, DEFAULTS).table
+    return tables
+
+
+def _alone(plan: QueryPlan) -> QueryPlan:
+    return replace(plan, group=Group("auto", METHOD, (plan,)), number=0)
+
+
+def check(texts: Sequence[str], events: list[dict], table: pa.Table, order_column: str | None) -> int:
+    """Fail unless every query that fits has the oracle's rows; how many do."""
+    queries = list(tf.parse(";\n".join(texts)))
+    found = run_in_lanes(queries, table, order_column)
+    for query, text in zip(queries, texts, strict=True):
+        if query.name in found:
+            expected = oracle.rows(text, events, order_column)
+            wrong = engine.difference(found[query.name].to_pylist(), expected, 2 + len(query.group_by))
+            assert wrong is None, f"{text}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}"
+    return len(found)
+
+
+# ---- Random workloads -----------------------------------------------------------------------------------
+
+SHAPES = (
+    "SEQ({0}, {1}+)",
+    "SEQ({0}, {1}+, {2})",
+    "SEQ({0}, {1}, {2})",
+    "{1}+",
+    "SEQ({0}+, {1}+)",
+    "SEQ({0}, {1}+, {2})+",
+    "OR(SEQ({0}, {1}+), SEQ({2}, {3}))",
+    "SEQ({0}, {1}?, {2})",
+    "SEQ({1}, {1}+)",
+    "SEQ({0}, NOT {3}, {1}+)",
+    "SEQ({0}, {1}+, NOT {3}, {2})",
+    "SEQ(NOT {3}, {0}, {1}+)",
+    "SEQ({0}, {1}+, NOT {3})",
+    "SEQ(NOT {3}, {1}, NOT {2}, {0}, NOT {3})",
+    "SEQ({0}, NOT SEQ({2}, {3}), {1})",
+    "SEQ({0}, {1}+, NOT SEQ({2}, {3}))",
+    "SEQ({0}, NOT SEQ({2}, {1}, {3}), {1}+)",
+    "SEQ({0}, NOT OR({2}, SEQ({3}, {2})), {1})",
+    "SEQ({1}, NOT {1}, {0})",
+)
+TYPES = "ABCDF"  # no letter of SEQ, OR and NOT
+
+
+def random_workload(rng: random.Random, most: int = 12) -> tuple[list[str], list[dict], str | None]:
+    """2 to `most` queries that differ in everything but the rows they need, mostly."""
+    where = rng.choice(["", "", "[u]"])
+    group = rng.choice(["", "", "g"])
+    shapes = rng.sample(SHAPES, rng.choice([1, 2, 4, len(SHAPES)]))
+    semantics = rng.choice([["any"], ["next"], ["contiguous"], ["any", "next", "contiguous"]])
+    many = range(rng.randint(2, most))
+    queries = [_query(rng, i, rng.choice(shapes), rng.choice(semantics), where, group) for i in many]
+    return queries, _events(rng), rng.choice([None, None, "seq"])
+
+
+def _query(rng: random.Random, number: int, shape: str, semantics: str, where: str, group: str) -> str:
+    types = rng.sample(TYPES, 4) if rng.random() < 0.5 else list("ABCD")
+    pattern = shape.format(*types)
+    positive = [t for i, t in enumerate(types) if f"{{{i}}}" in shape and f"NOT {t}" not in pattern]
+    named = [t for t in types if pattern.count(t) and t not in _negated(pattern)] or positive
+    conditions = [where] if where and rng.random() < 0.9 else []
+    for _ in range(rng.choice([0, 0, 1, 1, 2])):
+        conditions.append(f"{rng.choice(types[:2])}.x {rng.choice(['<', '>', '!='])} {rng.randint(0, 4)}")
+    conditions = [c for c in conditions if c.startswith("[") or c[0] in pattern]
+    extra = [_aggregate(rng, rng.choice(named)) for _ in range(rng.choice([0, 0, 1, 2]))] if named else []
+    key = group if rng.random() < 0.9 else ""
+    return " ".join(
+        part
+        for part in [
+            f"QUERY w{number} RETURN {', '.join(dict.fromkeys([*([key] if key else []), 'COUNT(*)', *extra]))}",
+            f"PATTERN {pattern} SEMANTICS {semantics}",
+            f"WHERE {' AND '.join(conditions)}" if conditions else "",
+            f"GROUP BY {key}" if key else "",
+            _window(rng),
+        ]
+        if part
+    )
+
+
+def _negated(pattern: str) -> set[str]:
+    """The types that stand in a NOT: there the name of a type means two things."""
+    found, rest = set(), pattern
+    while "NOT " in rest:
+        rest = rest[rest.index("NOT ") + 4 :]
+        body = rest[: rest.index(")")] if rest.startswith(("SEQ", "OR")) else rest[:1]
+        found |= {c for c in body.replace("SEQ", "").replace("OR", "") if c in TYPES}
+    return found
+
+
+def _aggregate(rng: random.Random, type_: str) -> str:
+    function = rng.choice(["COUNT", "SUM", "AVG", "MIN", "MAX"])
+    return f"COUNT({type_})" if function == "COUNT" else f"{function}({type_}.{rng.choice('xy')})"
+
+
+def _window(rng: random.Random) -> str:
+    size, slide = rng.choice([(2, 2), (5, 5), (4, 2), (7, 3), (10, 5), (3, 5), (9, 1), (8, 2)])
+    return rng.choice(["", f"WITHIN {size} s SLIDE {slide} s"])
+
+
+def _events(rng: random.Random) -> list[dict]:
+    """Times may be equal, values null."""
+    found: list[dict] = []
+    time, ties = rng.randint(-5, 5), rng.choice([0.0, 0.0, 0.3, 0.7])
+    for _ in range(rng.randint(0, 16)):
+        time += 0 if rng.random() < ties else rng.choice([1, 1, 1, 2, 9])
+        found.append(
+            {
+                "type": rng.choice(TYPES + "ABCABCZ"),
+                "ts": time,
+                "seq": rng.randint(0, 3),
+                "u": rng.choice([1, 1, 2, None]),
+                "g": rng.choice(["a", "a", "b", None]),
+                "x": rng.choice([0, 1, 2, 3, 4, None]),
+                "y": rng.choice([-1.5, 0.25, 2.0, None]),
+            }
+        )
+    return rng.sample(found, len(found))
+
+
+@engine.many(600)
+@given(seed=st.integers(0, 2**40))
+def test_random_workloads(seed: int) -> None:
+    texts, events, order_column = random_workload(random.Random(seed))
+    check(texts, events, pa.Table.from_pylist(events, SCHEMA), order_column)
+
+
+@engine.many(400)
+@given(seed=st.integers(0, 2**40))
+def test_one_query_of_any_kind_is_a_group_of_its_own(seed: int) -> None:
+    case = workloads.random_case(random.Random(seed), aggregates=seed % 2 == 0)
+    check([case.query], case.events, engine.to_table(case), case.order_column)
