@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, State, Symbol
 from trendfold.kernel.lower import RowLowering, extreme_columns, value_columns
-from trendfold.kernel.machine_lanes import LaneProgram
+from trendfold.kernel.machine_lanes import LaneProgram, aligned
 from trendfold.plan.carried import Carried, union
 from trendfold.query.nodes import Semantics
 
@@ -481,8 +481,7 @@ def lower_machine_lanes(
                 block.ops_of(what, symbol)
         _lay_out(blocks, b)
         for what, (names, code), first_list in plans:
-            for number, symbol in enumerate(names):
-                emitted.add(block, block.ops_of(what, symbol), code == number, first_list)
+            emitted.add(block, [block.ops_of(what, symbol) for symbol in names], code, first_list)
     lists = kinds if together is None else 2 * kinds + len(together)
     return emitted.program(blocks, lists)
 
@@ -545,30 +544,92 @@ class _Runs(NamedTuple):
     is_whole: NDArray[np.bool_]
 
 
+_NONE, _SOME, _ALL = range(3)
+"""How many lanes of a vector take part."""
+_GAP, _LONG = 3, 16
+"""A gap of so few vectors is passed over, and a stretch of so many full ones is worth a run without weights."""
+
+
+def _equal_runs(kind: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
+    """Runs of equal numbers in each row of a table: row, first, size and number."""
+    edges = np.ones(kind.shape, np.bool_)
+    edges[:, 1:] = kind[:, 1:] != kind[:, :-1]
+    of, first = np.nonzero(edges)
+    after = np.append(first[1:], 0)
+    return of, first, np.where(after > first, after, kind.shape[1]) - first, kind[of, first]
+
+
+def _smoothed(kind: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Fewer runs: a run costs as much as a few vectors."""
+    _, first, size, kinds = _equal_runs(kind)
+    is_inside = (first > 0) & (first + size < kind.shape[1])
+    gap = (kinds == _NONE) & (size <= _GAP) & is_inside
+    short = (kinds == _ALL) & (size < _LONG) & (size < kind.shape[1])
+    return np.repeat(np.where(gap | short, _SOME, kinds), size).reshape(kind.shape)
+
+
+_AnyOp = TypeVar("_AnyOp", Op, LeastOp)
+
+
+def _merged(sequences: Sequence[Sequence[_AnyOp]]) -> list[tuple[list[_AnyOp], tuple[int, ...]]]:
+    """Operations of several local symbols in one order: consecutive ones, and which symbols share them.
+
+    The lanes of two symbols have nothing in common, so only the order within each matters. An operation that
+    several begin with, and none has later, is done once for all of them.
+    """
+    left = [list(sequence) for sequence in sequences]
+    found: list[tuple[list[_AnyOp], tuple[int, ...]]] = []
+    while any(left):
+        heads = dict.fromkeys(sequence[0] for sequence in left if sequence)
+        often = Counter(op for sequence in left for op in set(sequence))
+        aligned_ = {op: tuple(i for i, sequence in enumerate(left) if sequence[:1] == [op]) for op in heads}
+        ripe = [op for op in heads if len(aligned_[op]) == often[op]]
+        op = max(ripe or heads, key=lambda op: len(aligned_[op]))
+        for i in aligned_[op]:
+            del left[i][0]
+        if found and found[-1][1] == aligned_[op]:
+            found[-1][0].append(op)
+        else:
+            found.append(([op], aligned_[op]))
+    return found
+
+
 class _Emitted:
     """Operations as they are found block by block and symbol by symbol; they are sorted by list at the end."""
 
     def __init__(self) -> None:
         self.weights: list[NDArray[np.float64]] = [np.ones(VECTOR)]
         self.used = VECTOR
+        self.known: dict[tuple[int, bytes], tuple[_Runs, NDArray[np.int64]]] = {}
         self.place: list[NDArray[np.int64]] = []
         self.change: list[NDArray[np.float64]] = []
         self.xplace: list[NDArray[np.int64]] = []
         self.lists: list[NDArray[np.int64]] = []
         self.xlists: list[NDArray[np.int64]] = []
 
-    def add(self, block: Block, ops: Ops, mask: Masks, first_list: int) -> None:
-        """The operations of a local symbol, for the lists and lanes of its mask: bool[lists, members]."""
-        lists = np.flatnonzero(mask.any(axis=1))
-        if not len(lists) or not (ops.linear or ops.least):
-            return
-        bits = np.packbits(mask[lists], axis=1)
-        distinct, code = _distinct_rows(np.ascontiguousarray(bits))
-        runs = self._runs(block, np.unpackbits(distinct, axis=1, count=mask.shape[1]).astype(np.bool_))
-        if ops.linear:
-            self._add_linear(block, ops.linear, lists + first_list, code, runs)
-        if ops.least:
-            self._add_least(block, ops.least, lists + first_list, code, runs)
+    def add(self, block: Block, ops: Sequence[Ops], code: NDArray[np.int32], first_list: int) -> None:
+        """The operations of local symbols, for the lists and members that have them: int32[lists, members]."""
+        has = np.stack([(code == symbol).any(axis=1) for symbol in range(len(ops))], axis=1)
+        together, which = _distinct_rows(np.packbits(has, axis=1))
+        for number, symbols in enumerate(np.unpackbits(together, axis=1, count=len(ops))):
+            lists, present = np.flatnonzero(which == number), np.flatnonzero(symbols).tolist()
+            own = code[lists]
+            for linear, sharing in _merged([ops[i].linear for i in present]):
+                runs, mask = self._runs_of(block, np.isin(own, [present[i] for i in sharing]))
+                self._add_linear(block, linear, lists + first_list, mask, runs)
+            for least, sharing in _merged([ops[i].least for i in present]):
+                runs, mask = self._runs_of(block, np.isin(own, [present[i] for i in sharing]))
+                self._add_least(block, least, lists + first_list, mask, runs)
+
+    def _runs_of(self, block: Block, mask: Masks) -> tuple[_Runs, NDArray[np.int64]]:
+        """The distinct masks of lists as runs, and which one each list has; they are found once per block."""
+        bits = np.packbits(mask, axis=1)
+        key = id(block), bits.tobytes()
+        if key not in self.known:
+            distinct, code = _distinct_rows(bits)
+            queries = np.unpackbits(distinct, axis=1, count=mask.shape[1]).astype(np.bool_)
+            self.known[key] = self._runs(block, queries), code
+        return self.known[key]
 
     def _runs(self, block: Block, masks: Masks) -> _Runs:
         """Masks of queries as runs of the lanes of all slots."""
@@ -581,16 +642,10 @@ class _Emitted:
         vectors = tiled.reshape(len(slot), -1, VECTOR)
         some = vectors[:-1].any(axis=2)
         full = (vectors[:-1] | ~vectors[-1]).all(axis=2) & some
-        kind = some.astype(np.int8) + full  # 0 none, 1 some lanes, 2 all
-        edges = np.ones((len(masks), kind.shape[1] + 1), np.bool_)
-        edges[:, 1:-1] = kind[:, 1:] != kind[:, :-1]
-        of, first = np.nonzero(edges[:, :-1])
-        after = np.concatenate([first[1:], [0]])
-        size = np.where(after > first, after, kind.shape[1]) - first
-        kinds = kind[of, first]
-        kept = kinds > 0
+        of, first, size, kinds = _equal_runs(_smoothed(some.astype(np.int8) + full))
+        kept = kinds != _NONE
         of, first, size, kinds = of[kept], first[kept], size[kept], kinds[kept]
-        mixed = kinds == 1
+        mixed = kinds == _SOME
         begin = np.cumsum(np.where(mixed, size * VECTOR, 0)) + self.used
         weight = np.where(mixed, begin - size * VECTOR, 0)
         inside = np.repeat(of[mixed], size[mixed]), _ranges(first[mixed], size[mixed])
@@ -673,11 +728,11 @@ class _Emitted:
         row_at, row_lanes = np.array(rows, np.int64).reshape(-1, 2).T.copy()
         return LaneProgram(
             op_start=start,
-            place=place.astype(np.int32),
-            change=change,
+            place=aligned(place.astype(np.int32)),
+            change=aligned(change),
             x_start=x_start,
             xplace=xplace.astype(np.int32),
-            weight=np.concatenate(self.weights),
+            weight=aligned(np.concatenate(self.weights)),
             row_at=row_at,
             row_lanes=row_lanes,
             block=np.array(

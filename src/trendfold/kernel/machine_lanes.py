@@ -38,9 +38,9 @@ from trendfold.kernel.wide import add, normalise
 HEADROOM = 2.0**400
 """Mantissas are brought below RADIX before they may pass this; times a value they stay below 2^600."""
 
-TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = range(8)
+TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = map(np.uint64, range(8))
 """Columns of `LaneProgram.place`."""
-KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND = range(6)
+KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND = map(np.uint64, range(6))
 """Columns of `LaneProgram.change`."""
 XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
 """Columns of `LaneProgram.xplace`; XFLAGS is 1 if the target keeps its own, plus 2 if the source is emptied."""
@@ -143,13 +143,25 @@ def no_mass(program: LaneProgram) -> LaneMass:
     """Nothing has come yet."""
     rows = len(program.row_at)
     return LaneMass(
-        m=np.zeros(program.cells),
-        e=np.zeros(program.cells, np.int32),
-        x=np.full(program.xcells, np.inf),
+        m=aligned(np.zeros(program.cells)),
+        e=aligned(np.zeros(program.cells, np.int32)),
+        x=aligned(np.full(program.xcells, np.inf)),
         bound=np.zeros(rows),
         is_wide=np.zeros(rows, np.bool_),
         open=np.zeros(len(program.block), np.int64),
     )
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The same values where vectors of eight doubles, or records of as many bytes, cross no cache line."""
+    room = np.empty(array.nbytes + _LINE, np.uint8)
+    first = -room.ctypes.data % _LINE
+    found = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+_LINE = 64
 
 
 def state_bytes(program: LaneProgram) -> int:
@@ -173,53 +185,56 @@ def fold_in_lanes(steps, cuts, program, mass, out):
 @kernel
 def _fold_steps(i, stop, steps, program, mass):
     """The steps [i, stop), between which no window closes or opens."""
-    lists, op_start, place, change = steps.list, program.op_start, program.place, program.change
+    lists, op_start = steps.list, program.op_start
+    place, change = program.place.reshape(-1), program.change.reshape(-1)
     m, bound, is_wide, weight = mass.m, mass.bound, mass.is_wide, program.weight
     values, columns = steps.values.reshape(-1), steps.values.shape[1]
     has_rows, has_extremes, spends = steps.row.shape[0] > 0, program.xplace.shape[0] > 0, program.spends
+    has_wide = is_wide.any()
     for k in range(i, stop):
         t = np.uint64(lists[np.uint64(k)])
         row = steps.row[k] if has_rows else k
         if has_extremes:
             _lower_extremes(t, row, steps, program, mass)
-        for o in range(np.uint64(op_start[t]), np.uint64(op_start[t + np.uint64(1)])):
-            to, of = np.uint64(place[o, TO_ROW]), np.uint64(place[o, OF_ROW])
-            keep, gain, left = change[o, KEEP], change[o, GAIN], change[o, LEFT]
-            gain_bound = change[o, GAIN_BOUND]
+        for o in range(8 * np.uint64(op_start[t]), 8 * np.uint64(op_start[t + np.uint64(1)]), 8):
+            p = np.uint64(o)
+            to, of = np.uint64(place[p + TO_ROW]), np.uint64(place[p + OF_ROW])
+            gain, gain_bound = change[p + GAIN], change[p + GAIN_BOUND]
             if columns:
-                value = values[row * columns + place[o, COLUMN]]
+                value = values[row * columns + place[p + COLUMN]]
                 gain *= value
                 gain_bound *= abs(value)
-            top = change[o, KEEP_BOUND] * bound[to] + gain_bound * bound[of]
-            if is_wide[to] or is_wide[of]:
-                _change_wide(o, gain, program, mass)
+            top = change[p + KEEP_BOUND] * bound[to] + gain_bound * bound[of]
+            if has_wide and (is_wide[to] or is_wide[of]):
+                _change_wide(p, gain, place, change, weight, mass)
             elif spends:
                 spending_step(
-                    m, place[o, TO], place[o, OF], place[o, VECTORS], keep, gain, left,
-                    weight, place[o, MASK], place[o, APACE],
+                    m, place[p + TO], place[p + OF], place[p + VECTORS],
+                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             else:
                 linear_step(
-                    m, place[o, TO], place[o, OF], place[o, VECTORS], keep, gain, left,
-                    weight, place[o, MASK], place[o, APACE],
+                    m, place[p + TO], place[p + OF], place[p + VECTORS],
+                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
-            bound[of] *= change[o, LEFT_BOUND]
+            bound[of] *= change[p + LEFT_BOUND]
             bound[to] = top
             if top >= HEADROOM:
                 _bring_back(to, program, mass)
+                has_wide = True
 
 
 @kernel
-def _change_wide(o, gain, program, mass):
-    """One operation where exponents may differ from 0."""
-    place, change, is_wide = program.place, program.change, mass.is_wide
-    to, of = place[o, TO_ROW], place[o, OF_ROW]
+def _change_wide(p, gain, place, change, weight, mass):
+    """One operation, at p in its tables, where exponents may differ from 0."""
+    is_wide = mass.is_wide
+    to, of = place[p + TO_ROW], place[p + OF_ROW]
     wide_step(
-        mass.m, mass.e, place[o, TO], place[o, OF], place[o, VECTORS], change[o, KEEP], gain, change[o, LEFT],
-        program.weight, place[o, MASK], place[o, APACE],
+        mass.m, mass.e, place[p + TO], place[p + OF], place[p + VECTORS],
+        change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
     )  # fmt: skip
-    is_wide[to] = (is_wide[to] and change[o, KEEP_BOUND] > 0.0) or is_wide[of]
-    is_wide[of] = is_wide[of] and change[o, LEFT_BOUND] > 0.0
+    is_wide[to] = (is_wide[to] and change[p + KEEP_BOUND] > 0.0) or is_wide[of]
+    is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
 
 
 @kernel
