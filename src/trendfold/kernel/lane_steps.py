@@ -3,11 +3,11 @@
 A step works on runs of eight lanes. `weight` has a number per lane, 1 where the lane takes part and 0 where it
 does not; a run in which all lanes take part reads the same eight ones again (`apace` is 0, otherwise 8).
 
-    linear step   d <- a·d + b·s,   s <- c·s
+    linear step   d <- a·d + b·s,   s <- c·s       and for lanes that take no part  d <- a0·d,  s <- c0·s
     wide step     the same for numbers with an exponent each (kernel.wide)
     least step    d <- min(d or +inf, s, value where gate holds mass),   s <- s or +inf
 
-d and s never overlap. All arrays are flat; d, s, gate and w are where the first lane stands.
+a0 and c0 are 0 or 1. d and s never overlap. All arrays are flat; d, s, gate and w are where the first lane stands.
 """
 
 from __future__ import annotations
@@ -52,41 +52,60 @@ def _each_run(builder: Any, vectors: Any) -> Iterator[Any]:
         yield builder.shl(loop.index, ir.Constant(INDEX, 3))
 
 
+def _weights(builder: Any, data: Any, w: Any, apace: Any, at: Any) -> Any:
+    """1 for the lanes that take part, 0 for the others."""
+    step = builder.and_(at, builder.sub(ir.Constant(INDEX, 0), builder.lshr(apace, ir.Constant(INDEX, 3))))
+    return load(builder, data, builder.add(w, step), DOUBLES)
+
+
 def _takes_part(builder: Any, data: Any, w: Any, apace: Any, at: Any) -> Any:
     """Which lanes take part."""
-    step = builder.and_(at, builder.sub(ir.Constant(INDEX, 0), builder.lshr(apace, ir.Constant(INDEX, 3))))
-    weight = load(builder, data, builder.add(w, step), DOUBLES)
+    weight = _weights(builder, data, w, apace, at)
     return builder.fcmp_unordered("!=", weight, everywhere(DOUBLES, 0.0))
 
 
 def _linear(has_spend: bool) -> Any:
-    """The linear step; without `has_spend` c is 1 and s is not written."""
+    """The linear step; without `has_spend` s is not written.
 
-    def linear(_context, m, d, s, vectors, a, b, c, weight, w, apace):
+    The coefficients of a lane are those of its weight. To select instead would become stores of some lanes
+    only, which a load soon after has to wait for.
+    """
+
+    def linear(_context, m, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
         def generate(context, builder, signature, args):
-            data, weights = data_of(context, builder, signature, args, 0), data_of(
-                context, builder, signature, args, 7
-            )
-            _, d, s, vectors, a, b, c, _, w, apace = args
-            a, b, c = (spread(builder, each, DOUBLES) for each in (a, b, c))
+            data, weights = (data_of(context, builder, signature, args, i) for i in (0, 9))
+            _, d, s, vectors, a, b, c, a0, c0, _, w, apace = args
+            gains = builder.fsub(a, a0), b, builder.fsub(c, c0), a0, c0
+            a, b, c, a0, c0 = (spread(builder, each, DOUBLES) for each in gains)
             with _each_run(builder, vectors) as at:
-                part = _takes_part(builder, weights, w, apace, at)
+                part = _weights(builder, weights, w, apace, at)
                 old = load(builder, data, builder.add(d, at), DOUBLES)
                 read = load(builder, data, builder.add(s, at), DOUBLES)
-                new = builder.fadd(builder.fmul(old, a), builder.fmul(read, b))
-                store(builder, builder.select(part, new, old), data, builder.add(d, at))
+                keep = builder.fadd(builder.fmul(part, a, _FUSED), a0, _FUSED)
+                added = builder.fmul(builder.fmul(part, b), read, _FUSED)
+                store(
+                    builder,
+                    builder.fadd(builder.fmul(old, keep, _FUSED), added, _FUSED),
+                    data,
+                    builder.add(d, at),
+                )
                 if has_spend:
-                    left = builder.select(part, builder.fmul(read, c), read)
-                    store(builder, left, data, builder.add(s, at))
+                    left = builder.fadd(builder.fmul(part, c, _FUSED), c0, _FUSED)
+                    store(builder, builder.fmul(read, left), data, builder.add(s, at))
             return context.get_dummy_value()
 
         index, number = types.int64, types.float64
-        return types.void(m, index, index, index, number, number, number, weight, index, index), generate
+        numbers = number, number, number, number, number
+        return types.void(m, index, index, index, *numbers, weight, index, index), generate
 
     return linear
 
 
-def _wide(_context, m, e, d, s, vectors, a, b, c, weight, w, apace):
+_FUSED = ("contract",)
+"""A product and a sum may be one instruction."""
+
+
+def _wide(_context, m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
     """The linear step for wide numbers: both sides are brought to the higher exponent; a zero has exponent 0.
 
     Factors are at most 1, so that a·bound(d) + b·bound(s) bounds the mantissas here too. What is multiplied by
@@ -94,11 +113,11 @@ def _wide(_context, m, e, d, s, vectors, a, b, c, weight, w, apace):
     """
 
     def generate(context, builder, signature, args):
-        m_data, e_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 1, 8))
-        _, _, d, s, vectors, a, b, c, _, w, apace = args
+        m_data, e_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 1, 10))
+        _, _, d, s, vectors, a, b, c, a0, c0, _, w, apace = args
         zeros, nothing = everywhere(DOUBLES, 0.0), everywhere(INTS, 0)
-        is_kept, is_read, stays = (
-            builder.fcmp_unordered("!=", each, ir.Constant(DOUBLE, 0.0)) for each in (a, b, c)
+        is_kept, is_read, stays, is_kept_outside, stays_outside = (
+            builder.fcmp_unordered("!=", each, ir.Constant(DOUBLE, 0.0)) for each in (a, b, c, a0, c0)
         )
         a, b = (spread(builder, each, DOUBLES) for each in (a, b))
         with _each_run(builder, vectors) as at:
@@ -113,45 +132,54 @@ def _wide(_context, m, e, d, s, vectors, a, b, c, weight, w, apace):
             other = builder.fmul(builder.fmul(read, b), scale(builder, builder.sub(top, other_e)))
             new = builder.fadd(own, other)
             new_e = builder.select(builder.fcmp_ordered("==", new, zeros), nothing, top)
-            store(builder, builder.select(part, new, old), m_data, to)
-            store(builder, builder.select(part, new_e, old_e), e_data, to)
-            left = builder.select(stays, read, builder.select(part, zeros, read))
-            left_e = builder.select(stays, read_e, builder.select(part, nothing, read_e))
-            store(builder, left, m_data, of)
-            store(builder, left_e, e_data, of)
+            outside = builder.select(is_kept_outside, old, zeros)
+            outside_e = builder.select(is_kept_outside, old_e, nothing)
+            store(builder, builder.select(part, new, outside), m_data, to)
+            store(builder, builder.select(part, new_e, outside_e), e_data, to)
+            stay = builder.or_(
+                builder.and_(part, _bits(builder, stays)),
+                builder.and_(builder.not_(part), _bits(builder, stays_outside)),
+            )
+            store(builder, builder.select(stay, read, zeros), m_data, of)
+            store(builder, builder.select(stay, read_e, nothing), e_data, of)
         return context.get_dummy_value()
 
     index, number = types.int64, types.float64
-    return types.void(m, e, index, index, index, number, number, number, weight, index, index), generate
+    numbers = number, number, number, number, number
+    return types.void(m, e, index, index, index, *numbers, weight, index, index), generate
 
 
-def _least(_context, x, d, s, m, gate, vectors, value, keeps, clears, weight, w, apace):
-    """The least step; `keeps` and `clears` are 0 or 1."""
+def _bits(builder: Any, bit: Any) -> Any:
+    """One truth for all lanes."""
+    return spread(builder, bit, ir.VectorType(ir.IntType(1), LANES))
+
+
+def _least(_context, x, d, s, m, gate, vectors, value, flags, weight, w, apace):
+    """The least step; see machine_lanes.XFLAGS."""
 
     def generate(context, builder, signature, args):
-        x_data, m_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 3, 9))
-        _, d, s, _, gate, vectors, value, keeps, clears, _, w, apace = args
-        none = everywhere(DOUBLES, NOTHING)
-        zero = ir.Constant(INDEX, 0)
-        keeps, clears = (builder.icmp_signed("!=", each, zero) for each in (keeps, clears))
+        x_data, m_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 3, 8))
+        _, d, s, _, gate, vectors, value, flags, _, w, apace = args
+        none, zeros = everywhere(DOUBLES, NOTHING), everywhere(DOUBLES, 0.0)
+        keeps, clears, drops, drops_read = (
+            builder.trunc(builder.lshr(flags, ir.Constant(INDEX, bit)), ir.IntType(1)) for bit in range(4)
+        )
         value = spread(builder, value, DOUBLES)
         with _each_run(builder, vectors) as at:
             part = _takes_part(builder, weights, w, apace, at)
             to, of = builder.add(d, at), builder.add(s, at)
             old, read = load(builder, x_data, to, DOUBLES), load(builder, x_data, of, DOUBLES)
             mass = load(builder, m_data, builder.add(gate, at), DOUBLES)
-            fed = builder.select(
-                builder.fcmp_unordered("!=", mass, everywhere(DOUBLES, 0.0)), value, none
-            )
+            fed = builder.select(builder.fcmp_unordered("!=", mass, zeros), value, none)
             new = _lower(builder, builder.select(keeps, old, none), _lower(builder, read, fed))
-            store(builder, builder.select(part, new, old), x_data, to)
-            left = builder.select(clears, builder.select(part, none, read), read)
-            store(builder, left, x_data, of)
+            outside = builder.select(drops, none, old)
+            store(builder, builder.select(part, new, outside), x_data, to)
+            inside, beside = (builder.select(each, none, read) for each in (clears, drops_read))
+            store(builder, builder.select(part, inside, beside), x_data, of)
         return context.get_dummy_value()
 
     index, number = types.int64, types.float64
-    places = index, index, m, index, index, number, index, index, weight, index, index
-    return types.void(x, *places), generate
+    return types.void(x, index, index, m, index, index, number, index, weight, index, index), generate
 
 
 def _lower(builder: Any, a: Any, b: Any) -> Any:
@@ -173,39 +201,40 @@ def _plain_part(weight: Numbers, w: int, apace: int, vectors: int) -> NDArray[np
     return np.tile(weight[_run(w, 1)] != 0.0, int(vectors))
 
 
-def plain_linear(m, d, s, vectors, a, b, c, weight, w, apace) -> None:
-    """For the lanes that take part: m[d] = a·m[d] + b·m[s]; m[s] = c·m[s]."""
-    part = _plain_part(weight, w, apace, vectors)
-    old, read = m[_run(d, vectors)].copy(), m[_run(s, vectors)].copy()
-    m[_run(d, vectors)] = np.where(part, a * old + b * read, old)
-    m[_run(s, vectors)] = np.where(part, c * read, m[_run(s, vectors)])
+def plain_linear(m, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
+    """For the lanes that take part: m[d] = a·m[d] + b·m[s]; m[s] = c·m[s]. For the others a0, 0 and c0."""
+    part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
+    old, read = m[to].copy(), m[of].copy()
+    m[to] = np.where(part, a * old + b * read, a0 * old)
+    m[of] = np.where(part, c * read, c0 * read)
 
 
-def plain_wide(m, e, d, s, vectors, a, b, c, weight, w, apace) -> None:
+def plain_wide(m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
     """The same for wide numbers."""
     part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
     old, read, old_e, read_e = m[to].copy(), m[of].copy(), e[to].copy(), e[of].copy()
     own_e, other_e = old_e * (a != 0), read_e * (b != 0)
     top = np.maximum(own_e, other_e)
     new = a * old * _brought(top - own_e) + b * read * _brought(top - other_e)
-    m[to], e[to] = np.where(part, new, old), np.where(part, np.where(new == 0.0, 0, top), old_e)
-    if c == 0.0:
-        m[of], e[of] = np.where(part, 0.0, read), np.where(part, 0, read_e)
+    m[to] = np.where(part, new, a0 * old)
+    e[to] = np.where(part, np.where(new == 0.0, 0, top), old_e * (a0 != 0))
+    m[of] = np.where(part, c * read, c0 * read)
+    e[of] = np.where(part, read_e * (c != 0), read_e * (c0 != 0))
 
 
 def _brought(gap: NDArray[np.int32]) -> Numbers:
     return np.asarray(np.ldexp(1.0, -RADIX_BITS * np.minimum(gap, 3)))
 
 
-def plain_least(x, d, s, m, gate, vectors, value, keeps, clears, weight, w, apace) -> None:
+def plain_least(x, d, s, m, gate, vectors, value, flags, weight, w, apace) -> None:
     """For the lanes that take part: x[d] = the least of it, x[s], and the value where m[gate] is not 0."""
     part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
     old, read = x[to].copy(), x[of].copy()
+    keeps, clears, drops, drops_read = (int(flags) >> bit & 1 for bit in range(4))
     fed = np.where(m[_run(gate, vectors)] != 0.0, value, np.inf)
     new = np.minimum(old if keeps else np.inf, np.minimum(read, fed))
-    x[to] = np.where(part, new, old)
-    if clears:
-        x[of] = np.where(part, np.inf, read)
+    x[to] = np.where(part, new, np.inf if drops else old)
+    x[of] = np.where(part, np.inf if clears else read, np.inf if drops_read else read)
 
 
 linear_step: Any = vector_step(_linear(has_spend=False), plain_linear)

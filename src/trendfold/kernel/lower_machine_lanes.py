@@ -100,6 +100,19 @@ class Op(NamedTuple):
     number: int = 0
     of_number: int = 0
     column: int = 0
+    drops: bool = False
+    """Whether the lanes that take no part lose what d holds, ..."""
+    drops_read: bool = False
+    """... or s."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether d is emptied, and that is all."""
+        return self.a == 0 and self.b == 0
+
+    @property
+    def rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (self.to, self.number), (self.of, self.of_number)
 
 
 class LeastOp(NamedTuple):
@@ -112,6 +125,16 @@ class LeastOp(NamedTuple):
     extreme: int
     gate: int
     column: int = 0
+    drops: bool = False
+    drops_read: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.keeps and self.of == self.gate == VOID
+
+    @property
+    def rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (self.to, self.extreme), (self.of, self.extreme)
 
 
 @dataclass(frozen=True)
@@ -559,39 +582,54 @@ def _equal_runs(kind: NDArray[np.int8]) -> tuple[NDArray[np.int64], ...]:
     return of, first, np.where(after > first, after, kind.shape[1]) - first, kind[of, first]
 
 
-def _smoothed(kind: NDArray[np.int8]) -> NDArray[np.int8]:
+def _smoothed(kind: NDArray[np.int8], covers: bool) -> NDArray[np.int8]:
     """Fewer runs: a run costs as much as a few vectors."""
     _, first, size, kinds = _equal_runs(kind)
     is_inside = (first > 0) & (first + size < kind.shape[1])
-    gap = (kinds == _NONE) & (size <= _GAP) & is_inside
+    gap = (kinds == _NONE) & (covers | ((size <= _GAP) & is_inside))
     short = (kinds == _ALL) & (size < _LONG) & (size < kind.shape[1])
     return np.repeat(np.where(gap | short, _SOME, kinds), size).reshape(kind.shape)
 
 
 _AnyOp = TypeVar("_AnyOp", Op, LeastOp)
+_Shared = list[tuple[_AnyOp, frozenset[int]]]
+"""Operations in order, and which local symbols share each."""
 
 
-def _merged(sequences: Sequence[Sequence[_AnyOp]]) -> list[tuple[list[_AnyOp], tuple[int, ...]]]:
-    """Operations of several local symbols in one order: consecutive ones, and which symbols share them.
+def _merged(sequences: Sequence[Sequence[_AnyOp]]) -> _Shared[_AnyOp]:
+    """Operations of several local symbols in one order.
 
     The lanes of two symbols have nothing in common, so only the order within each matters. An operation that
     several begin with, and none has later, is done once for all of them.
     """
     left = [list(sequence) for sequence in sequences]
-    found: list[tuple[list[_AnyOp], tuple[int, ...]]] = []
+    found: _Shared[_AnyOp] = []
     while any(left):
         heads = dict.fromkeys(sequence[0] for sequence in left if sequence)
         often = Counter(op for sequence in left for op in set(sequence))
-        aligned_ = {op: tuple(i for i, sequence in enumerate(left) if sequence[:1] == [op]) for op in heads}
-        ripe = [op for op in heads if len(aligned_[op]) == often[op]]
-        op = max(ripe or heads, key=lambda op: len(aligned_[op]))
-        for i in aligned_[op]:
+        sharing = {op: frozenset(i for i, each in enumerate(left) if each[:1] == [op]) for op in heads}
+        ripe = [op for op in heads if len(sharing[op]) == often[op]]
+        op = max(ripe or heads, key=lambda op: len(sharing[op]))
+        for i in sharing[op]:
             del left[i][0]
-        if found and found[-1][1] == aligned_[op]:
-            found[-1][0].append(op)
-        else:
-            found.append(([op], aligned_[op]))
-    return found
+        found.append((op, sharing[op]))
+    return _decided(found, frozenset(range(len(sequences))))
+
+
+def _decided(found: _Shared[_AnyOp], every: frozenset[int]) -> _Shared[_AnyOp]:
+    """Lanes of symbols that only empty rows are emptied by what other lanes do to these rows (*contiguous*)."""
+    busy = frozenset[int]().union(*(sharing for op, sharing in found if not op.is_empty))
+    emptied = {(op.rows[0], sharing): i for i, (op, sharing) in enumerate(found) if op.is_empty}
+    for i, (op, sharing) in enumerate(found):
+        others = every - sharing
+        if op.is_empty or not others or others & busy:
+            continue
+        drops, drops_read = (emptied.pop((row, others), None) for row in op.rows)
+        found[i] = op._replace(drops=drops is not None, drops_read=drops_read is not None), sharing
+        for done in (drops, drops_read):
+            if done is not None:
+                found[done] = found[done][0], frozenset()
+    return [(op, sharing) for op, sharing in found if sharing]
 
 
 class _Emitted:
@@ -600,7 +638,7 @@ class _Emitted:
     def __init__(self) -> None:
         self.weights: list[NDArray[np.float64]] = [np.ones(VECTOR)]
         self.used = VECTOR
-        self.known: dict[tuple[int, bytes], tuple[_Runs, NDArray[np.int64]]] = {}
+        self.known: dict[tuple[int, bool, bytes], tuple[NDArray[np.int64], _Runs]] = {}
         self.place: list[NDArray[np.int64]] = []
         self.change: list[NDArray[np.float64]] = []
         self.xplace: list[NDArray[np.int64]] = []
@@ -615,24 +653,24 @@ class _Emitted:
             lists, present = np.flatnonzero(which == number), np.flatnonzero(symbols).tolist()
             own = code[lists]
             for linear, sharing in _merged([ops[i].linear for i in present]):
-                runs, mask = self._runs_of(block, np.isin(own, [present[i] for i in sharing]))
-                self._add_linear(block, linear, lists + first_list, mask, runs)
+                mask = np.isin(own, [present[i] for i in sharing])
+                self._add_linear(block, linear, lists + first_list, *self._runs_of(block, mask, linear))
             for least, sharing in _merged([ops[i].least for i in present]):
-                runs, mask = self._runs_of(block, np.isin(own, [present[i] for i in sharing]))
-                self._add_least(block, least, lists + first_list, mask, runs)
+                mask = np.isin(own, [present[i] for i in sharing])
+                self._add_least(block, least, lists + first_list, *self._runs_of(block, mask, least))
 
-    def _runs_of(self, block: Block, mask: Masks) -> tuple[_Runs, NDArray[np.int64]]:
-        """The distinct masks of lists as runs, and which one each list has; they are found once per block."""
-        bits = np.packbits(mask, axis=1)
-        key = id(block), bits.tobytes()
+    def _runs_of(self, block: Block, mask: Masks, op: Op | LeastOp) -> tuple[NDArray[np.int64], _Runs]:
+        """Which mask each list has, and the distinct masks as runs, found once per block."""
+        bits, covers = np.packbits(mask, axis=1), op.drops or op.drops_read
+        key = id(block), covers, bits.tobytes()
         if key not in self.known:
             distinct, code = _distinct_rows(bits)
             queries = np.unpackbits(distinct, axis=1, count=mask.shape[1]).astype(np.bool_)
-            self.known[key] = self._runs(block, queries), code
+            self.known[key] = code, self._runs(block, queries, covers)
         return self.known[key]
 
-    def _runs(self, block: Block, masks: Masks) -> _Runs:
-        """Masks of queries as runs of the lanes of all slots."""
+    def _runs(self, block: Block, masks: Masks, covers: bool) -> _Runs:
+        """Masks of queries as runs of the lanes of all slots; with `covers` runs go over every lane."""
         count, lanes = masks.shape[1], block.lanes
         slot = np.zeros((len(masks) + 1, block.stride), np.bool_)
         slot[:-1, :count] = masks
@@ -642,7 +680,7 @@ class _Emitted:
         vectors = tiled.reshape(len(slot), -1, VECTOR)
         some = vectors[:-1].any(axis=2)
         full = (vectors[:-1] | ~vectors[-1]).all(axis=2) & some
-        of, first, size, kinds = _equal_runs(_smoothed(some.astype(np.int8) + full))
+        of, first, size, kinds = _equal_runs(_smoothed(some.astype(np.int8) + full, covers))
         kept = kinds != _NONE
         of, first, size, kinds = of[kept], first[kept], size[kept], kinds[kept]
         mixed = kinds == _SOME
@@ -655,69 +693,33 @@ class _Emitted:
         return _Runs(start, first, size, weight, np.where(mixed, VECTOR, 0), masks.all(axis=1))
 
     def _add_linear(
-        self, block: Block, ops: Sequence[Op], lists: NDArray[np.int64], mask: NDArray[np.int64], runs: _Runs
+        self, block: Block, op: Op, lists: NDArray[np.int64], mask: NDArray[np.int64], runs: _Runs
     ) -> None:
-        op, run, which, is_last = _spread(len(ops), mask, runs)
-        to = np.array([block.row(o.to, o.number) for o in ops])[op]
-        of = np.array([block.row(o.of, o.of_number) for o in ops])[op]
-        column = np.array([o.column for o in ops])[op]
-        lane = runs.vector[run] * VECTOR
+        run, which, is_last = _spread(mask, runs)
+        to, of = block.row(op.to, op.number), block.row(op.of, op.of_number)
+        rows = block.first_row + to, block.first_row + of, op.column
         self.lists.append(lists[which])
-        self.place.append(
-            np.stack(
-                [
-                    block.at + to * block.lanes + lane,
-                    block.at + of * block.lanes + lane,
-                    runs.vectors[run],
-                    runs.weight[run],
-                    runs.apace[run],
-                    block.first_row + to,
-                    block.first_row + of,
-                    column,
-                ],
-                axis=1,
-            )
-        )
-        a, b, c = np.array([(o.a, o.b, o.c) for o in ops], np.float64)[op].T
+        self.place.append(_places(block, (block.at, to), (block.at, of), runs, run, rows))
         whole = runs.is_whole[mask[which]]
+        keeps, left = float(not op.drops), float(not op.drops_read)
         bounds = [
-            np.where(is_last, np.where(whole, a, np.maximum(a, 1.0)), 1.0),
-            np.where(is_last, b, 0.0),
-            np.where(is_last & whole, c, 1.0),
+            np.where(is_last, np.where(whole, op.a, max(op.a, keeps)), 1.0),
+            np.where(is_last, op.b, 0.0),
+            np.where(is_last, np.where(whole, op.c, max(op.c, left)), 1.0),
         ]
-        self.change.append(np.stack([a, b, c, *bounds, np.zeros(len(a)), np.zeros(len(a))], axis=1))
+        fixed = [np.full(len(run), float(each)) for each in (op.a, op.b, op.c, keeps, left)]
+        self.change.append(np.stack([*fixed[:3], *bounds, *fixed[3:]], axis=1))
 
     def _add_least(
-        self,
-        block: Block,
-        ops: Sequence[LeastOp],
-        lists: NDArray[np.int64],
-        mask: NDArray[np.int64],
-        runs: _Runs,
+        self, block: Block, op: LeastOp, lists: NDArray[np.int64], mask: NDArray[np.int64], runs: _Runs
     ) -> None:
-        op, run, which, _ = _spread(len(ops), mask, runs)
-        to = np.array([block.row(o.to, o.extreme) for o in ops])[op]
-        of = np.array([block.row(o.of, o.extreme) for o in ops])[op]
-        gate = np.array([block.row(o.gate) for o in ops])[op]
-        column = np.array([o.column for o in ops])[op]
-        flags = np.array([o.keeps + 2 * o.clears for o in ops])[op]
-        lane = runs.vector[run] * VECTOR
+        run, which, _ = _spread(mask, runs)
+        to, of = block.row(op.to, op.extreme), block.row(op.of, op.extreme)
+        flags = op.keeps + 2 * op.clears + 4 * op.drops + 8 * op.drops_read
+        place = _places(block, (block.xat, to), (block.xat, of), runs, run, (0, op.column, flags))
+        place[:, 5] = block.at + block.row(op.gate) * block.lanes + runs.vector[run] * VECTOR
         self.xlists.append(lists[which])
-        self.xplace.append(
-            np.stack(
-                [
-                    block.xat + to * block.lanes + lane,
-                    block.xat + of * block.lanes + lane,
-                    runs.vectors[run],
-                    runs.weight[run],
-                    runs.apace[run],
-                    block.at + gate * block.lanes + lane,
-                    column,
-                    flags,
-                ],
-                axis=1,
-            )
-        )
+        self.xplace.append(place)
 
     def program(self, blocks: Sequence[Block], lists: int) -> LaneProgram:
         """All operations, by list."""
@@ -761,16 +763,29 @@ class _Emitted:
         )
 
 
+def _places(
+    block: Block,
+    to: tuple[int, int],
+    of: tuple[int, int],
+    runs: _Runs,
+    run: NDArray[np.int64],
+    others: tuple[int, ...],
+) -> NDArray[np.int64]:
+    """The records of runs: cells written and read, vectors, weights, and what is the same for all of them."""
+    lane = runs.vector[run] * VECTOR
+    cells = [at + row * block.lanes + lane for at, row in (to, of)]
+    fixed = [np.full(len(run), each) for each in others]
+    return np.stack([*cells, runs.vectors[run], runs.weight[run], runs.apace[run], *fixed], axis=1)
+
+
 def _spread(
-    ops: int, mask: NDArray[np.int64], runs: _Runs
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Every list's operations, run by run: operation, run, place of the list, and whether the run is the last."""
+    mask: NDArray[np.int64], runs: _Runs
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The runs of every list's mask: run, place of the list, and whether the run is its last."""
     sizes = runs.start[mask + 1] - runs.start[mask]
-    which = np.repeat(np.arange(len(mask)), sizes * ops)
-    inside = _ranges(np.zeros(len(mask), np.int64), sizes * ops)
-    size = sizes[which]
-    op, at = inside // size, inside % size
-    return op, runs.start[mask[which]] + at, which, at == size - 1
+    which = np.repeat(np.arange(len(mask)), sizes)
+    at = _ranges(np.zeros(len(mask), np.int64), sizes)
+    return runs.start[mask[which]] + at, which, at == sizes[which] - 1
 
 
 def _ranges(first: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:

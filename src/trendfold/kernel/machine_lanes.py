@@ -40,10 +40,11 @@ HEADROOM = 2.0**400
 
 TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = map(np.uint64, range(8))
 """Columns of `LaneProgram.place`."""
-KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND = map(np.uint64, range(6))
+KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND, KEEP_OTHERS, LEFT_OTHERS = map(np.uint64, range(8))
 """Columns of `LaneProgram.change`."""
 XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
-"""Columns of `LaneProgram.xplace`; XFLAGS is 1 if the target keeps its own, plus 2 if the source is emptied."""
+"""Columns of `LaneProgram.xplace`; XFLAGS is 1 if the target keeps its own, plus 2 if the source is emptied, plus
+4 and 8 if lanes that take no part lose their target and their source."""
 AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, START_AT = range(10)
 """Columns of `LaneProgram.block`."""
 PART_BLOCK, PART_LANE, PART_LANES, PART_OUT, PART_XOUT = range(5)
@@ -57,8 +58,8 @@ class LaneProgram(NamedTuple):
     place     int32[K,8]    per operation and run of lanes: the first cells written and read, vectors of eight
                             lanes, first weight and whether weights go on (8) or repeat (0), the rows written
                             and read, and the column of the event's value (0 is 1)
-    change    float64[K,8]  a, b, c; and what the run does to the bounds of the two rows: nothing, unless it is
-                            the operation's last
+    change    float64[K,8]  a, b, c; what the run does to the bounds of the two rows, nothing unless it is the
+                            operation's last; and a0, c0: what becomes of the lanes that take no part
     x_start, xplace         the same for extremes: int32[T+1], int32[X,8]; they come before the others of a
                             list, because they read counts
     weight    float64[]     1 or 0 per lane; the first eight are 1
@@ -210,12 +211,14 @@ def _fold_steps(i, stop, steps, program, mass):
             elif spends:
                 spending_step(
                     m, place[p + TO], place[p + OF], place[p + VECTORS],
-                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+                    change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+                    weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             else:
                 linear_step(
                     m, place[p + TO], place[p + OF], place[p + VECTORS],
-                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+                    change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+                    weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             bound[of] *= change[p + LEFT_BOUND]
             bound[to] = top
@@ -231,7 +234,8 @@ def _change_wide(p, gain, place, change, weight, mass):
     to, of = place[p + TO_ROW], place[p + OF_ROW]
     wide_step(
         mass.m, mass.e, place[p + TO], place[p + OF], place[p + VECTORS],
-        change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+        change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+        weight, place[p + MASK], place[p + APACE],
     )  # fmt: skip
     is_wide[to] = (is_wide[to] and change[p + KEEP_BOUND] > 0.0) or is_wide[of]
     is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
@@ -254,10 +258,9 @@ def _lower_extremes(t, row, steps, program, mass):
     """The operations of a list on extremes."""
     place, values, columns = program.xplace, steps.extremes.reshape(-1), steps.extremes.shape[1]
     for o in range(program.x_start[t], program.x_start[t + np.uint64(1)]):
-        flags = place[o, XFLAGS]
         least_step(
             mass.x, place[o, XTO], place[o, XOF], mass.m, place[o, XGATE], place[o, XVECTORS],
-            values[row * columns + place[o, XCOLUMN]], flags & 1, flags >> 1,
+            values[row * columns + place[o, XCOLUMN]], place[o, XFLAGS],
             program.weight, place[o, XMASK], place[o, XAPACE],
         )  # fmt: skip
 
