@@ -65,40 +65,52 @@ def _takes_part(builder: Any, data: Any, w: Any, apace: Any, at: Any) -> Any:
 
 
 def _linear(has_spend: bool) -> Any:
-    """The linear step; without `has_spend` s is not written.
+    """The linear step where lanes that take no part stay as they are; without `has_spend` s is not written."""
 
-    The coefficients of a lane are those of its weight. To select instead would become stores of some lanes
-    only, which a load soon after has to wait for.
-    """
-
-    def linear(_context, m, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
+    def linear(_context, m, d, s, vectors, a, b, c, weight, w, apace):
         def generate(context, builder, signature, args):
-            data, weights = (data_of(context, builder, signature, args, i) for i in (0, 9))
-            _, d, s, vectors, a, b, c, a0, c0, _, w, apace = args
-            gains = builder.fsub(a, a0), b, builder.fsub(c, c0), a0, c0
-            a, b, c, a0, c0 = (spread(builder, each, DOUBLES) for each in gains)
+            data, weights = (data_of(context, builder, signature, args, i) for i in (0, 7))
+            _, d, s, vectors, a, b, c, _, w, apace = args
+            a, b, c = (spread(builder, each, DOUBLES) for each in (a, b, c))
             with _each_run(builder, vectors) as at:
-                part = _weights(builder, weights, w, apace, at)
+                part = _takes_part(builder, weights, w, apace, at)
                 old = load(builder, data, builder.add(d, at), DOUBLES)
                 read = load(builder, data, builder.add(s, at), DOUBLES)
-                keep = builder.fadd(builder.fmul(part, a, _FUSED), a0, _FUSED)
-                added = builder.fmul(builder.fmul(part, b), read, _FUSED)
-                store(
-                    builder,
-                    builder.fadd(builder.fmul(old, keep, _FUSED), added, _FUSED),
-                    data,
-                    builder.add(d, at),
-                )
+                new = builder.fadd(builder.fmul(old, a, _FUSED), builder.fmul(read, b, _FUSED), _FUSED)
+                store(builder, builder.select(part, new, old), data, builder.add(d, at))
                 if has_spend:
-                    left = builder.fadd(builder.fmul(part, c, _FUSED), c0, _FUSED)
-                    store(builder, builder.fmul(read, left), data, builder.add(s, at))
+                    left = builder.select(part, builder.fmul(read, c), read)
+                    store(builder, left, data, builder.add(s, at))
             return context.get_dummy_value()
 
         index, number = types.int64, types.float64
-        numbers = number, number, number, number, number
-        return types.void(m, index, index, index, *numbers, weight, index, index), generate
+        return types.void(m, index, index, index, number, number, number, weight, index, index), generate
 
     return linear
+
+
+def _dropping(_context, m, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
+    """The linear step: the coefficients of a lane are those of its weight."""
+
+    def generate(context, builder, signature, args):
+        data, weights = (data_of(context, builder, signature, args, i) for i in (0, 9))
+        _, d, s, vectors, a, b, c, a0, c0, _, w, apace = args
+        gains = builder.fsub(a, a0), b, builder.fsub(c, c0), a0, c0
+        a, b, c, a0, c0 = (spread(builder, each, DOUBLES) for each in gains)
+        with _each_run(builder, vectors) as at:
+            part = _weights(builder, weights, w, apace, at)
+            to, of = builder.add(d, at), builder.add(s, at)
+            old, read = load(builder, data, to, DOUBLES), load(builder, data, of, DOUBLES)
+            keep = builder.fadd(builder.fmul(part, a, _FUSED), a0, _FUSED)
+            added = builder.fmul(builder.fmul(part, b), read, _FUSED)
+            store(builder, builder.fadd(builder.fmul(old, keep, _FUSED), added, _FUSED), data, to)
+            left = builder.fadd(builder.fmul(part, c, _FUSED), c0, _FUSED)
+            store(builder, builder.fmul(read, left), data, of)
+        return context.get_dummy_value()
+
+    index, number = types.int64, types.float64
+    numbers = number, number, number, number, number
+    return types.void(m, index, index, index, *numbers, weight, index, index), generate
 
 
 _FUSED = ("contract",)
@@ -201,8 +213,13 @@ def _plain_part(weight: Numbers, w: int, apace: int, vectors: int) -> NDArray[np
     return np.tile(weight[_run(w, 1)] != 0.0, int(vectors))
 
 
-def plain_linear(m, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
-    """For the lanes that take part: m[d] = a·m[d] + b·m[s]; m[s] = c·m[s]. For the others a0, 0 and c0."""
+def plain_linear(m, d, s, vectors, a, b, c, weight, w, apace) -> None:
+    """For the lanes that take part: m[d] = a·m[d] + b·m[s]; m[s] = c·m[s]."""
+    plain_dropping(m, d, s, vectors, a, b, c, 1.0, 1.0, weight, w, apace)
+
+
+def plain_dropping(m, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
+    """The same; for the other lanes m[d] = a0·m[d]; m[s] = c0·m[s]."""
     part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
     old, read = m[to].copy(), m[of].copy()
     m[to] = np.where(part, a * old + b * read, a0 * old)
@@ -239,5 +256,6 @@ def plain_least(x, d, s, m, gate, vectors, value, flags, weight, w, apace) -> No
 
 linear_step: Any = vector_step(_linear(has_spend=False), plain_linear)
 spending_step: Any = vector_step(_linear(has_spend=True), plain_linear)
+dropping_step: Any = vector_step(_dropping, plain_dropping)
 wide_step: Any = vector_step(_wide, plain_wide)
 least_step: Any = vector_step(_least, plain_least)

@@ -474,14 +474,15 @@ def _shape_key(member: LaneMember) -> object:
 def settling_columns(blocks: Sequence[Block], taken: Taken) -> NDArray[np.int64]:
     """The columns of `taken` that matter to how a moment of several events settles."""
     found = [
-        int(taken.first[k]) + p for block in blocks for p in sorted(block.shape.moved_by) for k in block.members
+        int(taken.first[k]) + p
+        for block in blocks
+        for p in sorted(block.shape.moved_by)
+        for k in block.members
     ]
     return np.array(sorted(found), np.int64)
 
 
-def lower_machine_lanes(
-    blocks: Sequence[Block], taken: Taken, together: Masks | None = None
-) -> LaneProgram:
+def lower_machine_lanes(blocks: Sequence[Block], taken: Taken, together: Masks | None = None) -> LaneProgram:
     """All members side by side.
 
     together  per kind of moment of several events, the positions that its events take; None if there is none
@@ -758,6 +759,7 @@ class _Emitted:
             whole_start=np.array([0, *accumulate(len(b.shape.whole) for b in blocks)], np.int64),
             whole=np.array([state for b in blocks for state in b.shape.whole], np.int64),
             spends=bool((change[:, 2] != 1.0).any()),
+            drops=bool((change[:, 6:] != 1.0).any()),
             cells=last.at + last.rows * last.lanes,
             xcells=last.xat + last.xcells,
         )

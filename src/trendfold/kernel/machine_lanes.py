@@ -31,12 +31,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trendfold.kernel.jit import kernel, lent
-from trendfold.kernel.lane_steps import NOTHING, least_step, linear_step, spending_step, wide_step
-from trendfold.kernel.wide import add, normalise
+from trendfold.kernel.jit import inlined, kernel, lent
+from trendfold.kernel.lane_steps import (
+    NOTHING,
+    dropping_step,
+    least_step,
+    linear_step,
+    spending_step,
+    wide_step,
+)
+from trendfold.kernel.wide import RADIX, add, normalise
 
-HEADROOM = 2.0**400
-"""Mantissas are brought below RADIX before they may pass this; times a value they stay below 2^600."""
+HEADROOM = 2.0**600
+"""Mantissas are brought below RADIX before they may pass this; times a value they stay below 2^800."""
 
 TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = map(np.uint64, range(8))
 """Columns of `LaneProgram.place`."""
@@ -70,6 +77,7 @@ class LaneProgram(NamedTuple):
                             row, and the row ⊥
     whole_start, whole      per block the rows (of a number) that hold whole trends
     spends    whether any operation writes its source
+    drops     whether any changes lanes that take no part in it
     cells, xcells           of all blocks
     """
 
@@ -85,6 +93,7 @@ class LaneProgram(NamedTuple):
     whole_start: np.ndarray
     whole: np.ndarray
     spends: bool
+    drops: bool
     cells: int
     xcells: int
 
@@ -188,15 +197,18 @@ def _fold_steps(i, stop, steps, program, mass):
     """The steps [i, stop), between which no window closes or opens."""
     lists, op_start = steps.list, program.op_start
     place, change = program.place.reshape(-1), program.change.reshape(-1)
+    x_start, xplace, extremes, x = program.x_start, program.xplace, steps.extremes, mass.x
     m, bound, is_wide, weight = mass.m, mass.bound, mass.is_wide, program.weight
     values, columns = steps.values.reshape(-1), steps.values.shape[1]
-    has_rows, has_extremes, spends = steps.row.shape[0] > 0, program.xplace.shape[0] > 0, program.spends
+    has_rows, has_extremes = steps.row.shape[0] > 0, program.xplace.shape[0] > 0
+    drops, spends = program.drops, program.spends
     has_wide = is_wide.any()
     for k in range(i, stop):
         t = np.uint64(lists[np.uint64(k)])
         row = steps.row[k] if has_rows else k
         if has_extremes:
-            _lower_extremes(t, row, steps, program, mass)
+            last = x_start[t + np.uint64(1)]
+            _lower_extremes(x_start[t], last, extremes[row], xplace, m, x, weight)
         for o in range(8 * np.uint64(op_start[t]), 8 * np.uint64(op_start[t + np.uint64(1)]), 8):
             p = np.uint64(o)
             to, of = np.uint64(place[p + TO_ROW]), np.uint64(place[p + OF_ROW])
@@ -208,17 +220,21 @@ def _fold_steps(i, stop, steps, program, mass):
             top = change[p + KEEP_BOUND] * bound[to] + gain_bound * bound[of]
             if has_wide and (is_wide[to] or is_wide[of]):
                 _change_wide(p, gain, place, change, weight, mass)
-            elif spends:
-                spending_step(
+            elif drops:
+                dropping_step(
                     m, place[p + TO], place[p + OF], place[p + VECTORS],
                     change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
                     weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
+            elif spends:
+                spending_step(
+                    m, place[p + TO], place[p + OF], place[p + VECTORS],
+                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+                )  # fmt: skip
             else:
                 linear_step(
                     m, place[p + TO], place[p + OF], place[p + VECTORS],
-                    change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
-                    weight, place[p + MASK], place[p + APACE],
+                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             bound[of] *= change[p + LEFT_BOUND]
             bound[to] = top
@@ -253,15 +269,13 @@ def _bring_back(row, program, mass):
     mass.bound[row], mass.is_wide[row] = most, raised
 
 
-@kernel
-def _lower_extremes(t, row, steps, program, mass):
-    """The operations of a list on extremes."""
-    place, values, columns = program.xplace, steps.extremes.reshape(-1), steps.extremes.shape[1]
-    for o in range(program.x_start[t], program.x_start[t + np.uint64(1)]):
+@inlined
+def _lower_extremes(first, last, values, place, m, x, weight):
+    """The operations [first, last) on extremes; `values` are those that the event has for them."""
+    for o in range(first, last):
         least_step(
-            mass.x, place[o, XTO], place[o, XOF], mass.m, place[o, XGATE], place[o, XVECTORS],
-            values[row * columns + place[o, XCOLUMN]], place[o, XFLAGS],
-            program.weight, place[o, XMASK], place[o, XAPACE],
+            x, place[o, XTO], place[o, XOF], m, place[o, XGATE], place[o, XVECTORS],
+            values[place[o, XCOLUMN]], place[o, XFLAGS], weight, place[o, XMASK], place[o, XAPACE],
         )  # fmt: skip
 
 
@@ -271,73 +285,93 @@ def _lower_extremes(t, row, steps, program, mass):
 @kernel
 def _cut_windows(i, cut, cuts, program, mass, out):
     """Close and open the windows that do so before step i; the first cut after them."""
+    blocks, whole_start, whole = program.block, program.whole_start, program.whole
+    m, e, x, bound, is_wide, is_open = mass.m, mass.e, mass.x, mass.bound, mass.is_wide, mass.open
     while cut < cuts.step.shape[0] and cuts.step[cut] <= i:
+        slot, item = cuts.slot[cut], cuts.item[cut]
         for p in range(cuts.part_start[cuts.which[cut]], cuts.part_start[cuts.which[cut] + 1]):
+            b, count = cuts.part[p, PART_BLOCK], cuts.part[p, PART_LANES]
+            lane = slot * blocks[b, STRIDE] + cuts.part[p, PART_LANE]
             if cuts.is_open[cut]:
-                _open(cuts.part[p], cuts.slot[cut], program.block, mass)
-            else:
-                _close(cuts.part[p], cuts.slot[cut], cuts.item[cut], program, mass, out)
+                _open(b, lane, count, blocks, m, bound)
+                is_open[b] += 1
+                continue
+            states = whole[whole_start[b] : whole_start[b + 1]]
+            _close(b, lane, count, item, cuts.part[p, PART_OUT], blocks, states, m, e, bound, is_wide, out)
+            if blocks[b, EXTREMES]:
+                _close_extremes(b, lane, count, item, cuts.part[p, PART_XOUT], blocks, states, x, out.extreme)
+            is_open[b] -= 1
+            if is_open[b] == 0:
+                _forget_bounds(b, blocks, bound, is_wide)
         cut += 1
     return cut
 
 
-@kernel
-def _open(part, slot, blocks, mass):
+@inlined
+def _open(b, lane, count, blocks, m, bound):
     """A window begins: its ⊥ holds 1."""
-    block = blocks[part[PART_BLOCK]]
-    first = block[AT] + block[START_AT] * block[LANES_OF] + slot * block[STRIDE] + part[PART_LANE]
-    for cell in range(first, first + part[PART_LANES]):
-        mass.m[cell] = 1.0
-    row = block[FIRST_ROW] + block[START_AT]
-    mass.bound[row] = max(mass.bound[row], 1.0)
-    mass.open[part[PART_BLOCK]] += 1
+    first = blocks[b, AT] + blocks[b, START_AT] * blocks[b, LANES_OF] + lane
+    for cell in range(first, first + count):
+        m[cell] = 1.0
+    row = blocks[b, FIRST_ROW] + blocks[b, START_AT]
+    bound[row] = max(bound[row], 1.0)
 
 
-@kernel
-def _close(part, slot, item, program, mass, out):
+@inlined
+def _close(b, lane, count, item, to, blocks, states, m, e, bound, is_wide, out):
     """A window ends: its whole trends are the result, and its lanes are empty."""
-    b = part[PART_BLOCK]
-    block = program.block[b]
-    lane, count = slot * block[STRIDE] + part[PART_LANE], part[PART_LANES]
-    for w in range(block[WIDTH]):
-        to = part[PART_OUT] + (item * block[WIDTH] + w) * count
-        for h in range(program.whole_start[b], program.whole_start[b + 1]):
-            row = w * block[PLANE] + program.whole[h]
-            _collect(block[AT] + row * block[LANES_OF] + lane, to, count, mass, out)
-        for r in range(w * block[PLANE], w * block[PLANE] + block[HELD]):
-            cell = block[AT] + r * block[LANES_OF] + lane
-            mass.m[cell : cell + count] = 0.0
-            if mass.is_wide[block[FIRST_ROW] + r]:
-                mass.e[cell : cell + count] = 0
-    for y in range(block[EXTREMES]):
-        _close_extreme(y, b, lane, part[PART_XOUT] + (item * block[EXTREMES] + y) * count, count, program, mass, out)
-    mass.open[b] -= 1
-    if mass.open[b] == 0:
-        first = block[FIRST_ROW]
-        for row in range(first, first + block[WIDTH] * block[PLANE]):
-            mass.bound[row], mass.is_wide[row] = 0.0, False
+    at, lanes, plane, width = blocks[b, AT] + lane, blocks[b, LANES_OF], blocks[b, PLANE], blocks[b, WIDTH]
+    for w in range(width):
+        to_number = to + (item * width + w) * count
+        is_small = True
+        for state in states:
+            row = blocks[b, FIRST_ROW] + w * plane + state
+            is_small &= bound[row] < RADIX and not is_wide[row]
+        for state in states:
+            cell = at + (w * plane + state) * lanes
+            if is_small:
+                for k in range(count):
+                    out.mantissa[to_number + k] += m[cell + k]
+                continue
+            for k in range(count):
+                mantissa, exponent = normalise(m[cell + k], e[cell + k])
+                out.mantissa[to_number + k], out.exponent[to_number + k] = add(
+                    out.mantissa[to_number + k], out.exponent[to_number + k], mantissa, exponent
+                )
+        for row in range(w * plane, w * plane + blocks[b, HELD]):
+            for cell in range(at + row * lanes, at + row * lanes + count):
+                m[cell] = 0.0
+            if is_wide[blocks[b, FIRST_ROW] + row]:
+                for cell in range(at + row * lanes, at + row * lanes + count):
+                    e[cell] = 0
 
 
-@kernel
-def _collect(cell, to, count, mass, out):
-    """Add the mass of some lanes to their results."""
-    for k in range(count):
-        m, e = normalise(mass.m[cell + k], mass.e[cell + k])
-        out.mantissa[to + k], out.exponent[to + k] = add(out.mantissa[to + k], out.exponent[to + k], m, e)
+@inlined
+def _close_extremes(b, lane, count, item, to, blocks, states, x, out):
+    """The extremes of a window that ends."""
+    at, lanes, plane, extremes = (
+        blocks[b, XAT] + lane,
+        blocks[b, LANES_OF],
+        blocks[b, PLANE],
+        blocks[b, EXTREMES],
+    )
+    for y in range(extremes):
+        to_extreme = to + (item * extremes + y) * count
+        for state in states:
+            cell = at + (y * plane + state) * lanes
+            for k in range(count):
+                out[to_extreme + k] = min(out[to_extreme + k], x[cell + k])
+        for row in range(y * plane, y * plane + blocks[b, HELD]):
+            for cell in range(at + row * lanes, at + row * lanes + count):
+                x[cell] = NOTHING
 
 
-@kernel
-def _close_extreme(y, b, lane, to, count, program, mass, out):
-    """One extreme of a window that ends."""
-    block = program.block[b]
-    first = block[XAT] + y * block[PLANE] * block[LANES_OF] + lane
-    for h in range(program.whole_start[b], program.whole_start[b + 1]):
-        cell = first + program.whole[h] * block[LANES_OF]
-        for k in range(count):
-            out.extreme[to + k] = min(out.extreme[to + k], mass.x[cell + k])
-    for r in range(block[HELD]):
-        cell = first + r * block[LANES_OF]
-        mass.x[cell : cell + count] = NOTHING
+@inlined
+def _forget_bounds(b, blocks, bound, is_wide):
+    """All lanes of a block are empty."""
+    first = blocks[b, FIRST_ROW]
+    for row in range(first, first + blocks[b, WIDTH] * blocks[b, PLANE]):
+        bound[row], is_wide[row] = 0.0, False
 
 
 # ---- Moments of several events ------------------------------------------------------------------------
