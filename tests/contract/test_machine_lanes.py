@@ -1,4 +1,4 @@
-"""Queries as lanes of one machine, whatever their semantics, NOTs and windows, give each the oracle's rows."""
+"""Queries as lanes of one machine give each the oracle's rows, whatever their semantics, NOTs and windows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ import trendfold as tf
 import workloads
 from contract import engine
 from contract.test_together import SCHEMA
+from trendfold.errors import LimitError
 from trendfold.events.batch import Options, read_batch
 from trendfold.kernel.jit import IS_PLAIN
-from trendfold.kernel.lower_machine_lanes import Op, in_place, why_not_lanes
+from trendfold.kernel.lane_shapes import TEMPORARY, VOID, in_place
+from trendfold.kernel.lower_machine_lanes import why_not_lanes
 from trendfold.plan import Group, QueryPlan, plan_auto
 from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
 from trendfold.query.nodes import WindowUnit
 from trendfold.runtime import groups, local
-from trendfold.runtime.folds_in_lanes import fold_lanes
+from trendfold.runtime.folds_in_lanes import MOST_MOMENTS, fold_lanes
 from trendfold.runtime.lane_rows import fold_group_in_lanes
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.rows import Workspace, shared_partitionings
@@ -134,10 +136,11 @@ def _query(rng: random.Random, number: int, shape: str, semantics: str, where: s
     conditions = [c for c in conditions if c.startswith("[") or c[0] in pattern]
     extra = [_aggregate(rng, rng.choice(named)) for _ in range(rng.choice([0, 0, 1, 2]))] if named else []
     key = group if rng.random() < 0.9 else ""
+    returned = dict.fromkeys([*([key] if key else []), "COUNT(*)", *extra])
     return " ".join(
         part
         for part in [
-            f"QUERY w{number} RETURN {', '.join(dict.fromkeys([*([key] if key else []), 'COUNT(*)', *extra]))}",
+            f"QUERY w{number} RETURN {', '.join(returned)}",
             f"PATTERN {pattern} SEMANTICS {semantics}",
             f"WHERE {' AND '.join(conditions)}" if conditions else "",
             f"GROUP BY {key}" if key else "",
@@ -244,9 +247,8 @@ def growing_workload(rng: random.Random) -> tf.Workload:
         extra = rng.sample(ASKED, rng.randint(0, 3))
         where = f"WHERE B.x < {rng.choice([0, 2, 4])}" if rng.random() < 0.4 else ""
         returned = ", ".join(["COUNT(*)", "LOG2(COUNT(*))", *extra])
-        texts.append(
-            f"QUERY q{i} RETURN {returned} PATTERN {pattern} SEMANTICS {semantics} {where} {rng.choice(WINDOWS)}"
-        )
+        window = rng.choice(WINDOWS)
+        texts.append(f"QUERY q{i} RETURN {returned} PATTERN {pattern} SEMANTICS {semantics} {where} {window}")
     return tf.parse(";".join(texts))
 
 
@@ -271,3 +273,87 @@ def test_counts_of_any_size_are_as_each_query_alone(seed: int) -> None:
             weight = 1e6 * other["count"] * size if math.isfinite(other["count"]) else 1.0
             for column in other:
                 assert close(row[column], other[column], weight), (name, column, row, other)
+
+
+# ---- What it declines, and the parts it is made of --------------------------------------------------------
+
+
+def group_of(text: str, table: pa.Table) -> tuple[Group, Workspace]:
+    """The queries of a text as one group."""
+    plans = grouped([plan_auto(query) for query in tf.parse(text)], "auto", METHOD, rows_key, least=1)
+    (group,) = {id(plan.group): plan.group for plan in plans}.values()
+    assert group is not None
+    return group, Workspace(read_batch(table, Options()))
+
+
+def test_rows_of_groups_are_folded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(groups.FOLDS, METHOD, fold_lanes)
+    table = many_events(random.Random(5), 300, with_ties=True)
+    text = (
+        "QUERY a RETURN COUNT(*), MIN(B.y) PATTERN SEQ(A, B+, NOT D) WITHIN 90 s SLIDE 30 s;"
+        "QUERY b RETURN COUNT(*), AVG(B.x) PATTERN SEQ(A, B+) SEMANTICS next WHERE B.x < 2"
+    )
+    group, workspace = group_of(text, table)
+    alone = tf.parse(text).run(table, strategy="cogra")
+    for number, plan in enumerate(group.members):
+        own = replace(plan, group=group, number=number)
+        found = local.run_query(own, workspace, 0, DEFAULTS).table.to_pylist()
+        assert engine.difference(found, alone[plan.query.name].to_pylist(), 2) is None
+    assert workspace.groups
+
+
+def test_contiguous_queries_need_all_rows() -> None:
+    table = many_events(random.Random(5), 50, with_ties=False)
+    group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS contiguous", table)
+    rows = groups.read_group(group, workspace, 0, DEFAULTS, None)
+    assert rows is not None
+    assert fold_lanes(group, rows, DEFAULTS) is None
+    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is not None
+
+
+@pytest.mark.parametrize("value", [1e70, -1e80, 1e-70])
+def test_values_of_unusual_size_are_left_to_each_query_alone(value: float) -> None:
+    table = pa.table({"type": list("ABB"), "ts": [1, 2, 3], "x": [0.0, value, 1.0]})
+    group, workspace = group_of("RETURN SUM(B.x) PATTERN SEQ(A, B+)", table)
+    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is None
+
+
+def test_moments_may_settle_in_many_ways_but_not_in_all() -> None:
+    rng = np.random.default_rng(1)
+    moments, queries = MOST_MOMENTS + 2_000, 16
+    values = rng.integers(0, 1 << queries, 2 * moments)
+    table = pa.table({"type": ["A", "B"] * moments, "ts": np.repeat(np.arange(moments), 2), "x": values})
+    text = ";".join(
+        f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS next WHERE B.x % {1 << i + 1} >= {1 << i}"
+        for i in range(queries)
+    )
+    group, workspace = group_of(text, table)
+    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is None
+
+
+def test_a_limit_on_state_is_kept() -> None:
+    table = many_events(random.Random(5), 50, with_ties=False)
+    group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 50 s SLIDE 1 s", table)
+    with pytest.raises(LimitError, match="state"):
+        fold_group_in_lanes(group, workspace, 0, replace(DEFAULTS, state=100))
+
+
+@engine.many(300)
+@given(seed=st.integers(0, 2**40))
+def test_a_matrix_in_place_is_the_matrix(seed: int) -> None:
+    rng = random.Random(seed)
+    size = rng.randint(1, 6)
+    rows = rng.sample(range(size), rng.randint(0, size))
+    matrix = {t: {s: rng.randint(1, 3) for s in range(size) if rng.random() < 0.4} for t in rows}
+    whole = np.eye(size)
+    for t, row in matrix.items():
+        whole[t] = [row.get(s, 0) for s in range(size)]
+    old = np.array([rng.randint(0, 9) for _ in range(size)], float)
+    new = dict(enumerate(old.tolist())) | {VOID: 0.0}
+    ops, temporaries = in_place(matrix)
+    for op in ops:
+        assert op.to != op.of
+        new[op.to] = op.a * new.get(op.to, 99.0) + op.b * new[op.of]
+        new[op.of] *= op.c
+    assert [new[i] for i in range(size)] == (whole @ old).tolist()
+    assert {i for i in new if i >= TEMPORARY} == set(range(TEMPORARY, TEMPORARY + temporaries))

@@ -1,13 +1,15 @@
 """The two steps of the machine of lanes, as vector instructions, and what they mean in plain Python.
 
-A step works on runs of eight lanes. `weight` has a number per lane, 1 where the lane takes part and 0 where it
-does not; a run in which all lanes take part reads the same eight ones again (`apace` is 0, otherwise 8).
+A step works on runs of vectors of eight lanes. `weight` has a number per lane, 1 where the lane takes part
+and 0 where it does not; a run in which all take part reads the same eight ones again (`apace` is 0,
+otherwise 8).
 
     linear step   d <- a·d + b·s,   s <- c·s       and for lanes that take no part  d <- a0·d,  s <- c0·s
     wide step     the same for numbers with an exponent each (kernel.wide)
     least step    d <- min(d or +inf, s, value where gate holds mass),   s <- s or +inf
 
-a0 and c0 are 0 or 1. d and s never overlap. All arrays are flat; d, s, gate and w are where the first lane stands.
+a0 and c0 are 0 or 1. d and s never overlap. All arrays are flat; d, s, gate and w are where the first lane
+is.
 """
 
 from __future__ import annotations
@@ -65,7 +67,7 @@ def _takes_part(builder: Any, data: Any, w: Any, apace: Any, at: Any) -> Any:
 
 
 def _linear(has_spend: bool) -> Any:
-    """The linear step where lanes that take no part stay as they are; without `has_spend` s is not written."""
+    """The linear step where other lanes stay as they are; without `has_spend` s is not written."""
 
     def linear(_context, m, d, s, vectors, a, b, c, weight, w, apace):
         def generate(context, builder, signature, args):
@@ -120,8 +122,8 @@ _FUSED = ("contract",)
 def _wide(_context, m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
     """The linear step for wide numbers: both sides are brought to the higher exponent; a zero has exponent 0.
 
-    Factors are at most 1, so that a·bound(d) + b·bound(s) bounds the mantissas here too. What is multiplied by
-    0 has no exponent: it would hide the other side.
+    Factors are at most 1, so that a·bound(d) + b·bound(s) bounds the mantissas here too. What is multiplied
+    by 0 has no exponent: it would hide the other side.
     """
 
     def generate(context, builder, signature, args):

@@ -5,8 +5,8 @@ count, sums) is a *row* with one cell per lane:
 
     m[row_at + slot · stride + query]
 
-where a slot is an open window. So an event is a few operations on rows of contiguous memory, whichever queries
-it is for, and closing a window for all queries copies contiguous cells:
+where a slot is an open window. So an event is a few operations on rows of contiguous memory, whichever
+queries it is for, and closing a window for all queries copies contiguous cells:
 
     d <- a·d + b·v·s,    s <- c·s        for the lanes of a mask; v is 1 or a value of the event
 
@@ -21,8 +21,8 @@ mantissa of the row, and changes with every operation on it; while bounds are be
 either row has an exponent, mantissas are all there is. A cell that holds 0 has exponent 0, or it would hide
 what is added to it.
 
-Limits: values are between 2^-200 and 2^200 in size, or 0; nothing is kept binding by binding.
-Source: the position automaton's recurrences of COGRA (SIGMOD 2019), as sparse matrices per kind of event.
+Limits: values are between 2^-200 and 2^200 in size, or 0; nothing is kept binding by binding. Source: the
+position automaton's recurrences of COGRA (SIGMOD 2019), as sparse matrices per kind of event.
 """
 
 from __future__ import annotations
@@ -45,20 +45,23 @@ from trendfold.kernel.wide import RADIX, add, normalise
 HEADROOM = 2.0**600
 """Mantissas are brought below RADIX before they may pass this; times a value they stay below 2^800."""
 
+_SKIPPED = 7
+"""An operation of so many vectors is skipped where it would read nothing but zeros, and change nothing."""
+
 TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = map(np.uint64, range(8))
-"""Columns of `LaneProgram.place`."""
+"""Columns of `MachineProgram.place`."""
 KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND, KEEP_OTHERS, LEFT_OTHERS = map(np.uint64, range(8))
-"""Columns of `LaneProgram.change`."""
+"""Columns of `MachineProgram.change`."""
 XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
-"""Columns of `LaneProgram.xplace`; XFLAGS is 1 if the target keeps its own, plus 2 if the source is emptied, plus
-4 and 8 if lanes that take no part lose their target and their source."""
+"""Columns of `MachineProgram.xplace`. XFLAGS is 1 if the target keeps its own, plus 2 if the source is
+emptied, plus 4 and 8 if lanes that take no part lose their target and their source."""
 AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, START_AT = range(10)
-"""Columns of `LaneProgram.block`."""
+"""Columns of `MachineProgram.block`."""
 PART_BLOCK, PART_LANE, PART_LANES, PART_OUT, PART_XOUT = range(5)
 """Columns of `LaneCuts.part`."""
 
 
-class LaneProgram(NamedTuple):
+class MachineProgram(NamedTuple):
     """Machines of several queries, lowered.
 
     op_start  int32[T+1]    the operations of each list of operations
@@ -131,7 +134,10 @@ class LaneCuts(NamedTuple):
 
 
 class LaneMass(NamedTuple):
-    """The state of a fold: mantissas, exponents, extremes by cell; bounds by row; open windows by block."""
+    """The state of a fold: mantissas, exponents, extremes by cell; bounds by row; open windows by block.
+
+    has_wide  bool[1]  whether any row may have exponents
+    """
 
     m: np.ndarray
     e: np.ndarray
@@ -139,6 +145,7 @@ class LaneMass(NamedTuple):
     bound: np.ndarray
     is_wide: np.ndarray
     open: np.ndarray
+    has_wide: np.ndarray
 
 
 class LaneResults(NamedTuple):
@@ -149,7 +156,7 @@ class LaneResults(NamedTuple):
     extreme: np.ndarray
 
 
-def no_mass(program: LaneProgram) -> LaneMass:
+def no_mass(program: MachineProgram) -> LaneMass:
     """Nothing has come yet."""
     rows = len(program.row_at)
     return LaneMass(
@@ -159,6 +166,7 @@ def no_mass(program: LaneProgram) -> LaneMass:
         bound=np.zeros(rows),
         is_wide=np.zeros(rows, np.bool_),
         open=np.zeros(len(program.block), np.int64),
+        has_wide=np.zeros(1, np.bool_),
     )
 
 
@@ -174,7 +182,7 @@ def aligned(array: np.ndarray) -> np.ndarray:
 _LINE = 64
 
 
-def state_bytes(program: LaneProgram) -> int:
+def state_bytes(program: MachineProgram) -> int:
     """What `no_mass` takes, but for a few numbers per row."""
     return 12 * program.cells + 8 * program.xcells
 
@@ -202,7 +210,7 @@ def _fold_steps(i, stop, steps, program, mass):
     values, columns = steps.values.reshape(-1), steps.values.shape[1]
     has_rows, has_extremes = steps.row.shape[0] > 0, program.xplace.shape[0] > 0
     drops, spends = program.drops, program.spends
-    has_wide = is_wide.any()
+    has_wide = mass.has_wide[0]
     for k in range(i, stop):
         t = np.uint64(lists[np.uint64(k)])
         row = steps.row[k] if has_rows else k
@@ -217,13 +225,19 @@ def _fold_steps(i, stop, steps, program, mass):
                 value = values[row * columns + place[p + COLUMN]]
                 gain *= value
                 gain_bound *= abs(value)
+            if (
+                place[p + VECTORS] >= _SKIPPED  # fewer are done sooner than judged
+                and bound[of] == 0.0
+                and (bound[to] == 0.0 or change[p + KEEP] * change[p + KEEP_OTHERS] == 1.0)
+            ):
+                continue
             top = change[p + KEEP_BOUND] * bound[to] + gain_bound * bound[of]
             if has_wide and (is_wide[to] or is_wide[of]):
                 _change_wide(p, gain, place, change, weight, mass)
             elif drops:
                 dropping_step(
-                    m, place[p + TO], place[p + OF], place[p + VECTORS],
-                    change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+                    m, place[p + TO], place[p + OF], place[p + VECTORS], change[p + KEEP], gain,
+                    change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
                     weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             elif spends:
@@ -240,7 +254,7 @@ def _fold_steps(i, stop, steps, program, mass):
             bound[to] = top
             if top >= HEADROOM:
                 _bring_back(to, program, mass)
-                has_wide = True
+                has_wide = mass.has_wide[0]
 
 
 @kernel
@@ -267,6 +281,7 @@ def _bring_back(row, program, mass):
         most = max(most, abs(m[cell]))
         raised |= e[cell] != 0
     mass.bound[row], mass.is_wide[row] = most, raised
+    mass.has_wide[0] |= raised
 
 
 @inlined

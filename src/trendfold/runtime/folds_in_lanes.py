@@ -1,13 +1,13 @@
-"""Queries of a group as lanes of one machine, whatever their semantics, NOTs and windows (kernel.machine_lanes).
+"""Queries of a group as lanes of one machine, whatever their semantics, NOTs and windows.
 
-A group's rows are given as GroupRows. Where a member is *contiguous*, they must hold all rows of the segments,
-those of types outside the patterns too (symbol 0): lane_rows.read_lane_rows keeps them, and says so in
-`has_all`; without, such a group is not folded here. Rows that no other member needs cost next to nothing.
+The loop is kernel.machine_lanes. A group's rows are given as GroupRows. Where a member is *contiguous*, they
+must hold all rows of the segments, those of types outside the patterns too (symbol 0):
+lane_rows.read_lane_rows keeps them, and says so in `has_all`; without, such a group is not folded here.
 
 Later steps, and where they come in: HAVING judges what is folded here; operands of AND are members whose
-results are multiplied; a burst of equal events is a list of operations of its own (coefficients 2^e and
-2^e - 1); GROUP BY T.g makes slots of the groups instead of copies of the rows; windows per event need products
-(kernel.sliding) and not slots.
+results are multiplied in the end; a burst of equal events is a list of operations with coefficients 2^e and
+2^e - 1; GROUP BY T.g makes slots of the groups, instead of copies of the rows; many overlapping windows
+share panes, whose slots are start states; windows per event need products of such panes (kernel.sliding).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from trendfold.kernel.lower_machine_lanes import (
 )
 from trendfold.kernel.machine_lanes import (
     LaneCuts,
-    LaneProgram,
     LaneResults,
     LaneSteps,
+    MachineProgram,
     fold_in_lanes,
     line_up,
     no_mass,
@@ -81,7 +81,7 @@ class Ready:
     parts  per block and kind of window: the members, in order of lanes, and how many items each has
     """
 
-    program: LaneProgram
+    program: MachineProgram
     steps: LaneSteps
     cuts: LaneCuts
     blocks: list[Block]
@@ -117,7 +117,7 @@ class Ready:
 
 
 def make_ready(group: Group, together: GroupRows) -> Ready | None:
-    """The arrays of a group; None where values, or the ways in which moments settle, are too many or large."""
+    """The arrays of a group; None where values are too large, or moments settle in too many ways."""
     kinds: dict[int, int] = {}
     members = [
         LaneMember(
@@ -154,7 +154,7 @@ def _has_tiny_values(events: Events) -> bool:
 def _line_up(
     events: Events, blocks: list[Block], taken: Taken
 ) -> tuple[NDArray[np.bool_] | None, LaneSteps, NDArray[np.int64]] | None:
-    """How moments of several events settle, the steps, and the step of each row; None if there are too many."""
+    """How moments of several events settle, the steps, and each row's step; None if ways are too many."""
     symbol, moment = events.symbol, events.moment
     rows = len(symbol)
     if not rows or int(moment[-1]) + 1 == rows:
@@ -172,7 +172,7 @@ def _line_up(
 def _settled(
     symbol: NDArray[np.int32], moment: NDArray[np.int32], blocks: list[Block], taken: Taken
 ) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
-    """The sets of positions that moments of several events take, as far as they matter, and which each takes."""
+    """The sets of positions that moments of several events take, where they matter, and which each takes."""
     same = moment[1:] == moment[:-1]
     is_tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
     own, of = symbol[is_tied], moment[is_tied]

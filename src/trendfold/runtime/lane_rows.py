@@ -1,8 +1,8 @@
 """The rows of queries that are folded in lanes, and what each kind of row means to each query, as masks.
 
 As runtime.groups.read_group, but for three things: where a member is *contiguous* all rows are kept; what a
-kind of row means to a query is a mask and not a set of positions per query; and an item of a contiguous query is
-held whatever rows it has, as if the query were alone.
+kind of row means to a query is a mask and not a set of positions per query; and an item of a contiguous
+query counts whatever rows it has, as if the query were alone.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class LaneRows(GroupRows):
 def fold_group_in_lanes(
     group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None = None
 ) -> GroupFold | None:
-    """Read and fold a group; a member's items that hold none of its rows are left out, as if it were alone."""
+    """Read and fold a group; items that hold none of a member's rows are left out, as if it were alone."""
     together = read_lane_rows(group, workspace, origin, limits, asked)
-    folded = together and fold_lanes(group, together, limits)
+    folded = None if together is None else fold_lanes(group, together, limits)
     if together is None or folded is None:
         return None
     items, found = [], []
@@ -178,7 +178,7 @@ def read_taken(members: tuple[QueryPlan, ...], workspace: Workspace) -> tuple[Sy
 def _positions_by_type(
     members: tuple[QueryPlan, ...],
 ) -> tuple[dict[str, dict[_Wanted, list[int]]], list[int]]:
-    """The positions of all members by type and conditions, numbered through, and where each member's begin."""
+    """The positions of all members by type and conditions, and where each member's begin."""
     found: dict[str, dict[_Wanted, list[int]]] = {}
     first = [0]
     for member in members:
