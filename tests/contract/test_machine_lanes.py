@@ -322,9 +322,9 @@ def test_moments_may_settle_in_many_ways_but_not_in_all() -> None:
     rng = np.random.default_rng(1)
     moments, queries = MOST_MOMENTS + 2_000, 16
     values = rng.integers(0, 1 << queries, 2 * moments)
-    table = pa.table({"type": ["A", "B"] * moments, "ts": np.repeat(np.arange(moments), 2), "x": values})
+    table = pa.table({"type": ["A", "D"] * moments, "ts": np.repeat(np.arange(moments), 2), "x": values})
     text = ";".join(
-        f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS next WHERE B.x % {1 << i + 1} >= {1 << i}"
+        f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ(A, NOT SEQ(D, C), B) WHERE D.x % {1 << i + 1} >= {1 << i}"
         for i in range(queries)
     )
     group, workspace = group_of(text, table)

@@ -12,8 +12,9 @@ operations d <- a·d + b·s, s <- c·s. Rows are written in an order in which no
 read; where rows read each other in a circle, one is copied first; a row that ends empty is emptied by its
 last reader.
 
-Events of one moment all read the mass from before it: each gathers into rows of its own (G); after the last,
-K of all positions that they take together is applied, and what was gathered is poured in.
+Events of one moment all read the mass from before it: each gathers into rows of its own (G). Then each spends
+what it used, then each breaks its NOTs; NOTs of more than two classes are moved by all positions that the
+moment takes together; and what was gathered is poured in.
 """
 
 from __future__ import annotations
@@ -123,37 +124,59 @@ class Shape:
         return [self.number[state] for state in self.machine.whole()]
 
     @cached_property
-    def moved_by(self) -> frozenset[int]:
-        """The positions whose events do more than gather: they spend, or move mass between classes."""
-        automaton = self.machine.automaton
-        guards = frozenset(p for c in self.machine.guard_classes if c for p in c.guard.positions)
-        is_next = self.machine.semantics is Semantics.NEXT
-        return guards | (frozenset(p.index for p in automaton.positive) if is_next else frozenset())
+    def simple_guards(self) -> frozenset[int]:
+        """The guards that one event breaks or leaves as they are: several at a moment do so one by one."""
+        split = enumerate(self.machine.guard_classes)
+        return frozenset(guard for guard, classes in split if classes is not None and classes.broken == 1)
+
+    @cached_property
+    def other_guards(self) -> frozenset[int]:
+        """The guards to which the events of a moment matter all together."""
+        split = enumerate(self.machine.guard_classes)
+        return frozenset(guard for guard, classes in split if classes is not None) - self.simple_guards
+
+    @property
+    def settled_by(self) -> frozenset[int]:
+        """The positions of those."""
+        guards = self.machine.automaton.guards
+        return frozenset(p for guard in self.other_guards for p in guards[guard].positions)
 
     def ops(self, what: str, symbol: Symbol) -> Ops:
-        """What a local symbol does: "alone", "gather", "settle" or "pour"."""
+        """What a local symbol does: the method of that name."""
         match what:
             case "alone":
                 return self.alone(symbol)
             case "gather":
                 return self.gather(symbol)
+            case "spend":
+                return self.spend(symbol)
+            case "move":
+                return self.move(symbol)
             case "settle":
                 return self.settle(symbol)
         return self.pour()
 
     def alone(self, symbol: Symbol) -> Ops:
         """What an event does that is alone at its moment."""
-        matrix = _sum(self._kept(symbol), self._gathered(symbol))
-        return self._ops(matrix, symbol)
+        gone, guards = self._used(symbol) | self._forgotten(), self.simple_guards | self.other_guards
+        return self._ops(_sum(self._kept(symbol, gone, guards), self._gathered(symbol)), symbol)
 
     def gather(self, symbol: Symbol) -> Ops:
         """What an event leaves beside the states, where others are at its moment."""
         into = {t + FRESH: row for t, row in self._gathered(symbol).items()}
         return self._ops({t: row | {t: 1} for t, row in into.items()}, symbol, FRESH)
 
+    def spend(self, symbol: Symbol) -> Ops:
+        """What such an event uses up, once all have gathered."""
+        return self._ops(self._kept(symbol, self._used(symbol), frozenset()), frozenset())
+
+    def move(self, symbol: Symbol) -> Ops:
+        """The classes it moves mass between on its own, once all have spent."""
+        return self._ops(self._kept(symbol, set(), self.simple_guards), frozenset())
+
     def settle(self, symbol: Symbol) -> Ops:
-        """What the positions taken at a moment of several events do together, but gathering."""
-        return self._ops(self._kept(symbol), frozenset())
+        """What the positions taken at such a moment do together after that; and all that is forgotten."""
+        return self._ops(self._kept(symbol, self._forgotten(), self.other_guards), frozenset())
 
     def pour(self) -> Ops:
         """Add what a moment has gathered."""
@@ -171,36 +194,34 @@ class Shape:
         """All numbers; counts come last, because others read them."""
         return range(self.carried.width - 1, -1, -1)
 
-    def _kept(self, symbol: Symbol) -> Matrix:
-        """K, where it is not the identity."""
-        moved: Matrix = {}
-        spent = self._spent(symbol)
-        for i, state in enumerate(self.states):
-            after = None if state in spent else self._class_after(state, symbol)
-            if after == state:
-                continue
-            moved.setdefault(i, {})
-            if after in self.number:
-                moved.setdefault(self.number[after], {})[i] = 1
+    def _kept(self, symbol: Symbol, gone: set[State], guards: frozenset[int]) -> Matrix:
+        """K, where it is not the identity: some mass is gone, and some guards are moved on."""
+        after = [None if s in gone else self._class_after(s, symbol, guards) for s in self.states]
+        moved: Matrix = {i: {} for i, state in enumerate(self.states) if after[i] != state}
+        for i in list(moved):
+            there = after[i]
+            if there is not None and there in self.number:
+                moved.setdefault(self.number[there], {})[i] = 1
         for i in moved:
-            state = self.states[i]
-            if state not in spent and self._class_after(state, symbol) == state:
+            if after[i] == self.states[i]:
                 moved[i][i] = 1
         return moved
 
-    def _spent(self, symbol: Symbol) -> set[State]:
-        """The states whose mass does not outlast the moment."""
-        match self.machine.semantics:
-            case Semantics.NEXT:
-                used = {s for step in self.machine.steps(symbol) for s in step.sources}
-                return {s for s in used if s.place != START}
-            case Semantics.CONTIGUOUS:
-                return {s for s in self.states if s.place not in (START, END)}
-        return set()
+    def _used(self, symbol: Symbol) -> set[State]:
+        """The states whose mass an event uses up (*next*)."""
+        if self.machine.semantics is not Semantics.NEXT:
+            return set()
+        return {s for step in self.machine.steps(symbol) for s in step.sources if s.place != START}
 
-    def _class_after(self, state: State, symbol: Symbol) -> State:
+    def _forgotten(self) -> set[State]:
+        """The states whose mass lasts until the next moment (*contiguous*)."""
+        if self.machine.semantics is not Semantics.CONTIGUOUS:
+            return set()
+        return {s for s in self.states if s.place not in (START, END)}
+
+    def _class_after(self, state: State, symbol: Symbol, guards: frozenset[int]) -> State:
         guard = self.machine.guard_at(state.place)
-        split = self.machine.guard_classes[guard] if guard is not None else None
+        split = self.machine.guard_classes[guard] if guard in guards else None
         if split is None or state.cls == split.broken:
             return state
         return State(state.place, split.after(state.cls, split.reached(state.cls, symbol)))

@@ -176,7 +176,7 @@ def _shape_key(member: LaneMember) -> object:
 def settling_columns(blocks: Sequence[Block], taken: Taken) -> Longs:
     """The columns of `taken` that matter to how a moment of several events settles."""
     own = [
-        (taken.first[block.members][:, None] + sorted(block.shape.moved_by)).reshape(-1) for block in blocks
+        (taken.first[block.members][:, None] + sorted(block.shape.settled_by)).reshape(-1) for block in blocks
     ]
     return np.sort(np.concatenate(own)).astype(np.int64)
 
@@ -192,7 +192,8 @@ def lower_machine_lanes(
     together  per kind of moment of several events, the positions that they take; None if there are no such
 
     Lists of operations: one per kind of row, for an event alone at its moment. Where there are moments of
-    several events: one more per kind of row, which gathers, and one per kind of moment, which settles it.
+    several events: lists of what each of them gathers, spends and moves (PHASES), and then one per kind of
+    moment, which settles it.
     """
     emitted = _Emitted()
     kinds = len(taken.is_taken)
@@ -201,16 +202,20 @@ def lower_machine_lanes(
         symbols = _local_symbols(block, taken.is_taken, taken.first)
         parts = [("alone", symbols, 0)]
         if together is not None:
-            settling = _local_symbols(block, together, taken.first)
+            parts += [(what, symbols, kinds * number) for number, what in enumerate(PHASES, 1)]
+            settling, last = _local_symbols(block, together, taken.first), kinds * (1 + len(PHASES))
             nothing = [frozenset[int]()], np.zeros_like(settling[1])
-            parts += [("gather", symbols, kinds)]
-            parts += [("settle", settling, 2 * kinds), ("pour", nothing, 2 * kinds)]
+            parts += [("settle", settling, last), ("pour", nothing, last)]
         ops = [[block.ops_of(what, symbol) for symbol in names] for what, (names, _), _ in parts]
         if b:
             block.follow(blocks[b - 1])
         for own, (_, (_, code), first_list) in zip(ops, parts, strict=True):
             emitted.add(block, own, code, first_list)
-    return emitted.program(blocks, kinds if together is None else 2 * kinds + len(together))
+    return emitted.program(blocks, kinds if together is None else kinds * (1 + len(PHASES)) + len(together))
+
+
+PHASES = "gather", "spend", "move"
+"""What each event of several at a moment does, phase by phase."""
 
 
 def _local_symbols(block: Block, is_taken: Masks, first: Longs) -> tuple[list[Symbol], Longs]:

@@ -393,28 +393,34 @@ def _forget_bounds(b, blocks, bound, is_wide):
 
 
 @kernel
-def line_up(symbol, moment, together, symbols, lists, row, step_of):
-    """Steps of events: of those alone at their moment, of the others, and one after each such moment.
+def line_up(symbol, moment, together, has_ops, lists, row, step_of):
+    """The steps of events; how many there are.
 
-    An event alone has the list of its symbol; one of several has its gathering list, `symbols` later, and the
-    moment ends with the list of what its events mean together, which come after those.
+    An event alone at its moment is one step. Events of one moment take a step each per phase, where they have
+    anything to do in it, and the moment ends with the list of what they mean together.
 
-    together  int32[t]    per moment of several events, in order
-    lists, row  int32[n + t], step_of  int64[n+1]  written: the step of each row
+    together     int32[t]            per moment of several events, in order
+    has_ops      bool[1 + phases, symbols]  whether lists are not empty; the first row is of events alone
+    lists, row   int32[], written    lists of operations, and rows of events
+    step_of      int64[n+1], written the first step of each row's moment
     """
-    at = tied = 0
-    i, rows = 0, symbol.shape[0]
+    phases, symbols = has_ops.shape
+    at = tied = i = 0
+    rows = symbol.shape[0]
     while i < rows:
         j = i + 1
         while j < rows and moment[j] == moment[i]:
             j += 1
-        shift = symbols if j > i + 1 else 0
-        for k in range(i, j):
-            lists[at], row[at], step_of[k] = symbol[k] + shift, k, at
-            at += 1
+        step_of[i:j] = at
+        for phase in range(0 if j == i + 1 else 1, 1 if j == i + 1 else phases):
+            for k in range(i, j):
+                if has_ops[phase, symbol[k]]:
+                    lists[at], row[at] = phase * symbols + symbol[k], k
+                    at += 1
         if j > i + 1:
-            lists[at], row[at] = 2 * symbols + together[tied], i
+            lists[at], row[at] = phases * symbols + together[tied], i
             at += 1
             tied += 1
         i = j
     step_of[rows] = at
+    return at

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.kernel.lane_masks import distinct_rows
 from trendfold.kernel.lower_machine_lanes import (
+    PHASES,
     Block,
     LaneMember,
     Taken,
@@ -133,11 +135,11 @@ def make_ready(group: Group, together: GroupRows) -> Ready | None:
         return None
     taken = getattr(together, "taken", None) or taken_of(together.alphabet, members)
     blocks = blocks_of(members, taken)
-    lined = _line_up(events, blocks, taken)
-    if lined is None:
+    settled, which = _settled(events.symbol, events.moment, blocks, taken)
+    if settled is not None and len(settled) > MOST_MOMENTS:
         return None
-    settled, steps, step_of = lined
     program = lower_machine_lanes(blocks, taken, settled)
+    steps, step_of = _steps(events, program, which, len(taken.is_taken))
     parts = _parts(blocks, members, together.items)
     cuts = _cuts(together.items, members, parts, blocks, step_of)
     return Ready(program, steps, cuts, blocks, parts)
@@ -151,44 +153,41 @@ def _has_tiny_values(events: Events) -> bool:
 # ---- Moments of several events ------------------------------------------------------------------------
 
 
-def _line_up(
-    events: Events, blocks: list[Block], taken: Taken
-) -> tuple[NDArray[np.bool_] | None, LaneSteps, NDArray[np.int64]] | None:
-    """How moments of several events settle, the steps, and each row's step; None if ways are too many."""
-    symbol, moment = events.symbol, events.moment
-    rows = len(symbol)
-    if not rows or int(moment[-1]) + 1 == rows:
+def _steps(
+    events: Events, program: MachineProgram, which: NDArray[np.int32], kinds: int
+) -> tuple[LaneSteps, NDArray[np.int64]]:
+    """What is folded in which order, and the first step of each row's moment."""
+    rows = len(events.symbol)
+    if not len(which):
         nothing = np.zeros(0, np.int32)
-        return None, LaneSteps(symbol, nothing, events.values, events.extremes), np.arange(rows + 1)
-    settled, which = _settled(symbol, moment, blocks, taken)
-    if len(settled) > MOST_MOMENTS:
-        return None
-    lists, row = np.empty(rows + len(which), np.int32), np.empty(rows + len(which), np.int32)
-    step_of = np.empty(rows + 1, np.int64)
-    line_up(symbol, moment, which, len(taken.is_taken), lists, row, step_of)
-    return settled, LaneSteps(lists, row, events.values, events.extremes), step_of
+        return LaneSteps(events.symbol, nothing, events.values, events.extremes), np.arange(rows + 1)
+    has_ops = (np.diff(program.op_start) > 0) | (np.diff(program.x_start) > 0)
+    by_phase = has_ops[: kinds * (1 + len(PHASES))].reshape(-1, kinds)
+    most = rows * len(PHASES) + len(which)
+    lists, row, step_of = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(rows + 1, np.int64)
+    count = line_up(events.symbol, events.moment, which, by_phase, lists, row, step_of)
+    return LaneSteps(lists[:count], row[:count], events.values, events.extremes), step_of
 
 
 def _settled(
     symbol: NDArray[np.int32], moment: NDArray[np.int32], blocks: list[Block], taken: Taken
-) -> tuple[NDArray[np.bool_], NDArray[np.int32]]:
+) -> tuple[NDArray[np.bool_] | None, NDArray[np.int32]]:
     """The sets of positions that moments of several events take, where they matter, and which each takes."""
+    if not len(symbol) or int(moment[-1]) + 1 == len(symbol):
+        return None, np.zeros(0, np.int32)
     same = moment[1:] == moment[:-1]
-    is_tied = np.concatenate([same, [False]]) | np.concatenate([[False], same])
-    own, of = symbol[is_tied], moment[is_tied]
-    begin = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1]]))
+    is_tied = np.append(same, False) | np.append(False, same)
+    own, of = symbol[is_tied], moment[is_tied].astype(np.int64)
     columns = settling_columns(blocks, taken)
+    kinds, code = distinct_rows(taken.is_taken[:, columns])
+    pairs = np.unique(of * len(kinds) + code[own])
+    begin = np.flatnonzero(np.append(True, np.diff(pairs // len(kinds)) > 0))
     if not len(columns):
         return np.zeros((1, taken.is_taken.shape[1]), np.bool_), np.zeros(len(begin), np.int32)
-    bits = np.packbits(taken.is_taken[:, columns], axis=1)
-    _, first, code = np.unique(bits, axis=0, return_index=True, return_inverse=True)
-    pairs = np.unique(of.astype(np.int64) * len(first) + code.reshape(-1)[own])
-    begin = np.flatnonzero(np.concatenate([[True], np.diff(pairs // len(first)) > 0]))
-    united = np.bitwise_or.reduceat(bits[first][pairs % len(first)], begin, axis=0)
-    distinct, which = np.unique(united, axis=0, return_inverse=True)
-    settled = np.zeros((len(distinct), taken.is_taken.shape[1]), np.bool_)
-    settled[:, columns] = np.unpackbits(distinct, axis=1, count=len(columns)).astype(np.bool_)
-    return settled, which.reshape(-1).astype(np.int32)
+    united, which = distinct_rows(np.logical_or.reduceat(kinds[pairs % len(kinds)], begin, axis=0))
+    settled = np.zeros((len(united), taken.is_taken.shape[1]), np.bool_)
+    settled[:, columns] = united
+    return settled, which.astype(np.int32)
 
 
 # ---- Windows ------------------------------------------------------------------------------------------
