@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trendfold.runtime.folds_in_lanes import MOST_MOMENTS, fold_lanes
+from trendfold.runtime.rows import Workspace, shared_partitionings
 
 import oracle
 import trendfold as tf
@@ -27,10 +29,8 @@ from trendfold.plan import Group, QueryPlan, plan_auto
 from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
 from trendfold.query.nodes import WindowUnit
 from trendfold.runtime import groups, local
-from trendfold.runtime.folds_in_lanes import MOST_MOMENTS, fold_lanes
 from trendfold.runtime.lane_rows import fold_group_in_lanes
 from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.rows import Workspace, shared_partitionings
 from trendfold.runtime.windows import read_origin
 
 METHOD = "machine-lanes"

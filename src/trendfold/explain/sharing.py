@@ -7,6 +7,7 @@ from typing import Any
 from trendfold.papers.gloria import Considered, Share, SharingPlan
 from trendfold.papers.hamlet.plan import Pair, Sharable
 from trendfold.plan import Group, QueryPlan
+from trendfold.plan.logical import LANES
 from trendfold.plan.workload import lane_shape
 
 Value = dict[str, Any]
@@ -38,7 +39,8 @@ def describe_sharing(plan: QueryPlan) -> Value:
 
 def tell_lanes(plan: QueryPlan, group: Group) -> list[str]:
     """What a query has in common with each query it is folded together with, as lanes."""
-    lines = ["one pass over rows that are sorted once; a burst of equal events acts once, for all queries"]
+    acts = "a burst of equal events acts once" if group.method == LANES else "an event acts once"
+    lines = [f"one pass over rows that are sorted once; {acts}, for all queries"]
     for k, member in enumerate(group.members):
         if k == plan.number:
             continue

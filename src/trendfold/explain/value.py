@@ -17,6 +17,7 @@ from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.fold_steps import PhysicalPlan, way_name
+from trendfold.plan.logical import LANES, MACHINE_LANES
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
@@ -171,7 +172,7 @@ def _matches_on_spark(plan: QueryPlan) -> Value:
 def _together(plan: QueryPlan) -> list[str]:
     """What a query's group shares, told with the first of its members."""
     group = plan.group
-    if group is not None and group.method == "lanes":
+    if group is not None and group.method in (LANES, MACHINE_LANES):
         return tell_lanes(plan, group)
     if group is None or not isinstance(group.details, PrefixPlan):
         return []
@@ -250,7 +251,7 @@ def _shared(plan: QueryPlan) -> Value:
     """What windows that overlap share, in any operand; nothing where they do not overlap."""
     ways = dict.fromkeys(plan.sharing(operand) for operand in plan.operands)
     found = [str(way) for way in ways if way is not None]
-    if found and plan.group is not None and plan.group.method == "lanes":
+    if found and plan.group is not None and plan.group.method in (LANES, MACHINE_LANES):
         found = ["together"]
     return {"folded": found} if found else {}
 

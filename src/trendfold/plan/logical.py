@@ -70,8 +70,12 @@ class QueryPlan:
         return tuple(key for key in self.query.group_by if key.alias is not None)
 
 
-LANES = "lanes"
-"""The core's own method for a group of queries; the others are the papers'."""
+LANES, MACHINE_LANES = "lanes", "machine-lanes"
+"""The core's own methods for a group of queries; the others are the papers'.
+
+Under *any* without NOT a burst of equal events acts once (kernel.together); any other linear machine steps
+event by event (kernel.machine_lanes).
+"""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from trendfold.plan.cost import (
     products_ns,
     vectors_ns,
 )
-from trendfold.plan.logical import LANES, Group, OperandPlan, QueryPlan
+from trendfold.plan.logical import LANES, MACHINE_LANES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import offer, paper
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
@@ -224,7 +224,7 @@ MOST_KINDS = 1 << 12
 
 def why_apart(group: Group, known: GroupStatistics) -> str:
     """Why the queries of a group are folded one by one, as far as is known; empty if there is no reason."""
-    is_lanes = group.method == LANES
+    is_lanes = group.method in (LANES, MACHINE_LANES)
     if known.is_exact:
         return "whole numbers of any size are counted query by query"
     if is_lanes and known.group_values > len(group.members):
@@ -238,12 +238,14 @@ def why_apart(group: Group, known: GroupStatistics) -> str:
         return "all their windows together are past the limit 'windows'"
     if is_lanes and not known.values_are_small:
         return "values are so large that the coefficients of a burst may leave the range of doubles"
-    return ""
+    return known.obstacle
 
 
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
     if why := why_apart(group, known):
         return Apart(why)
+    if group.method == MACHINE_LANES:
+        return Lanes(f"{_many(group)} need the same partitions and groups; events act one by one")
     if group.method != LANES:
         details = paper(group.method, "plan").fitted(group, known)
         return SharedPlan(group.method, details, f"strategy {group.strategy!r} was asked for")
@@ -252,7 +254,11 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
         shared = offer().cheaper(group.members, known, expected)
         if shared is not None:
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
-    return Lanes(f"{plural(len(group.members), 'query', 'queries')} need the same partitions and groups")
+    return Lanes(f"{_many(group)} need the same partitions and groups; bursts of equal events act once")
+
+
+def _many(group: Group) -> str:
+    return plural(len(group.members), "query", "queries")
 
 
 def _choose_query(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> QueryFold:

@@ -67,6 +67,7 @@ class GroupStatistics:
     kinds             kinds of rows that the conditions of all queries tell apart
     windows_fit       whether the windows of all queries together are within the limit
     values_are_small  whether products of values and counts stay doubles
+    obstacle          why the rows cannot be lanes, where lowering them found out
     work              per kind of row, where the rows are so many that a shared plan may pay
     frequencies       events per type in one of the longest windows
     window_share      part of all rows that one of the longest windows holds
@@ -78,6 +79,7 @@ class GroupStatistics:
     windows_fit: bool = True
     values_are_small: bool = True
     is_exact: bool = False
+    obstacle: str = ""
     work: tuple[Work, ...] = ()
     frequencies: Mapping[str, float] = field(default_factory=dict)
     window_share: float = 1.0

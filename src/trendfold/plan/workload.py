@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trendfold.errors import UnsupportedError
-from trendfold.plan.logical import LANES, PLANNERS, Group, QueryPlan, plan, plan_auto
+from trendfold.plan.logical import LANES, MACHINE_LANES, PLANNERS, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.papers import PAPERS, paper
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
@@ -24,9 +24,10 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """Each query's best plan; those that may be vector lanes side by side are."""
     plans = tuple(map(plan_auto, queries))
     found = grouped(plans, "auto", LANES, lambda each: rows_key(each) if can_be_lanes(each) else None)
+    found = grouped(found, "auto", MACHINE_LANES, _machine_key)
     if len(found) < 2:
         return found
-    return tuple(replace(p, alone=why_no_lanes(p) or _NOBODY) if p.group is None else p for p in found)
+    return tuple(replace(p, alone=why_no_machine(p) or _NOBODY) if p.group is None else p for p in found)
 
 
 _NOBODY = "no other query of its kind needs the same partitions and groups"
@@ -123,25 +124,40 @@ def rows_key(plan: QueryPlan) -> Hashable | None:
     return plan.partition, plain, tuple((types, tuple(names)) for types, names in qualified.items())
 
 
+def _machine_key(plan: QueryPlan) -> Hashable | None:
+    """As `rows_key`, where no burst can act once; *contiguous* queries need all rows, so they are apart."""
+    if plan.group is not None or why_no_machine(plan):
+        return None
+    key = rows_key(plan)
+    return None if key is None else (key, plan.query.semantics is Semantics.CONTIGUOUS)
+
+
 def can_be_lanes(plan: QueryPlan) -> bool:
     """Whether a query's machine can stand beside others of its shape (see kernel.together)."""
     return not why_no_lanes(plan)
 
 
 def why_no_lanes(plan: QueryPlan) -> str:
-    """Why a query cannot be lanes beside others; empty if it can."""
+    """Why bursts cannot act once for a query beside others (kernel.together); empty if they can."""
+    if why := why_no_machine(plan):
+        return why
+    if plan.query.semantics is not Semantics.ANY:
+        return f"under {plan.query.semantics} an event uses up what it continues"
+    if plan.operands[0].machine.automaton.guards:
+        return "NOT splits pending counts into broken and unbroken"
+    return ""
+
+
+def why_no_machine(plan: QueryPlan) -> str:
+    """Why a query cannot be a lane beside others at all; empty if it can."""
     if plan.finds_matches:
         return "it asks for matches, not for aggregates"
     (operand, *more) = plan.operands
-    machine, window = operand.machine, plan.query.window
+    window = plan.query.window
     if more:
         return "AND combines operands that are judged alone"
-    if plan.query.semantics is not Semantics.ANY:
-        return f"under {plan.query.semantics} an event uses up what it continues"
-    if operand.builds_trends or machine.by_event:
+    if operand.builds_trends or operand.machine.by_event:
         return "a predicate compares events, so bindings are kept one by one"
-    if machine.automaton.guards:
-        return "NOT splits pending counts into broken and unbroken"
     if plan.query.having is not None:
         return "HAVING is judged on true values, query by query"
     if len({key.alias for key in plan.qualified_keys}) > 1:

@@ -17,7 +17,7 @@ from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
 from trendfold.plan.fold_steps import FoldStep
-from trendfold.plan.logical import LANES
+from trendfold.plan.logical import LANES, MACHINE_LANES
 from trendfold.plan.papers import paper
 from trendfold.plan.physical import (
     Apart,
@@ -36,8 +36,10 @@ from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
 from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
+from trendfold.runtime.folds.in_machine_lanes import ReadyMachineLanes, make_machine
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
+from trendfold.runtime.lane_rows import read_lane_rows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
@@ -222,7 +224,7 @@ class ReadyGroup:
     statistics: GroupStatistics
     limits: Limits
     together: GroupRows | None = None
-    lanes: ReadyLanes | None = None
+    lanes: ReadyLanes | ReadyMachineLanes | None = None
 
     def fold(self) -> tuple[tuple[Folded, ...], int]:
         """Per member the whole trends of its windows, and the bytes of state that were held."""
@@ -232,7 +234,8 @@ class ReadyGroup:
                 assert self.lanes is not None
                 self.limits.check_state(self.group.members[0].query.name, self.lanes.bytes, HELD)
                 folded = self.lanes.fold()
-                self.together.counts.update(_counts(self.lanes))
+                if isinstance(self.lanes, ReadyLanes):
+                    self.together.counts.update(_counts(self.lanes))
                 return folded, self.lanes.bytes
             case SharedPlan(method, details, _):
                 group = replace(self.group, method=method, details=details)
@@ -242,6 +245,8 @@ class ReadyGroup:
 
 def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTHING) -> ReadyGroup:
     """Read the rows of queries that may be folded together, measure them, and choose how."""
+    if group.method == MACHINE_LANES:
+        return _prepare_machine(group, workspace, request)
     together, known = read_group(group, workspace, request)
     lanes = None
     if together is not None and group.method == LANES:
@@ -249,6 +254,17 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
         known = replace(known, values_are_small=lanes.events.is_small)
     if together is not None:
         known = _with_rates(group, together, lanes, known)
+    way = choose(group, known, DEFAULT_COSTS)
+    return ReadyGroup(group, way, known, request.limits, together, lanes)
+
+
+def _prepare_machine(group: Group, workspace: Workspace, request: Request) -> ReadyGroup:
+    """The same where queries are lanes of one machine, whatever their semantics and NOTs."""
+    together, known = read_lane_rows(group, workspace, request)
+    lanes = None
+    if together is not None:
+        lanes, obstacle = make_machine(group, together)
+        known = replace(known, obstacle=obstacle)
     way = choose(group, known, DEFAULT_COSTS)
     return ReadyGroup(group, way, known, request.limits, together, lanes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -84,17 +84,26 @@ class GroupRows:
             items = Items(own.segment[held], own.index[held], own.low[held], own.high[held])
             yield items, Folded(part.mantissa[held], part.exponent[held], part.extreme[held])
 
+    @property
+    def kinds(self) -> int:
+        """How many kinds of rows there are: symbols of the whole group."""
+        return len(self.alphabet)
+
+    def _own_kinds(self, member: int) -> Sequence[int]:
+        """The kinds of rows that a member needs."""
+        return [a for a, symbols in enumerate(self.alphabet) if symbols[member]]
+
     def _held(self) -> list[NDArray[np.bool_]]:
         """Per member and window whether it holds a row of the member's."""
-        symbol, alphabet = self.rows.symbols[0], self.alphabet
+        symbol = self.rows.symbols[0]
         held: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_)] * len(self.window_of)
         for number, items in enumerate(self.windows):
             members = [k for k, own in enumerate(self.window_of) if own == number]
-            own = [[a for a, symbols in enumerate(alphabet) if symbols[k]] for k in members]
+            own = [self._own_kinds(k) for k in members]
             start = np.cumsum([0, *map(len, own)])
             order = np.argsort(items.low, kind="stable")
             found = np.zeros((len(members), len(order)), np.bool_)
-            after = np.full(len(alphabet), len(symbol), np.int64)
+            after = np.full(self.kinds, len(symbol), np.int64)
             flat = np.array([a for each in own for a in each], np.int64)
             mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
             for k, row in zip(members, found, strict=True):
@@ -118,7 +127,7 @@ def read_group(
     """
     known = GroupStatistics(
         rows=len(workspace.batch),
-        group_values=_group_values(group, workspace),
+        group_values=group_values(group, workspace),
         is_exact=request.arithmetic == "exact",
     )
     if why_apart(group, known):
@@ -132,14 +141,14 @@ def read_group(
     number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
     try:
-        windows, window_of = _cut_windows(group, rows, alphabet, request)
+        windows, window_of = cut_windows(group, rows, alphabet, request)
     except LimitError:  # a query alone has fewer windows, and is judged by those
         return None, replace(known, windows_fit=False)
     together = GroupRows(rows, moment, alphabet, windows, window_of, workspace.batch)
     return together, replace(known, rows=len(rows.row))
 
 
-def _group_values(group: Group, workspace: Workspace) -> int:
+def group_values(group: Group, workspace: Workspace) -> int:
     """How many values GROUP BY T.g has: the rows of a group of queries are copied once for each."""
     keys = tuple(key.attribute for key in group.members[0].qualified_keys)
     return workspace.partition((), keys)[1] if keys else 1
@@ -215,7 +224,7 @@ def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
     return types, frozenset(position for type_, _, position in _takers(group) if type_ in types)
 
 
-def _cut_windows(
+def cut_windows(
     group: Group, rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], request: Request
 ) -> tuple[tuple[Items, ...], tuple[int, ...]]:
     """The windows of every distinct WITHIN and SLIDE, and whose they are. All members' are within the limit.
