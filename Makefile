@@ -39,8 +39,8 @@ test: java $(READY) ## run the tests, without the slow ones
 test-all: java $(READY) ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-plain: $(READY) ## run every kernel as plain Python, without compiling: for debuggers and coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/plain
+test-plain: $(READY) ## run every kernel as plain Python on small cases (8 minutes): for debuggers and coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/runtime/test_bundle.py tests/plain
 
 check: $(READY) ## lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .
@@ -61,7 +61,7 @@ bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
 
 bench-check: $(READY) ## measure some ratios again (3 minutes): each within 30 % of docs/benchmarks.json
-	$(BIN)/python -m trendfold.bench.check docs/benchmarks.json
+	$(BIN)/python -m trendfold.bench.recheck docs/benchmarks.json
 
 bench-peers: java $(READY) $(PEERS)/.made ## measure beside Flink CEP, Flink SQL and Esper; writes trendfold-bench/report.html
 	TRENDFOLD_PEERS=$(PEERS)/jars $(BIN)/trendfold bench peers --repeats 3 --report trendfold-bench

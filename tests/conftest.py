@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from trendfold.kernel.jit import IS_PLAIN
 from warm import compile_kernels
 
 SOURCE = Path(__file__).parents[1] / "src" / "trendfold"
@@ -28,3 +29,27 @@ def pytest_configure(config: pytest.Config) -> None:
         compiled = []
     if not compiled and config.getoption("numprocesses", None):
         compile_kernels()
+
+
+MOST_PLAIN = 6
+"""Parameter sets of one test that `make test-plain` runs, spread over all of them."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In plain Python, leave out tests marked `compiled`, and most parameter sets of the others."""
+    if not IS_PLAIN:
+        return
+    by_test: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("compiled") is None:
+            by_test.setdefault((item.path, item.name.partition("[")[0]), []).append(item)
+    kept = {item for same in by_test.values() for item in _spread(same)}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
+
+
+def _spread(same: list[pytest.Item]) -> list[pytest.Item]:
+    """MOST_PLAIN items, evenly spaced from the first to the last."""
+    if len(same) <= MOST_PLAIN:
+        return same
+    return [same[i * (len(same) - 1) // (MOST_PLAIN - 1)] for i in range(MOST_PLAIN)]

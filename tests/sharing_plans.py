@@ -19,7 +19,7 @@ import trendfold as tf
 from trendfold.automaton import END, START, Automaton
 from trendfold.automaton import build as build_automaton
 from trendfold.papers.gloria import Share, SharingPlan
-from trendfold.papers.gloria.cost import Weights
+from trendfold.papers.gloria.path_cost import Weights
 from trendfold.papers.gloria.template import make_template
 
 Edge = tuple[str, str]

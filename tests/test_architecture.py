@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,9 @@ DOORS = {"__init__", "__main__"}
 
 ONLY_IN = {"numba": {"kernel", "detect", "bench"}, "pyspark": {"runtime", "bench"}, "lark": {"query"}}
 NOT_IN = {"pyarrow": {"query", "automaton", "plan", "kernel"}}
+
+PAPERS_HAVE = {"plan.py", "lower.py", "kernel.py", "run.py"}
+"""Every package in papers has these files; everywhere else a file name stands once."""
 
 LOADED_LATE = ["pyspark", "py4j", "pandas", "polars", "numba"]
 IMPORT_AND_TELL = """
@@ -109,6 +113,25 @@ def test_nothing_is_evaluated_from_text(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in {"eval", "exec"}, f"line {node.lineno}"
+
+
+def test_no_public_class_name_is_defined_twice() -> None:
+    names = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_no_file_name_stands_in_two_rooms() -> None:
+    names = Counter(
+        path.name
+        for path in MODULES
+        if path.name != "__init__.py" and not (room_of(path) == "papers" and path.name in PAPERS_HAVE)
+    )
+    assert {name for name, count in names.items() if count > 1} == set()
 
 
 def test_importing_trendfold_loads_no_engine_and_starts_no_process() -> None:

@@ -88,7 +88,7 @@ def test_an_output_that_is_holds_or_lies_in_the_input_is_refused(
     Path("link").symlink_to("inp")
     told = refused(capsys, "--input", read, option, written, "--overwrite", "--engine", engine)
     assert f"error: {option} {written!r} {how} --input {read!r}" in told
-    assert "choose a folder apart from it" in told
+    assert "would overwrite or read the other; choose another folder" in told
 
 
 def test_an_output_that_holds_what_a_link_of_the_input_leads_to_is_refused(
@@ -101,7 +101,7 @@ def test_an_output_that_holds_what_a_link_of_the_input_leads_to_is_refused(
     for read in ("links", "more/*"):
         told = refused(capsys, "--input", read, "--output", "inp", "--overwrite")
         assert "--output 'inp' holds" in told
-        assert "which is input by the name of" in told
+        assert "which is also input, as" in told
 
 
 def test_output_and_rejects_are_two_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,7 +232,7 @@ def test_a_folder_in_the_place_of_a_file_is_told_before_the_run(
 ) -> None:
     Path("out/a.parquet").mkdir(parents=True)
     told = refused(capsys, "--input", "inp", "--output", "out", "--overwrite")
-    assert "'out/a.parquet' is a folder, where a file is to be written" in told
+    assert "'out/a.parquet' is a folder, but a file is to be written there" in told
 
 
 def test_demo_owns_its_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

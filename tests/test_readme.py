@@ -145,3 +145,11 @@ def test_paths_named_in_the_architecture_are_there() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for name in re.findall(r"`([a-z_]+/[a-z_]+\.(?:py|lark|tql))`", text):
         assert (ROOT / "src" / "trendfold" / name).exists() or (ROOT / name).exists(), name
+
+
+def test_the_glossary_has_every_word_once_and_in_order() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    words = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")][1:]
+    words = [word for word in words if set(word) != {"-"}]
+    assert len(set(words)) == len(words) > 50
+    assert [word.lower() for word in words] == sorted(word.lower() for word in words)

@@ -16,7 +16,7 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.workload import plan_all
 from trendfold.query import caution_text, cautions, check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
-from trendfold.query.nodes import Matches, Query, WindowUnit
+from trendfold.query.nodes import Query, WindowUnit
 from trendfold.query.parser import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -51,29 +51,45 @@ class Workload:
         return plan_all(self.queries, strategy)
 
     def explain(
-        self, strategy: str = "auto", format: str = "text", data: Any = None, **options: Any
+        self,
+        strategy: str = "auto",
+        format: str = "text",
+        data: Any = None,
+        analyze: bool = False,
+        **options: Any,
     ) -> Explanation:
         """How each query will be computed, or why not: `format` is text, json or html.
 
-        With `data`, and its columns named as for `run`, joins of RETURN MATCHES are planned by its rates and
-        run over it once on the local engine: partial matches are then measured, not only estimated.
+        data     the ways to fold are chosen for these rows, on the local engine; columns are named as for
+                 `run`. Joins of RETURN MATCHES are planned by the rates of the rows and run once, so that
+                 partial matches are measured and not only estimated
+        analyze  run the workload over `data`, on any engine, and tell what every step took
         """
         require_format(format)
-        finding = Workload(tuple(q for q in self.queries if isinstance(q.returns, Matches)))
-        if data is None or not len(finding):
+        if data is None:
+            if analyze:
+                raise InputError("analyze=True runs the queries, so it needs data; pass data=...")
             return explain(self.queries, strategy, format)
-        from trendfold.events.batch import Options, read_batch, schema_of
+        if analyze:
+            ran = self.run(data, strategy=strategy, **options).plan
+            return explain(self.queries, strategy, format, ran=ran)
+        from trendfold.events.batch import read_batch, schema_of
+        from trendfold.events.options import Options
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import Limits
-        from trendfold.runtime.match_tables import trace
+        from trendfold.runtime.local import choices
+        from trendfold.runtime.match_tables import trace_joins
+        from trendfold.runtime.request import Request
+        from trendfold.runtime.workspace import Workspace
 
         data = _with_csv(data, options.pop("csv", None))
         read = Options(**options)
-        source = runtime("local").read(data, needed_columns(finding.queries, read.columns), read)
-        finding.check_columns(schema_of(source.schema), read.time_column, read.ticks)
-        runs = trace(finding.plan(strategy), read_batch(source.table, read), Limits(matches=UNBOUNDED))
-        drawings = [Drawing(d.ready.family, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
-        return explain(self.queries, strategy, format, drawings)
+        source = runtime("local").read(data, needed_columns(self.queries, read.columns), read)
+        self.check_columns(schema_of(source.schema), read.time_column, read.ticks)
+        plans, batch = self.plan(strategy), read_batch(source.table, read)
+        runs = trace_joins([p for p in plans if p.finds_matches], batch, Limits(matches=UNBOUNDED))
+        drawings = [Drawing(d.ready.joint, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
+        return explain(self.queries, strategy, format, drawings, choices(plans, Workspace(batch), Request()))
 
     def run(
         self,
@@ -107,7 +123,8 @@ class Workload:
         ['window_start', 'window_end', 'count']
         """
         # Imported here: `import trendfold` must load neither numba nor a JVM.
-        from trendfold.events.batch import Options, schema_of
+        from trendfold.events.batch import schema_of
+        from trendfold.events.options import Options
         from trendfold.runtime import engine_for, runtime
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin
@@ -164,7 +181,7 @@ class Workload:
         overwrite   take over an output or rejects that another stream or run wrote: its rows are removed
         max_ahead   how far ahead of the clock an event may be; one further is rejected. None for any time
         """
-        from trendfold.events.batch import Options
+        from trendfold.events.options import Options
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import read_limits
         from trendfold.runtime.windows import read_origin
@@ -228,7 +245,7 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
     if csv is None:
         return data
     from trendfold.events.sources import as_files
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
 
     known = ("header", "delimiter", "schema")
     for name in csv:

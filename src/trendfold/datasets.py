@@ -1,11 +1,11 @@
-"""Generated event tables to try queries on.
+"""Generated event tables for trying out queries.
 
 >>> from trendfold import datasets
 >>> datasets.ridesharing(events=1_000, seed=7).num_rows
 1000
 
 Every function takes the same options: `events`, `seed`, `rate` (events per second), `groups`, `burst` (mean
-run of one type), `disorder_s`, `ties`, and, for stock, taxi and bus, `types`.
+length of a run of one type), `disorder_s`, `ties`, and, for stock, taxi and bus, `types`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from trendfold.events import generate
 __all__ = ["activity", "bus", "ridesharing", "smart_home", "stock", "taxi"]
 
 
-class Shape(TypedDict, total=False):
-    """The options of a stream besides its length and seed; see `generate.Options`."""
+class StreamShape(TypedDict, total=False):
+    """The options of a stream besides its length and seed; see `generate.StreamSettings`."""
 
     rate: float | None
     groups: int | None
@@ -31,31 +31,31 @@ class Shape(TypedDict, total=False):
     types: Sequence[str]
 
 
-def ridesharing(events: int = 10_000, seed: int = 0, **shape: Unpack[Shape]) -> pa.Table:
-    """Rides from Request over Travel to Dropoff or Cancel; HAMLET's generated data."""
-    return generate.ridesharing(generate.Options(events=events, seed=seed, **shape))
+def ridesharing(events: int = 10_000, seed: int = 0, **shape: Unpack[StreamShape]) -> pa.Table:
+    """Rides from Request through Travel to Dropoff or Cancel, modelled on HAMLET's generated data."""
+    return generate.ridesharing(generate.StreamSettings(events=events, seed=seed, **shape))
 
 
-def stock(events: int = 10_000, seed: int = 0, **shape: Unpack[Shape]) -> pa.Table:
+def stock(events: int = 10_000, seed: int = 0, **shape: Unpack[StreamShape]) -> pa.Table:
     """Trades; the event type is the ticker, or one of `types`."""
-    return generate.stock(generate.Options(events=events, seed=seed, **shape))
+    return generate.stock(generate.StreamSettings(events=events, seed=seed, **shape))
 
 
-def taxi(events: int = 10_000, seed: int = 0, **shape: Unpack[Shape]) -> pa.Table:
+def taxi(events: int = 10_000, seed: int = 0, **shape: Unpack[StreamShape]) -> pa.Table:
     """Taxi trips; the event type is the pick-up location."""
-    return generate.taxi(generate.Options(events=events, seed=seed, **shape))
+    return generate.taxi(generate.StreamSettings(events=events, seed=seed, **shape))
 
 
-def bus(events: int = 10_000, seed: int = 0, **shape: Unpack[Shape]) -> pa.Table:
+def bus(events: int = 10_000, seed: int = 0, **shape: Unpack[StreamShape]) -> pa.Table:
     """Positions of buses; the event type is the vehicle journey."""
-    return generate.bus(generate.Options(events=events, seed=seed, **shape))
+    return generate.bus(generate.StreamSettings(events=events, seed=seed, **shape))
 
 
-def smart_home(events: int = 10_000, seed: int = 0, **shape: Unpack[Shape]) -> pa.Table:
+def smart_home(events: int = 10_000, seed: int = 0, **shape: Unpack[StreamShape]) -> pa.Table:
     """Load and Work measurements of plugs in houses."""
-    return generate.smart_home(generate.Options(events=events, seed=seed, **shape))
+    return generate.smart_home(generate.StreamSettings(events=events, seed=seed, **shape))
 
 
-def activity(events: int = 10_000, seed: int = 0, **shape: Unpack[Shape]) -> pa.Table:
+def activity(events: int = 10_000, seed: int = 0, **shape: Unpack[StreamShape]) -> pa.Table:
     """Activities and heart rates of people."""
-    return generate.activity(generate.Options(events=events, seed=seed, **shape))
+    return generate.activity(generate.StreamSettings(events=events, seed=seed, **shape))

@@ -1,4 +1,4 @@
-"""Every exception raised on purpose, and the spans they point with."""
+"""The exceptions trendfold raises, and the text spans they point to."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _excerpt(problem: Problem) -> list[str]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint with the known name most like `name`, or nothing."""
+    """A hint naming the known name most similar to `name`; empty if none is close."""
     known = list(known)
     folded = {k.lower(): k for k in known}
     close = get_close_matches(name, known, n=1, cutoff=0.5) or [
@@ -77,18 +77,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def plural(number: int, one: str, many: str = "") -> str:
-    """A number of things in words: `1 query`, `2,000 queries`; `many` where it is not `one` with an s."""
+    """A count with its noun: `1 query`, `2,000 queries`; `many` is the plural if it is not `one` plus s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 class TrendfoldError(Exception):
-    """Whatever trendfold raises on purpose; `exit_code` is the command line's."""
+    """Base of all errors trendfold raises; `exit_code` is what the command line returns for it."""
 
     exit_code = 1
 
 
 class QueryError(TrendfoldError):
-    """Query text is wrong: every problem of the workload, each with its place."""
+    """The query text is wrong; lists every problem of the workload with its position."""
 
     exit_code = 2
 
@@ -98,7 +98,7 @@ class QueryError(TrendfoldError):
 
 
 def query_error(message: str, span: Span = NOWHERE, hint: str = "") -> QueryError:
-    """One problem; whoever knows which query it is in, and the text, adds them."""
+    """An error with one problem; the caller that knows the query and its text adds them."""
     return QueryError([Problem(message, span=span, hint=hint)])
 
 
@@ -115,7 +115,7 @@ class UnsupportedError(TrendfoldError):
 
 
 class RejectError(TrendfoldError):
-    """A row was rejected and `on_reject="fail"` was asked for."""
+    """A row was rejected while `on_reject="fail"` is set."""
 
 
 class LimitError(TrendfoldError):

@@ -1,8 +1,8 @@
 """Ctrl-C ends a command at once, with exit code 130, and leaves nothing half written.
 
-KeyboardInterrupt alone cannot promise that: Python raises it wherever the main thread happens to be. In a
-finalizer or a callback it is printed and forgotten, and while a compiled loop runs it is not raised at all.
-So a thread of its own waits for the signal and ends the process.
+KeyboardInterrupt alone cannot guarantee that: Python raises it wherever the main thread happens to be. In a
+finalizer or a callback it is printed and swallowed, and during a compiled loop it is not raised at all.
+So a dedicated thread waits for the signal and ends the process.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 EXIT_CODE = 130
 
 temporary: set[Path] = set()
-"""Files that are removed when the process is interrupted; they are added inside `uninterrupted`."""
+"""Files to remove when the process is interrupted; add to this set inside `uninterrupted`."""
 
 _PATIENCE_S = 2.0
-"""How long an interrupt waits for files that are just being put in their places."""
+"""How long an interrupt waits for files that are being moved into place."""
 
 _finishing = threading.Lock()
 _asked = threading.Event()
@@ -29,7 +29,7 @@ _grace_s: float | None = 0.0
 
 
 def listen() -> None:
-    """Listen for Ctrl-C from now on: for a process of our own, not where trendfold is a library."""
+    """Listen for Ctrl-C from now on. Only for the command line's own process, not when used as a library."""
     global _is_listening
     is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # a shell's background job
     if _is_listening or is_ignored or threading.current_thread() is not threading.main_thread():
@@ -49,7 +49,7 @@ def is_asked() -> bool:
 
 @contextmanager
 def gracefully(seconds: float | None) -> Iterator[None]:
-    """In here Ctrl-C raises KeyboardInterrupt, and the process has some seconds (None: any time) to end.
+    """Inside this block Ctrl-C raises KeyboardInterrupt; the process has `seconds` (None: no limit) to end.
 
     A second Ctrl-C ends it at once.
     """
@@ -59,13 +59,13 @@ def gracefully(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         _grace_s = before
-        if _is_listening:  # Spark sets a handler of its own
+        if _is_listening:  # Spark may have replaced the handler
             signal.signal(signal.SIGINT, _raise_where_asked)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """What is begun in here is finished before an interrupt ends the process, or is raised."""
+    """An interrupt takes effect only after this block has finished."""
     with _deferred(), _finishing:
         if is_asked():
             raise KeyboardInterrupt
@@ -105,7 +105,7 @@ def _wait(receiver: int) -> None:
 
 
 def _next_interrupt(receiver: int) -> None:
-    """Python writes the number of each signal that it handles into the pipe, one byte for each."""
+    """Block until SIGINT arrives: Python writes each signal's number into the pipe as one byte."""
     while os.read(receiver, 1) != bytes([signal.SIGINT]):
         pass
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from trendfold.api import parse
-from trendfold.bench import BENCHES, exact, kernel, mcep, recurrences
+from trendfold.bench import BENCHES, exact_cases, kernel_bench, mcep_bench, recurrences
 from trendfold.bench.answers import DisagreementError
 from trendfold.bench.harness import Case, measure
 
@@ -59,14 +59,14 @@ def test_every_line_is_compared_with_another_one_or_another_way(name: str) -> No
 
 
 def test_a_wrong_answer_of_the_exact_fold_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = exact.exact_cases(0, 0.0001)
+    cases = exact_cases.exact_cases(0, 0.0001)
     assert len(measure(cases, repeats=1).measurements) == len(cases)
     right = recurrences.whole_numbers
     monkeypatch.setattr(
         recurrences, "whole_numbers", lambda *args: [(n + 1, *rest) for n, *rest in right(*args)]
     )
     with pytest.raises(DisagreementError):
-        measure(exact.exact_cases(0, 0.0001), repeats=1)
+        measure(exact_cases.exact_cases(0, 0.0001), repeats=1)
 
 
 # ---------------------------------------------------------------- recurrences
@@ -131,10 +131,10 @@ def test_falling_values_are_counted_like_trends(semantics: str) -> None:
 
 
 def test_matches_are_those_of_three_loops() -> None:
-    (line,) = measure([mcep._alone(0, 1_000)], repeats=1).measurements
+    (line,) = measure([mcep_bench._alone(0, 1_000)], repeats=1).measurements
     assert line.events == 1_000
 
 
 def test_a_small_scale_names_no_case_twice() -> None:
-    names = [case.name for case in kernel.cases(0, 0.01)]
+    names = [case.name for case in kernel_bench.cases(0, 0.01)]
     assert len(set(names)) == len(names)

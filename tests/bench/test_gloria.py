@@ -8,8 +8,8 @@ import pytest
 
 from trendfold.automaton import build
 from trendfold.bench import gloria_plans, run, trade_queries
-from trendfold.bench.claims import read_claims
 from trendfold.bench.gloria_plans import LARGEST, costs
+from trendfold.bench.paper_claims import read_claims
 from trendfold.query.nodes import Query
 
 

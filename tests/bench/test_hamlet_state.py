@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from trendfold.api import parse
-from trendfold.bench import hamlet
-from trendfold.bench.claims import read_claims
+from trendfold.bench import hamlet_bench
 from trendfold.bench.flattened import flattened
 from trendfold.bench.hamlet_state import NUMBER, fixed_state, greta_state, state
 from trendfold.bench.harness import Report
+from trendfold.bench.paper_claims import read_claims
 from trendfold.papers.hamlet.kernel import ALWAYS
 
 TWO = """
@@ -24,7 +24,7 @@ def events(letters: str) -> pa.Table:
 
 
 def in_use(letters: str) -> int:
-    return state(hamlet._group(events(letters), parse(TWO).queries), ALWAYS)
+    return state(hamlet_bench._group(events(letters), parse(TWO).queries), ALWAYS)
 
 
 def test_a_snapshot_is_a_number_for_each_query_and_the_largest_graphlet_counts() -> None:
@@ -41,7 +41,7 @@ def test_events_and_steps_are_a_number_each() -> None:
 
 @pytest.mark.slow
 def test_every_claim_about_memory_has_its_ratio() -> None:
-    found = hamlet.ratios(Report("hamlet", (), {}, {"seed": 0, "scale": 1.0}))
+    found = hamlet_bench.ratios(Report("hamlet", (), {}, {"seed": 0, "scale": 1.0}))
     assert {claim.measured for claim in read_claims() if claim.bench == "hamlet" and claim.measured} <= set(
         found
     )

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from trendfold import bench
-from trendfold.bench import harness, machine
+from trendfold.bench import hardware, harness
 from trendfold.bench.harness import Case, Measurement, Promise, Report, Verdict, measure, render, to_json
 from trendfold.errors import InputError
 
@@ -113,10 +113,10 @@ def test_the_peak_is_that_of_the_case_and_not_of_the_one_before() -> None:
 
 
 def test_a_peak_is_told_where_nothing_can_be_reset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_field", lambda path, name: "")
+    monkeypatch.setattr(hardware, "_field", lambda path, name: "")
     (line,) = measure([Case("a", nothing, events=1)], repeats=1).measurements
     assert line.peak_bytes >= 0
-    assert machine.peak_bytes() > MIB
+    assert hardware.peak_bytes() > MIB
 
 
 def test_two_cases_of_one_name_are_refused() -> None:
@@ -144,7 +144,7 @@ def test_progress_is_told_before_each_run() -> None:
 
 
 def test_versions_name_what_a_figure_depends_on() -> None:
-    found = machine.versions()
+    found = hardware.versions()
     assert {"python", "trendfold", "numpy", "numba", "pyarrow", "cpu", "system"} == set(found)
     assert found["numpy"] == np.__version__
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import pytest
 
 import trendfold as tf
-from trendfold.bench import mcep
+from trendfold.bench import mcep_bench
 from trendfold.bench.harness import Measurement, Report
 from trendfold.bench.mcep_figures import agree
-from trendfold.bench.patterns import Shape, Stream, reshuffled, stock, traffic, workload
-from trendfold.detect.plans import BASELINES, Search
+from trendfold.bench.patterns import PatternShape, PatternStream, reshuffled, stock, traffic, workload
+from trendfold.papers.mcep.baselines import BASELINES
+from trendfold.papers.mcep.plan import PlanSearch
 from trendfold.query.nodes import Both, Not, Plus, Seq
 
 
 @pytest.mark.parametrize("make", [stock, traffic])
-def test_patterns_are_sequences_and_conjunctions_with_conditions(make: type[Stream]) -> None:
-    queries = workload(make(500, 1), Shape(patterns=60), 1).queries
+def test_patterns_are_sequences_and_conjunctions_with_conditions(make: type[PatternStream]) -> None:
+    queries = workload(make(500, 1), PatternShape(patterns=60), 1).queries
     assert {type(query.pattern) for query in queries} == {Seq, Both}
     assert all(query.where for query in queries)
     parts = [part for query in queries for part in query.pattern.parts]
     assert any(isinstance(part, Not) for part in parts)
     assert any(isinstance(part, Plus) for part in parts)
-    assert workload(make(500, 1), Shape(patterns=60), 1) == workload(make(500, 1), Shape(patterns=60), 1)
+    assert workload(make(500, 1), PatternShape(patterns=60), 1) == workload(
+        make(500, 1), PatternShape(patterns=60), 1
+    )
 
 
 def test_reshuffling_moves_types_and_nothing_else() -> None:
@@ -35,12 +38,12 @@ def test_reshuffling_moves_types_and_nothing_else() -> None:
 
 @pytest.mark.slow
 def test_every_plan_of_a_workload_finds_the_same_matches_and_others_are_noticed() -> None:
-    stream, shape = traffic(2_000, 3), Shape(patterns=12, window=5.0, rarity=20.0)
-    trivial = mcep.measured(stream, shape, 3)
-    found = {name: trivial.by(planner) for name, planner in {**BASELINES, "search": Search(0.1)}.items()}
+    stream, shape = traffic(2_000, 3), PatternShape(patterns=12, window=5.0, rarity=20.0)
+    trivial = mcep_bench.measured(stream, shape, 3)
+    found = {name: trivial.by(planner) for name, planner in {**BASELINES, "search": PlanSearch(0.1)}.items()}
     agree(found)
-    assert sum(each.count for each in trivial.run(mcep.ANY)) > 0
-    other = mcep.measured(reshuffled(stream, 1_000, 5, 3), shape, 3)
+    assert sum(each.count for each in trivial.run(mcep_bench.ANY).matches) > 0
+    other = mcep_bench.measured(reshuffled(stream, 1_000, 5, 3), shape, 3)
     with pytest.raises(tf.TrendfoldError, match="plan other finds other matches than trivial"):
         agree({"trivial": trivial, "other": other})
 
@@ -51,7 +54,7 @@ def test_the_promise_is_about_the_geometric_mean() -> None:
 
     lines = [line("a, SH", 2.0), line("a, RE", 4.0), line("a, MCEP", 8.0)]
     lines += [line("b, SH", 8.0), line("b, RE", 2.0), line("b, MCEP", 32.0)]
-    report = mcep.judged(Report("mcep", tuple(lines), {}, {}))
+    report = mcep_bench.judged(Report("mcep", tuple(lines), {}, {}))
     over_trivial, over_baselines = report.measurements[-1].verdicts
     assert over_trivial.reached == pytest.approx(16.0)
     assert over_baselines.reached == pytest.approx((2.0 * 4.0) ** 0.5)

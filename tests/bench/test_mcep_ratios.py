@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trendfold.bench.claims import read_claims
 from trendfold.bench.mcep_figures import LOCAL, RIVALS, Figure
 from trendfold.bench.mcep_ratios import headlines
+from trendfold.bench.paper_claims import read_claims
 
 TITLES = (
     "Figures 10, 12a, {}: patterns",

@@ -10,8 +10,8 @@ import pytest
 from trendfold.api import parse
 from trendfold.bench.harness import Measurement, Report, UnfinishedError
 from trendfold.bench.peers import counts_of, notes, plot, text
+from trendfold.bench.peers.aligned_stream import HALF_S, WINDOW_S, known_counts, stream
 from trendfold.bench.peers.process import FOLDER, Peer, Program, counts, found_peers
-from trendfold.bench.peers.stream import HALF_S, WINDOW_S, known_counts, stream
 from trendfold.errors import InputError
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from trendfold.bench import BENCHES, check, published
-from trendfold.bench.claims import Claim, judge, read_claims
+from trendfold.bench import BENCHES, published, recheck
 from trendfold.bench.harness import Measurement, Report
-from trendfold.bench.page import to_html
+from trendfold.bench.paper_claims import PaperClaim, judge, read_claims
+from trendfold.bench.report_page import to_html
 from trendfold.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -72,17 +72,18 @@ def test_figures_that_cannot_be_read_are_an_error_with_the_file(tmp_path: Path) 
 )
 def test_a_claim_holds_holds_by_less_or_does_not(ratio: float, ours: float, verdict: str) -> None:
     lines = [line("new", ours), line("old", 1.0)]
-    by_lines = Claim("P", "1", "is faster", ratio, "b", "new", "old")
-    by_ratio = Claim("P", "1", "needs less memory", ratio, "b", measured="memory")
+    by_lines = PaperClaim("P", "1", "is faster", ratio, "b", "new", "old")
+    by_ratio = PaperClaim("P", "1", "needs less memory", ratio, "b", measured="memory")
     assert judge(by_lines, {"lines": lines}).verdict == verdict
     assert judge(by_ratio, {"lines": lines, "ratios": {"memory": ours}}).verdict == verdict
 
 
 def test_a_claim_without_lines_is_not_measured_and_one_against_what_did_not_end_says_so() -> None:
-    claim = Claim("P", "1", "is faster", 10, "b", "new", "old")
+    claim = PaperClaim("P", "1", "is faster", 10, "b", "new", "old")
     assert judge(claim, {}).verdict == "not measured"
     assert (
-        judge(Claim("P", "1", "is smaller", 2, "b", measured="lost"), {"lines": []}).verdict == "not measured"
+        judge(PaperClaim("P", "1", "is smaller", 2, "b", measured="lost"), {"lines": []}).verdict
+        == "not measured"
     )
     lines = [line("new", 1.0), line("old", None, "not finished in 30 s")]
     assert judge(claim, {"lines": lines}).verdict == "not finished by old"
@@ -108,7 +109,7 @@ def test_lines_that_claims_and_checks_name_are_among_the_committed_ones() -> Non
             assert {claim.ours, claim.over} <= names[claim.bench], claim
         if claim.measured and claim.bench in names:
             assert claim.measured in kept[claim.bench].get("ratios", {}), claim
-    for bench, lines in check.LINES.items():
+    for bench, lines in recheck.LINES.items():
         assert set(lines) <= names.get(bench, set(lines)), bench
 
 
@@ -128,7 +129,7 @@ def test_a_readme_without_marks_is_refused() -> None:
 def test_ratios_near_the_committed_ones_pass_and_others_do_not() -> None:
     then = json.loads(published.put(Path("none"), [report("b", floor=1.0, near=2.0, low=2.0, high=2.0)]))["b"]
     now = report("b", floor=7.0, near=7 * 2.5, low=7 * 1.5, high=7 * 2.7)
-    found = {each.name: each for each in check.compare(then, now)}
+    found = {each.name: each for each in recheck.compare(then, now)}
     assert [found[name].is_near for name in ("near", "low", "high")] == [True, False, False]
     assert str(found["low"]) == "OFF   low: 1.5, committed 2"
 
@@ -138,14 +139,14 @@ def rounds(monkeypatch: pytest.MonkeyPatch, *ratios: float) -> tuple[bool, list[
     kept = json.loads(published.put(Path("none"), [report("b", floor=1.0, a=2.0, near=3.0)]))
     found = iter(ratios)
     told: list[str] = []
-    monkeypatch.setattr(check, "LINES", {"b": ("a", "near")})
+    monkeypatch.setattr(recheck, "LINES", {"b": ("a", "near")})
 
     def run(name: str, only: set[str], **_: object) -> Report:
         again = {"near": 3.0} if "near" in only else {}
         return report(name, floor=1.0, a=next(found), **again)
 
-    monkeypatch.setattr(check, "run", run)
-    return check.check(kept, told.append), told
+    monkeypatch.setattr(recheck, "run", run)
+    return recheck.check(kept, told.append), told
 
 
 @pytest.mark.parametrize(
@@ -172,17 +173,17 @@ def test_a_ratio_is_off_if_the_median_of_all_rounds_is(
 def test_a_check_fails_where_a_line_or_a_bench_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = json.loads(published.put(Path("none"), [report("b", floor=1.0, a=2.0)]))
     told: list[str] = []
-    monkeypatch.setattr(check, "LINES", {"b": ("a", "lost"), "other": ("x", "y")})
-    monkeypatch.setattr(check, "run", lambda name, **_: report(name, floor=1.0, a=2.0))
-    assert not check.check(kept, told.append)
+    monkeypatch.setattr(recheck, "LINES", {"b": ("a", "lost"), "other": ("x", "y")})
+    monkeypatch.setattr(recheck, "run", lambda name, **_: report(name, floor=1.0, a=2.0))
+    assert not recheck.check(kept, told.append)
     assert "3 lines are not among the committed ones" in told[-1]
-    monkeypatch.setattr(check, "LINES", {"b": ("a",)})
-    assert check.check(kept, told.append)
+    monkeypatch.setattr(recheck, "LINES", {"b": ("a",)})
+    assert recheck.check(kept, told.append)
 
 
 def test_a_check_looks_at_every_bench_that_needs_neither_spark_nor_peers() -> None:
     elsewhere = {"peers", "spark", "stream", "mcep"}
-    assert check.LINES.keys() == BENCHES.keys() - elsewhere
+    assert recheck.LINES.keys() == BENCHES.keys() - elsewhere
 
 
 def test_the_page_needs_nothing_else_and_shows_all() -> None:

@@ -291,7 +291,7 @@ def _command_fault(rng: random.Random, path: Path, folder: Path) -> str | None:
         except BaseException as error:
             return f"{type(error).__name__} left the command line for {given}"
     said = told.getvalue()
-    if code not in (0, 1, 2) or "not foreseen" in said or "Traceback" in said:
+    if code not in (0, 1, 2) or "(unexpected:" in said or "Traceback" in said:
         return f"code {code} for {given}: {said[:300]}"
     return None
 

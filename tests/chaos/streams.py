@@ -106,7 +106,7 @@ def _last_line(text: str) -> str:
 
 def is_kind(text: str) -> bool:
     """Whether what a command told is an error in words, and no traceback."""
-    return "error:" in text and "Traceback" not in text and "not foreseen" not in text
+    return "error:" in text and "Traceback" not in text and "(unexpected:" not in text
 
 
 def check(feed: Feed, folder: Path) -> Figures:

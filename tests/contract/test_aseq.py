@@ -262,6 +262,7 @@ def test_a_sum_is_carried_with_its_count() -> None:
 # ---------------------------------------------------------------- at any size
 
 
+@pytest.mark.compiled
 def test_counts_past_the_range_of_doubles_are_right() -> None:
     events = pa.table({"type": ["A"] * 2000, "ts": list(range(2000)), "v": [0.5] * 2000})
     query = "RETURN LOG2(COUNT(*)) AS bits, COUNT(*), AVG(A.v) AS mean PATTERN A{300}"
@@ -274,5 +275,5 @@ def test_counts_past_the_range_of_doubles_are_right() -> None:
 def test_snapshots_that_do_not_fit_are_told_before_they_are_made() -> None:
     events = pa.table({"type": list("ADEF") * 300, "ts": list(range(1200))})
     queries = ";".join(f"RETURN COUNT(*) PATTERN SEQ({first}, D, E, F) WITHIN 1200 s" for first in "ABC")
-    with pytest.raises(LimitError, match="prefix counters and snapshots, past limits state=50,000"):
+    with pytest.raises(LimitError, match="prefix counters and snapshots, over limits state=50,000"):
         tf.parse(queries).run(events, strategy="aseq", engine="local", limits={"state": 50_000})

@@ -21,7 +21,7 @@ from contract.engine import many
 from trendfold.errors import InputError, LimitError, UnsupportedError
 from trendfold.query.names import default_column
 from trendfold.query.nodes import Aggregate, Function, Matches, Query
-from trendfold.runtime.exact import to_text
+from trendfold.runtime.exact_values import to_text
 
 SEEDS = st.integers(0, 2**40)
 every_strategy = pytest.mark.parametrize("strategy", engine.STRATEGIES)
@@ -199,6 +199,7 @@ def prefixes(types: str, values: list[int], times: list[int]) -> tuple[int, int,
     return c, nc, sc
 
 
+@pytest.mark.compiled
 @both_kernels
 @pytest.mark.parametrize("tied", [1, 3])
 @pytest.mark.parametrize("largest", [0, 9, 2**31, 2**63 - 1])
@@ -218,6 +219,7 @@ def test_prefix_counts_of_thousands_of_events(strategy: str, tied: int, largest:
     assert row["sum_B_v"] == to_text(total)
 
 
+@pytest.mark.compiled
 @both_kernels
 @pytest.mark.parametrize("n", [1, 2, 52, 63, 64, 65, 127, 128, 129, 1023, 1024, 1500])
 def test_a_kleene_plus_has_2_to_the_n_less_one_trends(strategy: str, n: int) -> None:
@@ -241,6 +243,7 @@ def test_chains_of_tied_moments(strategy: str, semantics: str) -> None:
     assert row["count"] == to_text(total)
 
 
+@pytest.mark.compiled
 @both_kernels
 def test_a_not_moves_whole_numbers_between_its_classes(strategy: str) -> None:
     types = "A" * 600 + "N" + "A" * 300 + "N" + "A" * 600 + "B"
@@ -249,6 +252,7 @@ def test_a_not_moves_whole_numbers_between_its_classes(strategy: str) -> None:
     assert row["count_A"] == to_text(1500 * 2**1499 - 900 * 2**899)
 
 
+@pytest.mark.compiled
 @both_kernels
 def test_a_neighbour_predicate_keeps_bindings_one_by_one(strategy: str) -> None:
     rng = random.Random(5)
@@ -284,6 +288,7 @@ def test_windows_of_very_different_sizes() -> None:
     assert table.column("count").to_pylist() == ["7", to_text(2**1500 - 1), "1"]
 
 
+@pytest.mark.compiled
 @both_kernels
 def test_items_are_folded_in_blocks(monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
     rng = random.Random(3)
@@ -292,7 +297,7 @@ def test_items_are_folded_in_blocks(monkeypatch: pytest.MonkeyPatch, strategy: s
     whole = run(query, types, strategy, w=keys, v=keys)
     assert whole.num_rows > 10
     for size in [1, 5, 40]:
-        monkeypatch.setattr("trendfold.runtime.exact._BLOCK", size)
+        monkeypatch.setattr("trendfold.runtime.exact_values._BLOCK", size)
         assert run(query, types, strategy, w=keys, v=keys).equals(whole)
 
 
@@ -320,6 +325,7 @@ def long_run(n: int, query: str, **options: Any) -> pa.Table:
     return trendfold.parse(f"QUERY long {query}").run(table, **options)["long"]
 
 
+@pytest.mark.compiled
 def test_a_number_past_a_million_bits_is_an_error_that_says_so() -> None:
     with pytest.raises(LimitError, match=r"'long'.*1,000,000 bits.*auto.*LOG2"):
         long_run(1_000_100, "RETURN COUNT(*) PATTERN A+", arithmetic="exact")
@@ -328,7 +334,7 @@ def test_a_number_past_a_million_bits_is_an_error_that_says_so() -> None:
 
 
 def test_the_limit_is_on_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trendfold.runtime.exact.MOST_BITS", 3000)
+    monkeypatch.setattr("trendfold.runtime.exact_values.MOST_BITS", 3000)
     assert one_row("RETURN COUNT(*) PATTERN A+", "A" * 3000)["count"] == to_text(2**3000 - 1)
     with pytest.raises(LimitError, match="3,000 bits"):
         run("RETURN COUNT(*) PATTERN A+", "A" * 3001)
@@ -408,7 +414,7 @@ def test_having_tells_neighbours_apart_where_doubles_cannot(strategy: str, arith
 
 
 def test_having_in_auto_goes_on_past_a_million_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trendfold.runtime.exact.MOST_BITS", 1000)
+    monkeypatch.setattr("trendfold.runtime.exact_values.MOST_BITS", 1000)
     query = "RETURN COUNT(*) PATTERN A+ HAVING COUNT(A) > 2 * COUNT(*)"
     assert run(query, "A" * 1500, arithmetic="auto").num_rows == 1
     with pytest.raises(LimitError):

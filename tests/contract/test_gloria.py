@@ -23,16 +23,18 @@ import trendfold as tf
 from contract import engine
 from contract.test_hamlet import AGGREGATES, LOCAL, WINDOWS, differences, letters, random_events, table
 from trendfold.errors import LimitError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.papers.gloria import Crossing, Share, SharingPlan
 from trendfold.papers.gloria import lower as lower_gloria
 from trendfold.papers.gloria import plan as gloria
-from trendfold.papers.gloria.run import Ready, Tally, ready
+from trendfold.papers.gloria.run import GloriaReady, GloriaTally, ready
 from trendfold.papers.gloria.valid import unshared, why_invalid
 from trendfold.plan import Group, plan_cogra
-from trendfold.runtime.groups import read_group
+from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.request import Request
+from trendfold.runtime.workspace import Workspace
 
 PATTERNS = [
     *("SEQ(A, B, C)", "SEQ(A, B, C, D)", "SEQ(D, A, B, C)", "SEQ(C, SEQ(A, B)+, D)", "SEQ(C, SEQ(A, B)+)"),
@@ -138,8 +140,8 @@ def group_of(queries: str, plan: SharingPlan | random.Random) -> Group:
     return Group("gloria", "gloria", members, plan)
 
 
-def made_ready(group: Group, events: pa.Table, limits: Limits = DEFAULTS) -> Ready:
-    together = read_group(group, Workspace(read_batch(events, Options())), 0, limits, None)
+def made_ready(group: Group, events: pa.Table, limits: Limits = DEFAULTS) -> GloriaReady:
+    together, _ = read_group(group, Workspace(read_batch(events, Options())), Request(limits=limits))
     assert together is not None
     return ready(group, together, limits)
 
@@ -205,9 +207,9 @@ def test_figure_4_one_snapshot_serves_all() -> None:
     _, tally = made_ready(group_of(FIGURE_4, figure_4(True)), letters("CABABD")).fold()
     # c0 is the snapshot. An a hands its coefficient on to b, a b to a and to what d of q1 reads, and that
     # is the whole trends of q2, too, d to those of q1; nothing is evaluated before windows close.
-    assert tally == Tally(snapshots=1, propagations=2 * 1 + 2 * 2 + 1, evaluations=0, foldings=0)
+    assert tally == GloriaTally(snapshots=1, propagations=2 * 1 + 2 * 2 + 1, evaluations=0, foldings=0)
     _, alone = made_ready(group_of(FIGURE_4, figure_4(False)), letters("CABABD")).fold()
-    assert alone == Tally()
+    assert alone == GloriaTally()
 
 
 def test_consecutive_snapshots_are_one_until_somebody_reads_them() -> None:
@@ -255,6 +257,7 @@ def test_state_past_the_limit_is_told() -> None:
 # ---- Numbers past doubles ---------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("ties", "bits", "seed"), [(1, 60, 1), (1, 60, 2), (3, 60, 3), (2, 300, 4)],
     ids=["apart", "apart again", "tied", "large values"],

@@ -19,14 +19,15 @@ import oracle
 import trendfold as tf
 import workloads
 from contract import engine
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.papers.hamlet import kernel
 from trendfold.papers.hamlet.benefit import Burst, Sharer, pruned_choice, snapshots
-from trendfold.papers.hamlet.run import NO_JOURNAL, Tally, ready
+from trendfold.papers.hamlet.run import NO_JOURNAL, HamletTally, ready
 from trendfold.plan.workload import plan_all
-from trendfold.runtime.groups import GroupRows, read_group
+from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 STRATEGIES = ("hamlet", "hamlet-static")
 CHOICES = {"hamlet": kernel.BY_BENEFIT, "hamlet-static": kernel.ALWAYS}
@@ -176,12 +177,14 @@ def group_rows(queries: str, events: pa.Table, strategy: str) -> tuple[Any, Grou
     """The group that a workload is planned as, and its rows."""
     plans = plan_all(tf.parse(queries).queries, strategy)
     workspace = Workspace(read_batch(events, Options()))
-    together = read_group(plans[0].group, workspace, 0, DEFAULTS, None)
+    together, _ = read_group(plans[0].group, workspace)
     assert together is not None
     return plans[0].group, together
 
 
-def folded(queries: str, events: pa.Table, strategy: str, lines: int = 0) -> tuple[Any, Tally, np.ndarray]:
+def folded(
+    queries: str, events: pa.Table, strategy: str, lines: int = 0
+) -> tuple[Any, HamletTally, np.ndarray]:
     group, together = group_rows(queries, events, strategy)
     journal = np.zeros((lines, 5)) if lines else NO_JOURNAL
     found, tally = ready(group, together, DEFAULTS).fold(CHOICES[strategy], journal)
@@ -197,7 +200,7 @@ def test_random_workloads_do_share() -> None:
         alone += sum(plan.group is None for plan in plans)
         for group in {id(plan.group): plan.group for plan in plans if plan.group}.values():
             workspace = Workspace(read_batch(table(events), Options()))
-            together = read_group(group, workspace, 0, DEFAULTS, None)
+            together, _ = read_group(group, workspace)
             assert together is not None
             tally = ready(group, together, DEFAULTS).fold(kernel.ALWAYS)[1]
             shared += tally.shared_bursts
@@ -207,6 +210,7 @@ def test_random_workloads_do_share() -> None:
     assert alone > 20
 
 
+@pytest.mark.compiled
 def test_expressions_stay_right_past_the_range_of_doubles() -> None:
     # 1,500 events of which each may follow nearly all before it: coefficients and values need exponents.
     rng = random.Random(7)
@@ -312,6 +316,7 @@ def test_graphlets_are_split_and_merged_as_bursts_change() -> None:
 # ---- Numbers past doubles -------------------------------------------------------------------------
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(
     ("ties", "bits"), [(1, 60), (3, 60), (2, 300)], ids=["apart", "tied", "large values"]

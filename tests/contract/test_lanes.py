@@ -13,7 +13,8 @@ import trendfold as tf
 import workloads
 from contract import engine
 from trendfold.plan import plan
-from trendfold.runtime import lanes, local
+from trendfold.plan.physical import groups_as_slots
+from trendfold.runtime import folding
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -22,7 +23,7 @@ def test_groups_as_lanes_are_the_streams_of_the_oracle(part: int) -> None:
     for seed in range(1_000 * part, 1_000 * part + 1_000):
         case = workloads.random_case(random.Random(seed), aggregates=seed % 2 == 0)
         (query,) = tf.parse(case.query)
-        if not query.group_by or not lanes.applies(plan(query)):
+        if not query.group_by or not groups_as_slots(plan(query), "auto"):
             continue
         judged += 1
         result = tf.parse(case.query).run(engine.to_table(case), order_column=case.order_column)
@@ -32,6 +33,7 @@ def test_groups_as_lanes_are_the_streams_of_the_oracle(part: int) -> None:
     assert judged > 10
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("returns", "pattern"),
     [
@@ -60,7 +62,7 @@ def test_lanes_past_doubles_agree_with_a_stream_per_group(
     size = 9_000 // ties
     query = tf.parse(f"RETURN B.g, {returns} PATTERN {pattern} GROUP BY B.g WITHIN {size} s SLIDE {size} s")
     in_lanes = query.run(events)["q1"].to_pylist()
-    monkeypatch.setattr(local, "lanes_apply", lambda plan: False)
+    monkeypatch.setattr(folding, "groups_as_slots", lambda plan, arithmetic: False)
     alone = query.run(events)["q1"].to_pylist()
     assert len(in_lanes) == len(alone) >= 7
     assert max(row["log2_count"] for row in alone) > 1024

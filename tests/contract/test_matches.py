@@ -18,19 +18,24 @@ import workloads
 from contract import matching
 from contract.engine import many, to_table
 from trendfold.detect import evaluate
-from trendfold.detect.adapt import Adapting, Mend, Mended, mend
+from trendfold.detect.adapt import Adapting, Replanned, Replanner, replan
 from trendfold.detect.clauses import clauses
-from trendfold.detect.family import families
-from trendfold.detect.pattern import JoinPattern, Tree
-from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
-from trendfold.detect.statistics import Statistics
+from trendfold.detect.join_statistics import JoinStatistics
+from trendfold.detect.joint_queries import joint_queries
+from trendfold.detect.pattern import JoinPattern, JoinTree
+from trendfold.detect.workplan import JoinPlanner, Workplan
 from trendfold.errors import LimitError, UnsupportedError
-from trendfold.events.batch import Options, read_batch
-from trendfold.runtime import detection, whole
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
+from trendfold.papers.mcep.baselines import BASELINES
+from trendfold.papers.mcep.plan import PlanSearch
+from trendfold.plan.fold_steps import FoldStep
+from trendfold.plan.physical import NAMES, Joins
+from trendfold.runtime import detection, whole_matches
+from trendfold.runtime.find_matches import plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.match_tables import Shown, build_table, run_matches
-from trendfold.runtime.matches import plan_joins, prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.match_tables import Shown, match_tables, run_matches
+from trendfold.runtime.workspace import Workspace
 
 SEEDS = st.integers(0, 2**40)
 
@@ -64,7 +69,7 @@ def test_and_may_stand_inside_a_match(strategy: str, seed: int) -> None:
 # ---- Plans ---------------------------------------------------------------------------------------
 
 
-def random_tree(rng: random.Random, elements: Sequence[int]) -> Tree:
+def random_tree(rng: random.Random, elements: Sequence[int]) -> JoinTree:
     if len(elements) == 1:
         return elements[0]
     shuffled = rng.sample(elements, len(elements))
@@ -72,21 +77,22 @@ def random_tree(rng: random.Random, elements: Sequence[int]) -> Tree:
     return random_tree(rng, shuffled[:cut]), random_tree(rng, shuffled[cut:])
 
 
-def random_plans(seed: int) -> WorkloadPlanner:
+def random_plans(seed: int) -> JoinPlanner:
     rng = random.Random(seed)
 
-    def planner(patterns: Sequence[JoinPattern], statistics: Statistics) -> Workplan:
+    def planner(patterns: Sequence[JoinPattern], statistics: JoinStatistics) -> Workplan:
         trees = [random_tree(rng, range(len(pattern.leaves))) for pattern in patterns]
         return Workplan(tuple(trees), shares=rng.random() < 0.8)
 
     return planner
 
 
-def run_planned(planner: WorkloadPlanner) -> matching.Run:
+def run_planned(planner: JoinPlanner) -> matching.Run:
     def run(workload: tf.Workload, case: workloads.Case) -> Any:
         options = Options(order_column=case.order_column)
         workspace = Workspace(read_batch(to_table(case), options))
-        return run_matches(workload.plan(), workspace, options, Limits(), planner)
+        tables, _ = run_matches(workload.plan(), workspace, options, Limits(), planner)
+        return tables
 
     return run
 
@@ -117,12 +123,12 @@ def together(rng: random.Random, count: int) -> tuple[tf.Workload, workloads.Cas
     return tf.parse(";\n".join(queries)), workloads.Case(";\n".join(queries), events, None)
 
 
-PLANNERS: dict[str, WorkloadPlanner] = {
+PLANNERS: dict[str, JoinPlanner] = {
     **BASELINES,
-    "annealing": Search(0.1),
-    "tabu": Search(0.1, "tabu"),
-    "vertex": Search(0.1, together=4),
-    "prefix": Search(0.1, is_prefix=True),
+    "annealing": PlanSearch(0.1),
+    "tabu": PlanSearch(0.1, "tabu"),
+    "vertex": PlanSearch(0.1, together=4),
+    "prefix": PlanSearch(0.1, is_prefix=True),
 }
 
 
@@ -136,18 +142,20 @@ def test_patterns_that_share_find_what_they_find_alone(name: str, seed: int) -> 
         assert matching.canonical(found[query.name].to_pylist()) == matching.canonical(expected), text
 
 
-def random_mend(seed: int) -> Mend:
+def random_replanner(seed: int) -> Replanner:
     rng = random.Random(seed)
 
-    def mend(patterns: Sequence[JoinPattern], statistics: Statistics, trees: Sequence[Tree]) -> Mended:
-        return Mended(tuple(random_tree(rng, range(len(p.leaves))) for p in patterns), 1.0, 1.0)
+    def replan(
+        patterns: Sequence[JoinPattern], statistics: JoinStatistics, trees: Sequence[JoinTree]
+    ) -> Replanned:
+        return Replanned(tuple(random_tree(rng, range(len(p.leaves))) for p in patterns), 1.0, 1.0)
 
-    return mend
+    return replan
 
 
-def at_every_batch(rows: int, mend: Mend) -> Adapting:
+def at_every_batch(rows: int, replan: Replanner) -> Adapting:
     """Plans change after so many rows, whatever that costs."""
-    return Adapting(looks_after=rows, drift=0.0, reluctance=0.0, worth=0.0, mend=mend)
+    return Adapting(looks_after=rows, drift=0.0, reluctance=0.0, worth=0.0, replan=replan)
 
 
 def run_changing(seed: int, rows: int, replans: list[int]) -> matching.Run:
@@ -157,13 +165,12 @@ def run_changing(seed: int, rows: int, replans: list[int]) -> matching.Run:
         options = Options(order_column=case.order_column)
         workspace, tables = Workspace(read_batch(to_table(case), options)), {}
         shown = Shown(workspace.batch, options, has_positions=True)
-        for family in families(workload.plan()):
-            ready, first = prepare(family, workspace, Limits()), 0
+        for joint in joint_queries(workload.plan()):
+            ready = read_detection_input(joint, workspace, Limits())
             planned = plan_joins(ready, random_plans(seed))
-            for found in planned.run(Limits(), adapting=at_every_batch(rows, random_mend(seed))):
-                tables[found.plan.query.name] = build_table(found, ready, first, shown)
-                first += len(found.plan.operands[0].machine.automaton.positions)
-            replans.append(planned.replans)
+            found = planned.run(Limits(), adapting=at_every_batch(rows, random_replanner(seed)))
+            tables |= match_tables(found, ready, shown)
+            replans.append(found.replans)
         return tables
 
     return run
@@ -179,14 +186,15 @@ def test_plans_that_change_at_every_batch_change_no_match(seed: int, rows: int) 
     event("replanned" if any(replans) else "never replanned")
 
 
-@pytest.mark.parametrize("mend_by", [mend, random_mend(4)], ids=["mended", "random"])
-def test_many_patterns_whose_plans_change_at_every_batch(mend_by: Mend) -> None:
+@pytest.mark.parametrize("replan_by", [replan, random_replanner(4)], ids=["best", "random"])
+def test_many_patterns_whose_plans_change_at_every_batch(replan_by: Replanner) -> None:
     workload, case = together(random.Random(1), 6)
     workspace = Workspace(read_batch(to_table(case), Options()))
-    (family,) = families(workload.plan())
-    planned = plan_joins(prepare(family, workspace, Limits()), random_plans(3))
-    counted = [found.count for found in planned.run(Limits(), adapting=at_every_batch(3, mend_by))]
-    assert planned.replans > 3
+    (joint,) = joint_queries(workload.plan())
+    planned = plan_joins(read_detection_input(joint, workspace, Limits()), random_plans(3))
+    run = planned.run(Limits(), adapting=at_every_batch(3, replan_by))
+    counted = [found.count for found in run.matches]
+    assert run.replans > 3
     assert counted == [len(oracle.matches(text, case.events)) for text in case.query.split(";\n")]
 
 
@@ -211,7 +219,7 @@ def held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     if request.param:
         monkeypatch.setattr(detection, "TOO_MANY", 3)
         monkeypatch.setattr(evaluate, "BLOCK", 2)
-    monkeypatch.setattr(whole, "PORTION", 3)
+    monkeypatch.setattr(whole_matches, "PORTION", 3)
 
 
 @pytest.mark.usefixtures("held")
@@ -244,13 +252,13 @@ def test_queries_without_limit_find_all_beside_those_with_one() -> None:
 
 @pytest.mark.parametrize("pattern", ["SEQ(A, B)", "SEQ(A, B+)", "SEQ(A+, B+)+"])
 def test_too_many_matches_are_an_error_that_names_the_limit(pattern: str) -> None:
-    with pytest.raises(LimitError, match="query 'q1' has more than 3 matches, past limits matches=3"):
+    with pytest.raises(LimitError, match="query 'q1' has more than 3 matches, over limits matches=3"):
         tf.parse(f"RETURN MATCHES PATTERN {pattern}").run(EVENTS, limits={"matches": 3})
 
 
 def test_walks_that_find_nothing_end_at_the_limit_of_trends() -> None:
     events = pa.table({"type": ["A"] * 60 + ["B"], "ts": range(61)})
-    with pytest.raises(LimitError, match="past limits trends=1,000"):
+    with pytest.raises(LimitError, match="over limits trends=1,000"):
         tf.parse("RETURN MATCHES PATTERN SEQ(SEQ(A, A)+, C)").run(
             pa.concat_tables([events, pa.table({"type": ["C"], "ts": [99]})]),
             limits={"trends": 1000, "matches": 10**9},
@@ -315,3 +323,44 @@ def test_a_pattern_with_too_many_clauses_is_walked() -> None:
     (clause,) = clauses(many_ways)
     assert clause.walked == (0,)
     assert len(clauses(few_ways)) == 4
+
+
+# ---- How it ran ----------------------------------------------------------------------------------
+
+
+def detected(text: str, strategy: str = "auto") -> tuple[FoldStep, ...]:
+    options = Options()
+    workspace = Workspace(read_batch(EVENTS, options))
+    return run_matches(tf.parse(text).plan(strategy), workspace, options, Limits())[1]
+
+
+def test_queries_found_together_report_their_joins_together() -> None:
+    (found,) = detected(
+        "QUERY p RETURN MATCHES PATTERN SEQ(A, B); QUERY q RETURN MATCHES PATTERN SEQ(A, B, C);"
+        "QUERY n RETURN COUNT(*) PATTERN SEQ(A, B)"
+    )
+    assert found.queries == ("p", "q")
+    assert found.way == Joins("one plan for measured rates and selectivities joins 2 patterns")
+    assert found.rows == 5
+    # 4 of (A, B), 4 of (A, B, C); 2 of (B, C) if that is joined first
+    assert found.counts["partial matches"] in (8, 10)
+    assert found.counts["replans"] == 0
+    assert found.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy", "method", "reason"),
+    [
+        ("RETURN MATCHES PATTERN SEQ(A, B+)", "auto", "joins", "repeated events are added one by one"),
+        ("RETURN MATCHES PATTERN SEQ(A, B)+", "auto", "walks", "all of the pattern is repeated"),
+        ("RETURN MATCHES PATTERN SEQ(A, B) SEMANTICS next", "auto", "walks", "skip-till-next-match"),
+        ("RETURN MATCHES PATTERN SEQ(A, B)", "construct", "walks", "strategy 'construct'"),
+    ],
+)
+def test_a_report_says_why_events_are_joined_or_walked(
+    text: str, strategy: str, method: str, reason: str
+) -> None:
+    (found,) = detected(text, strategy)
+    assert NAMES[type(found.way)] == method
+    assert reason in found.way.why
+    assert bool(found.counts["partial matches"]) == (method == "joins")

@@ -8,12 +8,13 @@ import pytest
 
 import trendfold as tf
 from trendfold.detect.adapt import Adapting
-from trendfold.detect.evaluate import Counts, PartialMatchError, detect
-from trendfold.detect.family import families
-from trendfold.events.batch import Options, read_batch
+from trendfold.detect.evaluate import JoinCounts, PartialMatchError, detect_in_batches
+from trendfold.detect.joint_queries import joint_queries
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
+from trendfold.runtime.find_matches import plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import plan_joins, prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 LIMITED = "RETURN MATCHES PATTERN SEQ(T0 a, T1 b) WHERE a.x < b.x WITHIN 9 s LIMIT 5"
 QUERIES = """
@@ -23,19 +24,20 @@ QUERY c RETURN MATCHES PATTERN AND(T1 b, T2 c, T3 d) WHERE b.x < c.x AND c.x < d
 """
 
 
-def counted(events: int, window: str, queries: str = QUERIES) -> Counts:
+def counted(events: int, window: str, queries: str = QUERIES) -> JoinCounts:
     rng = np.random.default_rng(7)
     types = pa.array([f"T{i}" for i in rng.integers(0, 5, events)]).dictionary_encode()
     table = pa.table({"type": types, "ts": np.arange(events), "x": rng.normal(size=events)})
     workspace = Workspace(read_batch(table, Options()))
-    (family,) = families(tf.parse(queries.format(w=window)).plan())
-    counts = Counts()
-    plan_joins(prepare(family, workspace, Limits())).run(
+    (joint,) = joint_queries(tf.parse(queries.format(w=window)).plan())
+    counts = JoinCounts()
+    plan_joins(read_detection_input(joint, workspace, Limits())).run(
         Limits(matches=2**40), counts, Adapting(looks_after=256)
     )
     return counts
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("unit", ["s", "events"])
 def test_partial_matches_do_not_grow_with_the_stream(unit: str) -> None:
     once, four = counted(40_000, f"20 {unit}"), counted(160_000, f"20 {unit}")
@@ -44,6 +46,7 @@ def test_partial_matches_do_not_grow_with_the_stream(unit: str) -> None:
     assert four.most_bytes < 1.5 * once.most_bytes
 
 
+@pytest.mark.compiled
 def test_they_grow_with_the_window() -> None:
     assert counted(40_000, "80 s").most_kept > 4 * counted(40_000, "20 s").most_kept
 
@@ -56,8 +59,8 @@ def test_limit_ends_the_joins() -> None:
 def test_no_match_that_was_found_before_is_found_again_after_too_many_partial_ones(most: int) -> None:
     types = pa.array(["T0", "T1", "T2"] * 40)
     table = pa.table({"type": types, "ts": np.arange(120), "x": np.zeros(120)})
-    (family,) = families(tf.parse("RETURN MATCHES PATTERN SEQ(T0, T1, T2)").plan())
-    planned = plan_joins(prepare(family, Workspace(read_batch(table, Options())), Limits()))
+    (joint,) = joint_queries(tf.parse("RETURN MATCHES PATTERN SEQ(T0, T1, T2)").plan())
+    planned = plan_joins(read_detection_input(joint, Workspace(read_batch(table, Options())), Limits()))
     with pytest.raises(PartialMatchError) as caught:
-        list(detect(planned.material, planned.route.program, planned.route.roots, most, start=100))
+        list(detect_in_batches(planned.joined, planned.route.program, planned.route.roots, most, start=100))
     assert caught.value.row >= 100

@@ -9,7 +9,7 @@ import pytest
 
 import trendfold as tf
 from trendfold.bench.answers import first_difference
-from trendfold.papers.gloria import offer as choosing
+from trendfold.papers.gloria import plan as planning
 from trendfold.query import refs
 
 SHARED = Path(os.environ.get("TRENDFOLD_SHARED") or Path(__file__).resolve().parents[2].parent / "shared")
@@ -67,7 +67,7 @@ def agree(path: Path) -> None:
     for strategy in ("gloria", "gloria-greedy"):
         weighed = workload.run(events, strategy=strategy)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choosing, "weighed", lambda group, *_: group)
+            patch.setattr(planning, "fitted", lambda group, known: group.details)
             shared = workload.run(events, strategy=strategy)
         assert (shared.summary.sharing["snapshots"] > 0) == shares(workload, strategy)
         for query in workload:

@@ -15,9 +15,9 @@ import oracle
 import trendfold as tf
 import workloads
 from contract import engine
-from trendfold.plan import plan
-from trendfold.plan.windows import Sharing
-from trendfold.runtime import stretches
+from trendfold.plan import physical, plan
+from trendfold.plan.overlap import Sharing
+from trendfold.runtime.folds import by_products
 from trendfold.runtime.windows import Items
 
 LONG = {"all moment by moment": 1 << 30, "all matrices": 1, "both": 3}
@@ -30,8 +30,8 @@ def force(monkeypatch: pytest.MonkeyPatch) -> Force:
     """Take two stacks, or never, whatever they cost, with matrices for stretches of so many rows."""
 
     def choose(shares: bool, long: int = 1) -> None:
-        monkeypatch.setattr(stretches, "stacks_pay", lambda overlap, shape: shares)
-        monkeypatch.setattr(stretches, "long_stretch", lambda shape: long)
+        monkeypatch.setattr(physical, "products_ns", lambda overlap, shape: 0.0 if shares else np.inf)
+        monkeypatch.setattr(by_products, "long_stretch", lambda shape: long)
 
     return choose
 
@@ -117,8 +117,8 @@ def cases(draw: st.DrawFn) -> workloads.Case:
 @engine.many(150)
 def test_overlapping_windows_of_every_kind_are_the_oracles(long: int, case: workloads.Case) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stretches, "stacks_pay", lambda overlap, shape: True)
-        patch.setattr(stretches, "long_stretch", lambda shape: long)
+        patch.setattr(physical, "products_ns", lambda overlap, shape: 0.0)
+        patch.setattr(by_products, "long_stretch", lambda shape: long)
         check(case, long)
 
 
@@ -133,6 +133,7 @@ def stream(events: int) -> pa.Table:
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("long", LONG.values(), ids=LONG)
 @pytest.mark.parametrize("window", ["WITHIN 3000 s SLIDE 100 s", "WITHIN 2999 s SLIDE 71 s", "WITHIN 1500 s"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
@@ -156,7 +157,7 @@ def test_overlapping_windows_past_doubles_agree_with_windows_one_by_one(
 def test_matrices_that_no_window_needs_any_more_make_room(
     force: Force, long: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stretches, "_CHUNK", 4)
+    monkeypatch.setattr(by_products, "_CHUNK", 4)
     force(True, long)
     query = tf.parse("RETURN COUNT(*), SUM(B.x) PATTERN SEQ(A, B, C) WITHIN 40 s SLIDE 7 s")
     shared = query.run(stream(1_000))["q1"].to_pylist()
@@ -169,15 +170,15 @@ def test_cogra_folds_every_window_on_its_own_and_auto_shares() -> None:
         planned = plan(tf.parse(f"RETURN COUNT(*) PATTERN SEQ(A, B+) {window}").queries[0], strategy)
         return planned.sharing(planned.operands[0])
 
-    assert shared("WITHIN 30 s SLIDE 1 s") is Sharing.STACKS
+    assert shared("WITHIN 30 s SLIDE 1 s") is Sharing.STRETCHES
     assert shared("WITHIN 30 s SLIDE 1 s", "cogra") is Sharing.NOTHING
-    assert shared("WITHIN 30 s") is Sharing.STACKS
+    assert shared("WITHIN 30 s") is Sharing.STRETCHES
     assert shared("WITHIN 30 s SLIDE 30 s") is None
 
 
 def test_rows_in_no_window_are_in_no_stretch() -> None:
     low, high = np.array([2, 4, 20], np.int64), np.array([6, 9, 30], np.int64)
-    cut = stretches.cut_stretches(Items(np.zeros(3, np.int32), low, low, high), long=4)
+    cut = by_products.cut_stretches(Items(np.zeros(3, np.int32), low, low, high), long=4)
     assert list(zip(cut.low.tolist(), cut.high.tolist(), strict=True)) == [(2, 4), (4, 6), (6, 9), (20, 30)]
     assert cut.rank.tolist() == [0, 0, 0, 0, 1]
     assert (cut.first.tolist(), cut.last.tolist()) == ([0, 1, 3], [2, 3, 4])

@@ -18,9 +18,9 @@ import trendfold as tf
 import workloads
 from contract.engine import check, check_seed, difference, many
 from trendfold.kernel import window_lanes as kernels
-from trendfold.plan import plan
-from trendfold.plan.windows import Sharing
-from trendfold.runtime import window_lanes
+from trendfold.plan import physical, plan
+from trendfold.plan.overlap import Sharing
+from trendfold.runtime.folds import window_batches
 
 SEEDS = st.integers(0, 2**40)
 
@@ -29,8 +29,8 @@ SEEDS = st.integers(0, 2**40)
 def _lanes_whatever_they_cost(request: pytest.FixtureRequest) -> Iterator[None]:
     """Batches of a few windows, so that there are several, or of all of them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_lanes, "alone_ns", lambda *given: float("inf"))
-        patch.setattr(window_lanes, "LANES", (request.param,))
+        patch.setattr(physical, "bindings_ns", lambda *given: float("inf"))
+        patch.setattr(window_batches, "SIZES", (request.param,))
         yield
 
 
@@ -134,11 +134,12 @@ def test_trees_of_several_levels_give_what_the_scan_gives(query: str, semantics:
     )
     returned = "COUNT(*), LOG2(COUNT(*)) AS bits, SUM(A.w) AS s, MIN(A.v) AS low, MAX(A.w) AS high, COUNT(A)"
     asked = tf.parse(f"RETURN {returned} {query} SEMANTICS {semantics} GROUP BY g {window}")
-    assert plan(asked.queries[0]).sharing(plan(asked.queries[0]).operands[0]) is Sharing.LANES
+    assert plan(asked.queries[0]).sharing(plan(asked.queries[0]).operands[0]) is Sharing.TREES
     scanned = asked.run(events, strategy="cogra")["q1"].to_pylist()
     assert difference(asked.run(events)["q1"].to_pylist(), scanned, 3) is None
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("semantics", ["any", "next"])
 def test_lanes_whose_numbers_are_of_very_different_size_are_all_right(semantics: str) -> None:
     """Prices fall: a window counts past 2^1000 while another, just begun, counts its first events."""
@@ -159,7 +160,7 @@ def test_lanes_whose_numbers_are_of_very_different_size_are_all_right(semantics:
     )
     shared = query.run(events)["q1"].to_pylist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_lanes, "alone_ns", lambda *given: 0.0)
+        patch.setattr(physical, "bindings_ns", lambda *given: 0.0)
         alone = query.run(events)["q1"].to_pylist()
     assert len(shared) == len(alone) > 60
     bits = [row["log2_count"] for row in shared]
@@ -175,8 +176,8 @@ def test_windows_are_lanes_only_where_each_binding_is_found_in_one_tree() -> Non
 
     overlap = "WITHIN 9 s SLIDE 3 s"
     falling = "PATTERN A+ WHERE A.v > NEXT(A).v"
-    assert shared(f"{falling} {overlap}") is Sharing.LANES
-    assert shared(f"{falling} WITHIN 9 s") is Sharing.LANES
+    assert shared(f"{falling} {overlap}") is Sharing.TREES
+    assert shared(f"{falling} WITHIN 9 s") is Sharing.TREES
     assert shared(f"{falling} WITHIN 9 s SLIDE 9 s") is None
     assert shared(f"{falling} {overlap}", "cogra") is Sharing.NOTHING
     assert shared(f"{falling} AND A.w > NEXT(A).w {overlap}") is Sharing.NOTHING

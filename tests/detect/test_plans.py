@@ -1,49 +1,25 @@
-"""Costs, local plans, the multi-pattern graph, the multitree, and what a search makes of them."""
+"""Costs, plans of one pattern, the multitree, and the cost of plans that change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import permutations
 from math import prod
 from random import Random
-from time import monotonic
 
 import pytest
 
-from trendfold.detect.cost import Priced, order_cost, subsets, tree_cost
-from trendfold.detect.graph import build_graph
-from trendfold.detect.local import best_order, best_tree, greedy_order, greedy_tree
+from join_patterns import BEFORE, sequence, statistics, workload
+from trendfold.detect.join_cost import order_cost, price, subsets, tree_cost
+from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.multitree import Multitree
-from trendfold.detect.pattern import JoinPattern, Relation, Tree, elements_of, left_deep
-from trendfold.detect.plans import BASELINES, Search, Workplan
-from trendfold.detect.search import PlanState
-from trendfold.detect.statistics import Statistics
-
-BEFORE = Relation(order=1)
+from trendfold.detect.one_pattern import best_order, best_tree, greedy_order, greedy_tree
+from trendfold.detect.pattern import JoinPattern, JoinTree, Relation, elements_of, left_deep
+from trendfold.detect.plan_state import plan_state
+from trendfold.detect.workplan import Workplan
 
 
-def sequence(types: str, window: int = 10, **conditions: int) -> JoinPattern:
-    """SEQ of one-letter types; `AC=3` asks condition 3 between A and C."""
-    relations = {
-        (i, j): Relation(1, ((conditions[a + b], False),)) if a + b in conditions else BEFORE
-        for j, b in enumerate(types)
-        for i, a in enumerate(types[:j])
-    }
-    return JoinPattern(types, tuple(map(ord, types)), relations, window)
-
-
-def statistics(patterns: Sequence[JoinPattern], seed: int = 0) -> Statistics:
-    rng = Random(seed)
-    rates = tuple(rng.uniform(0.1, 2.0) for _ in range(128))
-    found = Statistics(rates, 1000.0, 1)
-    for pattern in patterns:
-        for (i, j), relation in pattern.relations.items():
-            value = rng.uniform(0.01, 0.9) if relation.asked else 1.0
-            found.selectivity.setdefault((pattern.leaves[i], pattern.leaves[j], relation), value)
-    return found
-
-
-def every_tree(elements: tuple[int, ...]) -> Iterator[Tree]:
+def every_tree(elements: tuple[int, ...]) -> Iterator[JoinTree]:
     if len(elements) == 1:
         yield elements[0]
     for pick in range(1, 1 << (len(elements) - 1)):
@@ -56,8 +32,8 @@ def every_tree(elements: tuple[int, ...]) -> Iterator[Tree]:
 def test_cost_is_the_papers_for_an_order_and_for_a_tree() -> None:
     """A conjunction, where no order is part of C(S): Cost_ord and Cost_tree by hand."""
     pattern = JoinPattern("p", (0, 1, 2), {(0, 2): Relation(asked=((0, False),))}, 10)
-    known = Statistics((0.1, 0.2, 0.3), 100.0, 1, {(0, 2, pattern.relations[0, 2]): 0.5})
-    priced = Priced(pattern, known, look=0.0)
+    known = JoinStatistics((0.1, 0.2, 0.3), 100.0, 1, {(0, 2, pattern.relations[0, 2]): 0.5})
+    priced = price(pattern, known, look=0.0)
     assert order_cost(priced, (0, 1, 2)) == pytest.approx(1 + 1 * 2 + 1 * 2 * 3 * 0.5)
     assert order_cost(priced, (0, 2, 1)) == pytest.approx(1 + 1 * 3 * 0.5 + 1 * 2 * 3 * 0.5)
     assert tree_cost(priced, ((0, 2), 1)) == pytest.approx(1 + 2 + 3 + 1 * 3 * 0.5 + 1 * 2 * 3 * 0.5)
@@ -67,7 +43,7 @@ def test_cost_with_negation_is_one_more_selectivity_and_with_kleene_two_to_the_p
     """AND(A, B+) with a NOT between them that leaves a quarter, W r = 2 and 3; 2^3 - 1 = 7 subsets of B."""
     guarded = Relation(guards=((0, False),))
     pattern = JoinPattern("p", (0, 1), {(0, 1): guarded}, 10, kleene=frozenset({1}))
-    priced = Priced(pattern, Statistics((0.2, 0.3), 100.0, 1, {(0, 1, guarded): 0.25}), look=0.0)
+    priced = price(pattern, JoinStatistics((0.2, 0.3), 100.0, 1, {(0, 1, guarded): 0.25}), look=0.0)
     assert subsets(3.0) == 7.0
     assert priced.walked == pytest.approx(2 * 7 * 0.25)
     assert order_cost(priced, (0, 1)) == pytest.approx(2 + 2 * 3 * 0.25 + 2 * 7 * 0.25)
@@ -78,7 +54,7 @@ def test_cost_with_negation_is_one_more_selectivity_and_with_kleene_two_to_the_p
 def test_a_kleene_closure_is_cheapest_behind_all_joins() -> None:
     """Multiplied in at any earlier place, its 2^(W r) - 1 would count in every prefix from there on."""
     pattern = JoinPattern("p", (0, 1, 2), {}, 10, kleene=frozenset({0}))
-    priced = Priced(pattern, Statistics((0.4, 0.1, 0.2), 100.0, 1), look=0.0)
+    priced = price(pattern, JoinStatistics((0.4, 0.1, 0.2), 100.0, 1), look=0.0)
     weights = [subsets(4.0), 1.0, 2.0]
 
     def papers(order: tuple[int, ...]) -> float:
@@ -89,7 +65,7 @@ def test_a_kleene_closure_is_cheapest_behind_all_joins() -> None:
 
 
 def test_a_sequence_of_k_events_has_one_of_their_k_factorial_orders() -> None:
-    priced = Priced(sequence("ABCD"), statistics([]))
+    priced = price(sequence("ABCD"), statistics([]))
     assert priced.ordered(0b1111) == pytest.approx(1 / 24)
     assert priced.ordered(0b0101) == pytest.approx(1 / 2)
 
@@ -98,10 +74,10 @@ def test_a_sequence_of_k_events_has_one_of_their_k_factorial_orders() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_dynamic_programming_finds_the_best_tree_and_order(seed: int, look: float) -> None:
     pattern = sequence("ABCDE", AC=1, BE=2, CD=3)
-    priced = Priced(pattern, statistics([pattern], seed), look)
+    priced = price(pattern, statistics([pattern], seed), look)
 
-    def cost(tree: Tree) -> float:
-        return PlanState([priced], [tree]).cost
+    def cost(tree: JoinTree) -> float:
+        return plan_state([priced], [tree]).cost
 
     everything = [cost(tree) for tree in every_tree((0, 1, 2, 3, 4))]
     assert cost(best_tree(priced)) == pytest.approx(min(everything))
@@ -112,7 +88,7 @@ def test_dynamic_programming_finds_the_best_tree_and_order(seed: int, look: floa
 
 
 def test_given_parts_stay_in_the_plan() -> None:
-    priced = Priced(sequence("ABCDE"), statistics([]))
+    priced = price(sequence("ABCDE"), statistics([]))
     tree = best_tree(priced, [(0, 3), (4, 1)])
     assert {(0, 3), (4, 1)} <= set(subtrees(tree))
     assert {(0, 3), (4, 1)} <= set(subtrees(greedy_tree(priced, [(0, 3), (4, 1)])))
@@ -124,50 +100,23 @@ def test_given_parts_stay_in_the_plan() -> None:
 def test_long_patterns_are_planned_greedily(size: int) -> None:
     relations = {(i, j): BEFORE for j in range(size) for i in range(j)}
     pattern = JoinPattern("long", tuple(range(size)), relations, 10)
-    priced = Priced(pattern, Statistics((0.1,) * size, 1000.0, 1))
+    priced = price(pattern, JoinStatistics((0.1,) * size, 1000.0, 1))
     for tree in (best_tree(priced), best_order(priced)):
         assert sorted(elements_of(tree)) == list(range(size))
 
 
-def subtrees(tree: Tree) -> Iterator[Tree]:
+def subtrees(tree: JoinTree) -> Iterator[JoinTree]:
     yield tree
     if not isinstance(tree, int):
         yield from subtrees(tree[0])
         yield from subtrees(tree[1])
 
 
-def names(patterns: Sequence[JoinPattern]) -> set[tuple[str, tuple[int, ...]]]:
-    graph = build_graph(patterns)
-    return {
-        ("".join(chr(leaf) for leaf, _ in part.names), tuple(sorted(users)))
-        for part, users in graph.shared.items()
-    }
-
-
-def test_maximal_common_sub_patterns_are_the_papers() -> None:
-    """Section 4.1: SEQ(A, B, C, D) and SEQ(A, E, C, D) have SEQ(A, C, D); SEQ(C, A) is in neither."""
-    assert names([sequence("ABCD"), sequence("AECD", window=20)]) == {("ACD", (0, 1))}
-
-
-def test_there_may_be_several_maximal_common_sub_patterns() -> None:
-    """Appendix A: SEQ(A, B, C) and SEQ(A, C, B) have SEQ(A, B) and SEQ(A, C)."""
-    assert names([sequence("ABC"), sequence("ACB")]) == {("AB", (0, 1)), ("AC", (0, 1))}
-
-
-def test_conditions_that_differ_are_not_common() -> None:
-    assert names([sequence("ABC", AB=1), sequence("ABC", AB=2)]) == {("AC", (0, 1)), ("BC", (0, 1))}
-
-
-def test_components_are_planned_apart() -> None:
-    graph = build_graph([sequence("ABC"), sequence("DEF"), sequence("ABD"), sequence("GH")])
-    assert graph.components() == [[0, 2], [1], [3]]
-
-
 def test_a_multitree_shares_what_is_the_same_and_forgets_what_is_removed() -> None:
     """The example of section 5: P1 shares SEQ(A, C) with P2 and SEQ(B, D) with P3."""
     patterns = [sequence("ABCD", 10), sequence("AECF", 20), sequence("GBHD", 10)]
     tree = Multitree()
-    plans: list[Tree] = [((0, 2), (1, 3)), (((0, 2), 1), 3), (((1, 3), 0), 2)]
+    plans: list[JoinTree] = [((0, 2), (1, 3)), (((0, 2), 1), 3), (((1, 3), 0), 2)]
     roots = [tree.add(i, p, plan).root for i, (p, plan) in enumerate(zip(patterns, plans, strict=True))]
     joins = [node for node in tree.in_use() if not node.is_leaf]
     assert len(joins) == 9 - 2
@@ -184,62 +133,22 @@ def test_a_multitree_shares_what_is_the_same_and_forgets_what_is_removed() -> No
 
 def test_without_sharing_every_pattern_has_its_own_nodes() -> None:
     patterns = [sequence("ABC"), sequence("ABC")]
-    known = statistics(patterns)
     joins = {}
     for name, plan in [("alone", Workplan((((0, 1), 2),) * 2, shares=False)),
                        ("shared", Workplan((((0, 1), 2),) * 2))]:  # fmt: skip
         tree, _ = plan.lay_out(patterns)
         joins[name] = sum(not node.is_leaf for node in tree.in_use())
     assert joins == {"alone": 4, "shared": 2}
-    assert all(len(planner(patterns, known).trees) == 2 for planner in BASELINES.values())
-
-
-def workload(seed: int) -> list[JoinPattern]:
-    rng = Random(seed)
-    conditions = {a + b: i for i, (a, b) in enumerate(permutations("ABCDEFGH", 2)) if rng.random() < 0.4}
-    return [sequence("".join(rng.sample("ABCDEFGH", rng.choice([3, 4, 5]))), **conditions) for _ in range(12)]
-
-
-@pytest.mark.parametrize(
-    "search",
-    [Search(0.3), Search(0.3, "tabu"), Search(0.3, together=4), Search(0.3, is_prefix=True)],
-    ids=["annealing", "tabu", "vertex", "prefix"],
-)
-def test_a_search_never_ends_worse_than_it_began(search: Search) -> None:
-    patterns = workload(1)
-    known = statistics(patterns)
-    priced = [Priced(pattern, known) for pattern in patterns]
-    local = best_order if search.is_prefix else best_tree
-    began = PlanState(priced, [local(each) for each in priced]).cost
-    found = search(patterns, known)
-    assert PlanState(priced, list(found.trees)).cost <= began * (1 + 1e-9)
-    costs = [step.cost for step in found.history]
-    assert costs == sorted(costs, reverse=True)
-    assert all(
-        sorted(elements_of(t)) == list(range(len(p.leaves)))
-        for t, p in zip(found.trees, patterns, strict=True)
-    )
-
-
-@pytest.mark.parametrize("search", [Search(0.5), Search(0.5, "tabu")], ids=["annealing", "tabu"])
-def test_a_search_ends_when_its_time_is_up(search: Search) -> None:
-    rng = Random(5)
-    patterns = [sequence("".join(rng.sample("ABCDEFGHIJ", 5))) for _ in range(60)]
-    known = statistics(patterns)
-    Search(0.0)(patterns, known)  # compiled
-    began = monotonic()
-    search(patterns, known)
-    assert monotonic() - began < 0.5 + 2.0
 
 
 def test_costs_kept_along_the_way_are_those_counted_anew() -> None:
     patterns = workload(2)
     known = statistics(patterns)
-    priced = [Priced(pattern, known) for pattern in patterns]
-    state = PlanState(priced, [pattern.written for pattern in patterns])
+    priced = [price(pattern, known) for pattern in patterns]
+    state = plan_state(priced, [pattern.written for pattern in patterns])
     rng = Random(3)
     for _ in range(200):
         number = rng.randrange(len(patterns))
         order = tuple(rng.sample(range(len(patterns[number].leaves)), len(patterns[number].leaves)))
         state.apply([(number, left_deep(order))])
-    assert state.cost == pytest.approx(PlanState(priced, list(state.trees)).cost)
+    assert state.cost == pytest.approx(plan_state(priced, state.trees).cost)

@@ -12,7 +12,8 @@ import pytest
 
 import trendfold
 from trendfold.errors import InputError, RejectError
-from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.batch import EventBatch, read_batch
+from trendfold.events.options import Options
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 250_000)
 NOON_US = 1_709_208_000_250_000
@@ -302,7 +303,7 @@ def test_a_nested_column_is_neither_type_nor_order_nor_id(data: pa.Array, option
 
 def test_a_column_that_is_there_twice_is_an_error() -> None:
     table = pa.table([pa.array(["A"]), pa.array([1]), pa.array([2])], ["type", "ts", "ts"])
-    with pytest.raises(InputError, match="'ts' is there more than once"):
+    with pytest.raises(InputError, match="'ts' exists more than once"):
         read_batch(table, Options())
 
 

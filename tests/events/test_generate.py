@@ -10,7 +10,7 @@ import pytest
 
 from trendfold import datasets
 from trendfold.errors import InputError
-from trendfold.events.generate import DATASETS, RIDE, Options
+from trendfold.events.generate import DATASETS, RIDE, StreamSettings
 
 NAMES = list(DATASETS)
 BURSTY = [name for name in NAMES if name != "activity"]
@@ -18,7 +18,7 @@ US_PER_S = 1_000_000
 
 
 def make(name: str, **options: Any) -> pa.Table:
-    return DATASETS[name](Options(**{"events": 20_000, "seed": 1, **options}))
+    return DATASETS[name](StreamSettings(**{"events": 20_000, "seed": 1, **options}))
 
 
 def times_us(table: pa.Table) -> npt.NDArray[np.int64]:
@@ -172,7 +172,7 @@ def test_ridesharing_has_twenty_types() -> None:
 def test_a_wrong_option_is_named(wrong: dict[str, Any]) -> None:
     (option,) = wrong
     with pytest.raises(InputError, match=f"option '{option.removesuffix('_s')}' is "):
-        Options(**wrong)
+        StreamSettings(**wrong)
 
 
 @pytest.mark.parametrize("name", ["ridesharing", "smart-home", "activity"])

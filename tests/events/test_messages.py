@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from trendfold.events.messages import Messages, read_messages
-from trendfold.events.text import read_schema
+from trendfold.events.text_files import read_schema
 
 TYPES = read_schema("type string, ts timestamp, v bigint, day date, speed double")
 
@@ -41,21 +41,21 @@ def test_declared_fields_are_columns_and_others_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("message", "reason"),
     [
-        (b"nope", "no JSON object: Expecting value"),
-        (b"", "no JSON object"),
+        (b"nope", "not a JSON object: Expecting value"),
+        (b"", "not a JSON object"),
         (None, "no value"),
-        (b"[1]", "no JSON object: it is a list"),
-        (b'{"type": "A"} x', "no JSON object: Extra data"),
-        (b'{"type": "A"}{"type": "B"}', "no JSON object: Extra data"),
-        (b'{"type": "A", "type": "B"}', "the key 'type' is there twice"),
+        (b"[1]", "not a JSON object: it is a list"),
+        (b'{"type": "A"} x', "not a JSON object: Extra data"),
+        (b'{"type": "A"}{"type": "B"}', "not a JSON object: Extra data"),
+        (b'{"type": "A", "type": "B"}', "the key 'type' occurs twice"),
         (b'{"type": "A\n"}', "Invalid control character"),
         (b'{"type": "\\\xff"}', "not UTF-8"),
-        (b'{"v": "x"}', "column 'v' holds 'x', which is no bigint"),
-        (b'{"v": 1.5}', "column 'v' holds 1.5, which is no bigint"),
-        (b'{"v": 99999999999999999999}', "which is no bigint"),
-        (b'{"ts": "yesterday"}', "column 'ts' holds 'yesterday', which is no timestamp"),
-        (b'{"day": "2024-13-01"}', "column 'day' holds '2024-13-01', which is no date"),
-        (b'{"a":' * 100_000, "no JSON object"),
+        (b'{"v": "x"}', "column 'v' holds 'x', which is not a bigint"),
+        (b'{"v": 1.5}', "column 'v' holds 1.5, which is not a bigint"),
+        (b'{"v": 99999999999999999999}', "which is not a bigint"),
+        (b'{"ts": "yesterday"}', "column 'ts' holds 'yesterday', which is not a timestamp"),
+        (b'{"day": "2024-13-01"}', "column 'day' holds '2024-13-01', which is not a date"),
+        (b'{"a":' * 100_000, "not a JSON object"),
     ],
 )
 def test_a_message_that_is_no_event_is_told_of_with_its_text(message: bytes | None, reason: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 import trendfold as tf
 from trendfold.errors import InputError, QueryError, RejectError, TrendfoldError
 from trendfold.events.sources import Files, Source, _blame, list_files, read
-from trendfold.events.text import CsvOptions, read_schema
+from trendfold.events.text_files import CsvOptions, read_schema
 
 ROWS = pa.table({"type": ["A", "B", "B"], "ts": [1, 2, 3], "x": [1.5, 2.5, None], "other": ["p", "q", "r"]})
 COLUMNS = {"type", "ts", "x"}
@@ -384,7 +384,7 @@ def test_one_time_that_is_no_number_costs_its_own_row_alone(tmp_path: Path, name
     result = tf.parse(WINDOWS).run(path, engine="local")
     assert result["q1"].to_pylist() == [{"window_start": 0, "window_end": 10, "count": 3.0}]
     assert result.rejects.to_pylist() == [
-        {"type": "B", "ts": None, "reason": f"column 'ts' holds 'x', which is no bigint ({name})"}
+        {"type": "B", "ts": None, "reason": f"column 'ts' holds 'x', which is not a bigint ({name})"}
     ]
     assert (result.summary.events, result.summary.rejects) == (4, 1)
     with pytest.raises(RejectError, match="column 'ts' holds 'x'"):
@@ -428,7 +428,7 @@ def test_files_with_and_without_a_bad_time_go_together(tmp_path: Path) -> None:
     result = tf.parse(WINDOWS).run(tmp_path, engine="local")
     assert result["q1"].column("count").to_pylist() == [7.0]
     assert result.rejects.column("reason").to_pylist() == [
-        "column 'ts' holds 'x', which is no bigint (b.csv)"
+        "column 'ts' holds 'x', which is not a bigint (b.csv)"
     ]
 
 
@@ -452,14 +452,14 @@ def test_rejects_are_counted_by_kind_and_not_by_line(tmp_path: Path) -> None:
     result = tf.parse("RETURN SUM(B.x) PATTERN SEQ(A, B+)").run(files, engine="local")
     assert dict(result.summary.reject_reasons) == {
         "line is not UTF-8": 1,
-        "row has another number of fields": 2,
-        "column 'x' holds a value that is no double": 2,
+        "row has the wrong number of fields": 2,
+        "column 'x' holds a value that is not a double": 2,
         "null type": 1,
     }
     assert sum(result.summary.reject_reasons.values()) == result.summary.rejects == 6
     path = put(tmp_path / "e.jsonl", '{"type":"A","ts":1}\nno\n[1]\n{"type":"B","ts":4}\n')
     result = tf.parse(SEQ).run(path, engine="local")
-    assert dict(result.summary.reject_reasons) == {"line is no JSON object": 2}
+    assert dict(result.summary.reject_reasons) == {"line is not a JSON object": 2}
 
 
 def test_text_files_are_read_in_the_format_of_their_times(tmp_path: Path) -> None:
@@ -483,7 +483,7 @@ def test_declared_times_are_cut_to_microseconds(tmp_path: Path) -> None:
     summary = tf.parse(SEQ).run(files, engine="local").summary
     assert (summary.rejects, summary.warnings) == (
         0,
-        ("1 time is finer than a microsecond and was cut to microseconds",),
+        ("1 time is finer than a microsecond and was truncated to microseconds",),
     )
 
 
@@ -550,8 +550,8 @@ def test_values_that_are_not_of_the_declared_type_are_rejects(tmp_path: Path) ->
     assert source.table.schema.types == [pa.string(), pa.timestamp("us", "UTC"), pa.float64()]
     assert source.table.column("x").to_pylist() == [1.0, 2.5]
     assert sorted(reasons(source)) == [
-        "column 'ts' holds 'later', which is no timestamp (e.csv)",
-        "column 'x' holds 'much', which is no double (e.csv)",
+        "column 'ts' holds 'later', which is not a timestamp (e.csv)",
+        "column 'x' holds 'much', which is not a double (e.csv)",
         "row 6 has 1 fields, not 3 (e.csv)",
     ]
 
@@ -561,7 +561,7 @@ def test_json_lines_that_are_no_objects_are_rejects(tmp_path: Path) -> None:
     source = read(put(tmp_path / "e.jsonl", text))
     assert source.table.to_pylist() == [{"type": "A", "ts": 1}, {"type": "B", "ts": 4}]
     assert [reason.partition(":")[0] for reason in reasons(source)] == [
-        f"line {n} is no JSON object" for n in (2, 3, 4)
+        f"line {n} is not a JSON object" for n in (2, 3, 4)
     ]
 
 
@@ -594,7 +594,7 @@ def test_a_json_column_of_mixed_kinds_is_text(tmp_path: Path) -> None:
     assert table.column("x").to_pylist() == ["1", "two"]
     declared = read(Files(path, CsvOptions(schema="x double")))
     assert declared.table.column("x").to_pylist() == [1.0]
-    assert reasons(declared) == ["column 'x' holds 'two', which is no double (e.jsonl)"]
+    assert reasons(declared) == ["column 'x' holds 'two', which is not a double (e.jsonl)"]
 
 
 def test_a_schema_that_fits_no_row_is_an_error(tmp_path: Path) -> None:
@@ -633,7 +633,7 @@ def test_a_wrong_schema_says_what_to_write(schema: str, message: str) -> None:
 def test_a_schema_of_columns_that_are_not_there_is_an_error(tmp_path: Path) -> None:
     path = put(tmp_path / "e.csv", CSV)
     with pytest.raises(
-        InputError, match=r"schema names the column 'typ', which .* has not; did you mean 'type'"
+        InputError, match=r"schema names the column 'typ', which .* does not have; did you mean 'type'"
     ):
         read(Files(path, CsvOptions(schema="typ string")))
 
@@ -651,7 +651,7 @@ def test_a_line_that_only_python_takes_for_blank_is_a_reject(tmp_path: Path) -> 
     assert found.table.num_rows == 2
     assert found.rejects.column("text").to_pylist() == ["\x1d"]
     path.write_bytes(b"\x1d")
-    with pytest.raises(InputError, match=r"no line of .* is a JSON object: line 1 is no JSON object"):
+    with pytest.raises(InputError, match=r"no line of .* is a JSON object: line 1 is not a JSON object"):
         read(path)
 
 
@@ -697,7 +697,7 @@ def test_want_of_memory_is_no_fault_of_the_file() -> None:
         raise pa.ArrowMemoryError("malloc of size 64 failed")
     with pytest.raises(MemoryError), _blame(Path("a.csv")):
         raise OSError(12, "Cannot allocate memory")
-    with pytest.raises(TrendfoldError, match="no room for another thread") as told, _blame(Path("a.csv")):
+    with pytest.raises(TrendfoldError, match="cannot start another thread") as told, _blame(Path("a.csv")):
         raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource unavailable")
     assert told.value.exit_code == 1
 

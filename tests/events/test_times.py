@@ -66,10 +66,10 @@ def test_what_does_not_fit_a_format_is_no_time() -> None:
 @pytest.mark.parametrize(
     ("written", "wrong"),
     [
-        ("%d/%m", "names no year"),
-        ("", "names no year"),
-        ("%Y-%Q", "knows no '%Q'"),
-        ("%Y%", "knows no '%'"),
+        ("%d/%m", "has no year"),
+        ("", "has no year"),
+        ("%Y-%Q", "has the unknown directive '%Q'"),
+        ("%Y%", "has the unknown directive '%'"),
         ("%Y %Y", "has '%Y' twice"),
         ("%Y %y", "has both '%Y' and '%y'"),
         ("%Y %H %I", "has both '%H' and '%I'"),
@@ -124,7 +124,7 @@ def test_common_formats_are_suggested(example: str, formats: list[str]) -> None:
 def test_that_all_rows_are_rejected_is_said_first_with_the_option_that_helps() -> None:
     found = run(["31/12/2023 10:00", "31/12/2023 10:01"])
     told = (
-        "2 of 2 rows are rejected, because 'ts' holds '31/12/2023 10:00', which is no ISO 8601 time; "
+        "2 of 2 rows are rejected, because 'ts' holds '31/12/2023 10:00', which is not an ISO 8601 time; "
         "pass time_format='%d/%m/%Y %H:%M'"
     )
     assert found.summary.warnings[0] == told
@@ -167,7 +167,7 @@ def test_nanoseconds_of_pandas_are_events_and_the_cut_is_told() -> None:
     times = pd.to_datetime(["2024-01-01 10:00:00.123456789", "2024-01-01 10:00:01"], format="ISO8601")
     found = WORKLOAD.run(pd.DataFrame({"type": ["A", "B"], "ts": times}))
     assert found["q"].column("count").to_pylist() == [1]
-    assert found.summary.warnings == ("1 time is finer than a microsecond and was cut to microseconds",)
+    assert found.summary.warnings == ("1 time is finer than a microsecond and was truncated to microseconds",)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
 
 from trendfold.kernel import exact
-from trendfold.runtime.exact import to_text
+from trendfold.runtime.exact_values import to_text
 
 LENGTHS = [1, 2, 3, 7]
 
@@ -34,8 +33,8 @@ class Digits:
         data = self.digits[row, : self.used[row]].astype("<u8").tobytes()
         return int.from_bytes(data, "little")
 
-    def rows(self, row: int) -> tuple[Any, Any, np.uint32]:
-        return self.digits, self.used, np.uint32(row)
+    def rows(self, row: int) -> tuple[exact.Digits, np.uint32]:
+        return exact.Digits(self.digits, self.used), np.uint32(row)
 
 
 def some_number(rng: random.Random, length: int) -> int:

@@ -86,17 +86,17 @@ def test_not_stands_between_events_or_at_an_end_of_an_outermost_seq(pattern: str
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("NOT A", "NOT stands only in a SEQ"),
-        ("SEQ(A, B | NOT C)", "NOT stands only in a SEQ"),
-        ("A & NOT B", "NOT stands only in a SEQ"),
-        ("SEQ(A, (NOT B)+, C)", "NOT stands only in a SEQ"),
-        ("SEQ(A, NOT B, NOT C, D)", "NOT stands beside another NOT"),
-        ("SEQ(A, NOT B)+", "NOT stands last in a SEQ that is not the outermost one"),
-        ("SEQ(A, NOT B) | C", "NOT stands last in a SEQ that is not the outermost one"),
-        ("SEQ(C, SEQ(NOT A, B){2})", "NOT stands first in a SEQ that is not the outermost one"),
-        ("SEQ(A, B?, NOT C, D)", "NOT stands beside a pattern that can be empty"),
-        ("SEQ(NOT C, A*, D)", "NOT stands beside a pattern that can be empty"),
-        ("SEQ(SEQ(A, NOT C), B?, D)", "NOT stands beside a pattern that can be empty"),
+        ("NOT A", "NOT is only allowed in a SEQ"),
+        ("SEQ(A, B | NOT C)", "NOT is only allowed in a SEQ"),
+        ("A & NOT B", "NOT is only allowed in a SEQ"),
+        ("SEQ(A, (NOT B)+, C)", "NOT is only allowed in a SEQ"),
+        ("SEQ(A, NOT B, NOT C, D)", "NOT is next to another NOT"),
+        ("SEQ(A, NOT B)+", "NOT is last in a SEQ that is not the outermost one"),
+        ("SEQ(A, NOT B) | C", "NOT is last in a SEQ that is not the outermost one"),
+        ("SEQ(C, SEQ(NOT A, B){2})", "NOT is first in a SEQ that is not the outermost one"),
+        ("SEQ(A, B?, NOT C, D)", "NOT is next to a pattern that can be empty"),
+        ("SEQ(NOT C, A*, D)", "NOT is next to a pattern that can be empty"),
+        ("SEQ(SEQ(A, NOT C), B?, D)", "NOT is next to a pattern that can be empty"),
         ("SEQ(A, NOT B?, C)", "NOT takes a type, or a pattern of SEQ, + and OR over types"),
         ("SEQ(A, NOT B*, C)", "NOT takes a type, or a pattern of SEQ, + and OR over types"),
         ("SEQ(A, NOT B{2}, C)", "NOT takes a type, or a pattern of SEQ, + and OR over types"),
@@ -112,14 +112,14 @@ def test_not_anywhere_else_is_an_error(pattern: str, message: str) -> None:
 def test_not_beside_nothing_but_what_can_be_empty_is_seen_in_nodes_too(before: tuple[Pattern, ...]) -> None:
     pattern = Seq((*before, Maybe(EventRef("A")), Not(EventRef("B")), EventRef("C")))
     (found, *_) = check(Query("q", Matches(), pattern))
-    assert found.message == "NOT stands beside a pattern that can be empty"
+    assert found.message == "NOT is next to a pattern that can be empty"
     assert (found.query, found.span) == ("q", NOWHERE)
 
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("SEQ(A x, B x)", "the alias 'x' stands for two types, 'A' and 'B'"),
+        ("SEQ(A x, B x)", "the alias 'x' refers to two types, 'A' and 'B'"),
         ("SEQ(A B, B)", "the alias 'B' of 'A' is the name of another type in the pattern"),
     ],
 )
@@ -135,9 +135,9 @@ def test_an_alias_may_stand_on_several_positions_and_be_its_own_type() -> None:
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        ("PATTERN SEQ(A, B & C)", "AND stands only outermost in a query that aggregates"),
-        ("PATTERN (A & B)+", "AND stands only outermost in a query that aggregates"),
-        ("PATTERN (A & B) | C", "AND stands only outermost in a query that aggregates"),
+        ("PATTERN SEQ(A, B & C)", "AND is only allowed outermost in a query that aggregates"),
+        ("PATTERN (A & B)+", "AND is only allowed outermost in a query that aggregates"),
+        ("PATTERN (A & B) | C", "AND is only allowed outermost in a query that aggregates"),
         ("PATTERN A & SEQ(B, A)", "the type 'A' is in two operands of AND"),
         ("PATTERN A & SEQ(B, NOT A, C)", "the type 'A' is in two operands of AND"),
         ("PATTERN A & B WHERE A.x = B.x", "a predicate links two operands of AND"),
@@ -174,9 +174,9 @@ def test_what_goes_with_matches(rest: str) -> None:
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
-        ("PATTERN (A & B)+", "AND stands only outermost or in a SEQ"),
-        ("PATTERN SEQ(A, (B & C) | D)", "AND stands only outermost or in a SEQ"),
-        ("PATTERN SEQ(A & B, NOT C, D)", "AND stands beside NOT"),
+        ("PATTERN (A & B)+", "AND is only allowed outermost or in a SEQ"),
+        ("PATTERN SEQ(A, (B & C) | D)", "AND is only allowed outermost or in a SEQ"),
+        ("PATTERN SEQ(A & B, NOT C, D)", "AND is next to NOT"),
         ("PATTERN SEQ(A, B? & C)", "an operand of AND accepts the empty sequence"),
         (
             "PATTERN SEQ(A, B & C) SEMANTICS next",
@@ -184,8 +184,8 @@ def test_what_goes_with_matches(rest: str) -> None:
         ),
         ("PATTERN SEQ(A, B+ & C) WHERE B.x < NEXT(B).x", "NEXT names an operand of AND"),
         ("PATTERN A & A SEMANTICS next", "the type 'A' is in two operands of AND"),
-        ("PATTERN A HAVING COUNT(*) > 1", "HAVING does not go with RETURN MATCHES"),
-        ("PATTERN A WITHIN 5 s SLIDE 1 s", "SLIDE does not go with RETURN MATCHES"),
+        ("PATTERN A HAVING COUNT(*) > 1", "HAVING cannot be combined with RETURN MATCHES"),
+        ("PATTERN A WITHIN 5 s SLIDE 1 s", "SLIDE cannot be combined with RETURN MATCHES"),
         ("PATTERN A LIMIT 0", "LIMIT must be positive, not 0"),
         ("PATTERN A LIMIT 1.5", "LIMIT 1.5 is not a whole number"),
         ("PATTERN SEQ(A start, B)", "two columns of the result are named 'start'"),
@@ -198,12 +198,12 @@ def test_what_does_not_go_with_matches(rest: str, message: str) -> None:
 
 def test_matches_stands_alone() -> None:
     found = problem("RETURN g, MATCHES PATTERN A GROUP BY g")
-    assert found.hint == "RETURN MATCHES stands alone; the grouping attributes come by themselves"
+    assert found.hint == "RETURN MATCHES takes no other items; the grouping attributes are always included"
 
 
 def test_limit_is_for_matches_only() -> None:
     found = problem(count("PATTERN A LIMIT 3"))
-    assert (found.message, marked(found)) == ("LIMIT goes only with RETURN MATCHES", "LIMIT")
+    assert (found.message, marked(found)) == ("LIMIT is only for RETURN MATCHES", "LIMIT")
 
 
 def test_a_count_window_of_an_aggregate_slides() -> None:
@@ -241,10 +241,14 @@ def test_an_unknown_alias_is_shown_with_the_nearest() -> None:
         (
             'A.kind = "Pool"',
             "the attribute 'Pool' has no alias",
-            "a string stands in single quotes: 'Pool'; or write whose it is, as in A.Pool",
+            "strings take single quotes: 'Pool'; or write whose it is, as in A.Pool",
         ),
         ("Z.x > 10", "unknown alias 'Z'", "the pattern has A, B, c, C, N, ..."),
-        ("COUNT(*) > 10", "the aggregate COUNT(*) stands in WHERE", "conditions on aggregates go to HAVING"),
+        (
+            "COUNT(*) > 10",
+            "the aggregate COUNT(*) is not allowed in WHERE",
+            "put conditions on aggregates in HAVING",
+        ),
         ("1 = 1", "the condition names no event", "name one, as in T.speed < 10"),
         (
             "NEXT(A).x > 1",
@@ -276,7 +280,7 @@ def test_a_type_that_is_both_negated_and_positive_needs_an_alias_unless_local() 
     pattern = "PATTERN SEQ(A, B b, NOT SEQ(B, M), C)"
     assert parse(count(f"{pattern} WHERE B.x > 1 AND b.x = A.x"))
     found = problem(count(f"{pattern} WHERE A.x = B.x"))
-    assert found.message == "'B' stands for both negated and positive events"
+    assert found.message == "'B' refers to both negated and positive events"
     assert found.hint == "give the ones you mean an alias of their own"
 
 
@@ -320,7 +324,7 @@ def test_names_of_an_expression_and_of_a_pattern() -> None:
         ("RETURN g, COUNT(*) PATTERN A", "'g' is returned but is not in GROUP BY"),
         ("RETURN g, g PATTERN A GROUP BY g", "'g' is in RETURN twice"),
         ("RETURN SUM(N.x) PATTERN SEQ(A, NOT N)", "SUM takes 'N', which is negated"),
-        ("RETURN COUNT(B) PATTERN SEQ(A, B b, NOT B)", "'B' stands for both negated and positive events"),
+        ("RETURN COUNT(B) PATTERN SEQ(A, B b, NOT B)", "'B' refers to both negated and positive events"),
         ("RETURN COUNT(*), COUNT(*) PATTERN A", "two columns of the result are named 'count'"),
         ("RETURN COUNT(*) AS g PATTERN A GROUP BY g", "two columns of the result are named 'g'"),
         ("RETURN COUNT(*) AS window_end PATTERN A", "two columns of the result are named 'window_end'"),
@@ -388,16 +392,16 @@ def test_having_knows_aggregates_as_names_and_groups() -> None:
     [
         (
             "totl > 1",
-            "HAVING names 'totl', which is no aggregate, AS-name or grouping attribute",
+            "HAVING names 'totl', which is not an aggregate, AS name or grouping attribute",
             "did you mean 'total'?",
         ),
         (
             "count > 1",
-            "HAVING names 'count', which is no aggregate, AS-name or grouping attribute",
+            "HAVING names 'count', which is not an aggregate, AS name or grouping attribute",
             "did you mean 'COUNT(*)'?",
         ),
         ("SUM(B.x) > 1", "unknown alias 'B'", "the pattern has A"),
-        ("NEXT(A).x > 1", "NEXT stands outside WHERE", ""),
+        ("NEXT(A).x > 1", "NEXT is only allowed in WHERE", ""),
     ],
 )
 def test_having_knows_nothing_else(having: str, message: str, hint: str) -> None:
@@ -445,8 +449,8 @@ def test_conditions_with_the_right_types(where: str) -> None:
         ("A.i IN (1, 'x')", "cannot compare A.i (integer) with 'x' (string)", "A.i IN (1, 'x'"),
         ("A.s BETWEEN 1 AND 'x'", "cannot compare A.s (string) with 1 (integer)", "A.s BETWEEN 1"),
         ("A.o = A.o", "A.o cannot be compared: its column holds no plain values", "A.o = A.o"),
-        ("A.s + 1 > 1", "'+' takes numbers, and A.s is a string", "A.s + 1"),
-        ("ABS(A.b) > 1", "'ABS' takes numbers, and A.b is a boolean", "A.b"),
+        ("A.s + 1 > 1", "'+' takes numbers, but A.s is a string", "A.s + 1"),
+        ("ABS(A.b) > 1", "'ABS' takes numbers, but A.b is a boolean", "A.b"),
         ("A.i LIKE 'x'", "LIKE takes a string, not an integer", "A.i"),
         ("A.i", "expected a condition, found an integer: A.i", "A.i"),
         ("A.b AND (A.i OR A.b)", "expected a condition, found an integer: A.i", "A.i"),
@@ -460,9 +464,9 @@ def test_conditions_with_the_wrong_types(where: str, message: str, mark: str) ->
 @pytest.mark.parametrize(
     ("text", "message", "mark"),
     [
-        ("RETURN SUM(A.s) PATTERN A", "SUM takes numbers, and 's' is a string", "SUM(A.s)"),
-        ("RETURN AVG(A.t) PATTERN A", "AVG takes numbers, and 't' is a time", "AVG(A.t)"),
-        ("RETURN MAX(A.b) PATTERN A", "MAX takes numbers or times, and 'b' is a boolean", "MAX(A.b)"),
+        ("RETURN SUM(A.s) PATTERN A", "SUM takes numbers, but 's' is a string", "SUM(A.s)"),
+        ("RETURN AVG(A.t) PATTERN A", "AVG takes numbers, but 't' is a time", "AVG(A.t)"),
+        ("RETURN MAX(A.b) PATTERN A", "MAX takes numbers or times, but 'b' is a boolean", "MAX(A.b)"),
         ("RETURN COUNT(*) PATTERN A GROUP BY z", "there is no column 'z'", "z"),
         (
             "RETURN COUNT(*) PATTERN A GROUP BY A.o",

@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 
 import trendfold as tf
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.kernel import wide
 from trendfold.kernel.program import Folded
-from trendfold.runtime.bundle import apart, bundles, cut_shared, fold_together
+from trendfold.plan.overlap import matrix_shape
+from trendfold.runtime.folds.matrices_together import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.pieces import cut_pieces, fold_pieces, unpack_folded
-from trendfold.runtime.rows import Workspace, shared_partitionings
-from trendfold.runtime.stretches import matrix_shape
+from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 PATTERNS = [
     "SEQ(A, B+, C)",
@@ -58,7 +59,7 @@ def test_side_by_side_and_alone(rows: int, seed: int) -> None:
     for query, plan in plans.items():
         alone = fold_pieces(plan, workspace, cut_pieces(plan, workspace, 0, NONE))
         assert found[query].column("g").to_pylist() == alone.column("g").to_pylist()
-        shape = matrix_shape(plan.operands[0])
+        shape = matrix_shape(plan.operands[0].machine, plan.operands[0].carried)
         wanted = (shape.starts, shape.states, shape.width)
         assert_alike(*(unpack_folded(table, 0, wanted, 0) for table in (found[query], alone)))
 

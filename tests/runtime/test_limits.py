@@ -61,7 +61,7 @@ def test_state_is_allowed_up_to_the_limit_and_refused_past_it(query: str, held: 
     told = str(caught.value)
     assert f"query 'busy' needs {most:,} bytes of state for " in told
     assert held in told
-    assert f"past limits state={most - 1:,}; raise the limit, " in told
+    assert f"over limits state={most - 1:,}; raise the limit, " in told
     assert told.endswith("or partition the stream")
     assert run(query, arithmetic=arithmetic, limits={"state": most}).equals(free)
 
@@ -132,7 +132,7 @@ def test_windows_are_allowed_up_to_the_limit_and_refused_past_it(query: str) -> 
     free, least = run(query), fewest(query)
     assert len(free) <= least < 20_000
     assert run(query, limits={"windows": least}).equals(free)
-    told = rf"query 'busy' has more than {least - 1:,} windows, .* past limits windows={least - 1:,}; raise"
+    told = rf"query 'busy' has more than {least - 1:,} windows, .* over limits windows={least - 1:,}; raise"
     with pytest.raises(LimitError, match=told):
         run(query, limits={"windows": least - 1})
     with pytest.raises(LimitError, match=told):
@@ -154,7 +154,7 @@ def test_rows_are_allowed_up_to_the_limit_and_having_decides_which_count() -> No
     query = "RETURN COUNT(*) PATTERN SEQ(A, T) WITHIN 10 s SLIDE 1 s"
     rows = len(run(query))
     assert len(run(query, limits={"rows": rows})) == rows
-    with pytest.raises(LimitError, match=f"query 'busy' has {rows} result rows, past limits rows={rows - 1}"):
+    with pytest.raises(LimitError, match=f"query 'busy' has {rows} result rows, over limits rows={rows - 1}"):
         run(query, limits={"rows": rows - 1})
     kept = len(run(f"{query} HAVING COUNT(*) > 10"))
     assert 0 < kept < rows
@@ -167,7 +167,7 @@ def test_groups_are_allowed_up_to_the_limit() -> None:
     for query in ("RETURN u, COUNT(*) PATTERN SEQ(A, T) GROUP BY u", WINDOWED["lanes"], WINDOWED["streams"]):
         groups = len(set(run(query).column(2).to_pylist()))
         assert len(run(query, limits={"groups": groups}))
-        with pytest.raises(LimitError, match=f"has {groups} groups, past limits groups={groups - 1}"):
+        with pytest.raises(LimitError, match=f"has {groups} groups, over limits groups={groups - 1}"):
             run(query, limits={"groups": groups - 1})
 
 
@@ -212,17 +212,17 @@ for name, (query, events) in CASES.items():
     print(json.dumps([name, told, time.process_time() - began, peak]), flush=True)
 """
 ENDS = {
-    "days by milliseconds": "past limits windows=20,000,000",
-    "each window in each partition": "past limits windows=20,000,000",
-    "each window in each group": "past limits windows=20,000,000",
-    "cross": "past limits trends=10,000,000",
-    "cross of all": "past limits trends=10,000,000",
-    "cross of none": "past limits trends=10,000,000",
+    "days by milliseconds": "over limits windows=20,000,000",
+    "each window in each partition": "over limits windows=20,000,000",
+    "each window in each group": "over limits windows=20,000,000",
+    "cross": "over limits trends=10,000,000",
+    "cross of all": "over limits trends=10,000,000",
+    "cross of none": "over limits trends=10,000,000",
     "limit": 5,
     "limit at the end": 5,
     "limit and kleene": 5,
-    "no limit": "past limits matches=1,000,000",
-    "no limit at the end": "past limits matches=1,000,000",
+    "no limit": "over limits matches=1,000,000",
+    "no limit at the end": "over limits matches=1,000,000",
 }
 
 

@@ -85,7 +85,7 @@ def test_what_cannot_be_finished_is_told(tmp_path: Path) -> None:
     (tmp_path / "_trendfold.json.next").write_text("[]")
     owner = outputs.Owner("run", "1", "g.tql", ("q",), ("a",))
     with (
-        pytest.raises(outputs.InputError, match="cannot finish what an earlier run began"),
+        pytest.raises(outputs.InputError, match="cannot complete the writes of an earlier run"),
         outputs.claimed(str(tmp_path), owner),
     ):
         pass

@@ -78,7 +78,7 @@ def test_a_folder_is_holds_or_lies_in_another(here: Path, written: str, read: st
 
 
 def test_what_is_not_apart_is_told_with_both_names(here: Path) -> None:
-    with pytest.raises(InputError, match=r"--output '\.' holds --input 'data': .* choose a folder apart"):
+    with pytest.raises(InputError, match=r"--output '\.' holds --input 'data': .* choose another folder"):
         require_apart(("--output", "."), {"--rejects": None, "--input": Path("data")})
     require_apart(("--output", "new"), {"--rejects": None, "--input": "data"})
 

@@ -8,11 +8,12 @@ import pytest
 
 import trendfold as tf
 from trendfold.automaton import build, split
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.kernel.rows import find_intervals
 from trendfold.query.nodes import Expression
-from trendfold.runtime.rows import Workspace
 from trendfold.runtime.tell_apart import tell_apart
+from trendfold.runtime.workspace import Workspace
 
 ROWS = 500
 

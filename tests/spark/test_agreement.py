@@ -101,8 +101,8 @@ def test_files_in_order_are_folded_where_they_are(spark: SparkSession, tmp_path:
     table = stream()
     summary = check(WORKLOAD, put(table, tmp_path / "e", [10_000, 30_000, 45_000]), table).summary
     if not is_remote(spark):
-        assert summary.ways["grouped"] == summary.ways["whole"] == summary.ways["adjacent"] == STRETCHES
-    assert summary.ways["rising"] == summary.ways["frequent"] == summary.ways["of_b"] == PARTITION
+        assert summary.routes["grouped"] == summary.routes["whole"] == summary.routes["adjacent"] == STRETCHES
+    assert summary.routes["rising"] == summary.routes["frequent"] == summary.routes["of_b"] == PARTITION
 
 
 def test_files_that_overlap_a_little_exchange_those_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -113,14 +113,14 @@ def test_files_that_overlap_a_little_exchange_those_rows(spark: SparkSession, tm
     straddling = table.take(pa.array(order))
     summary = check(WORKLOAD, put(straddling, tmp_path / "e", [15_000, 30_000, 45_000]), table).summary
     if not is_remote(spark):
-        assert summary.ways["grouped"] == STRETCHES
+        assert summary.routes["grouped"] == STRETCHES
 
 
 def test_files_in_no_order_are_shuffled(spark: SparkSession, tmp_path: Path) -> None:
     table = stream()
     shuffled = table.take(pa.array(np.random.default_rng(0).permutation(table.num_rows)))
     summary = check(WORKLOAD, put(shuffled, tmp_path / "e", [20_000, 40_000]), table).summary
-    assert summary.ways["grouped"] == PARTITION
+    assert summary.routes["grouped"] == PARTITION
 
 
 @pytest.mark.parametrize("share", [1.0, slow(0.9)])
@@ -132,17 +132,17 @@ def test_a_giant_group_is_split_in_time(spark: SparkSession, tmp_path: Path, sha
     shuffled = table.take(pa.array(rng.permutation(table.num_rows)))
     path = put(shuffled, tmp_path / "e", [20_000, 40_000])
     summary = check(WORKLOAD, path, table).summary
-    assert summary.ways["grouped"] == TIME
-    assert check(LINEAR, path, table).summary.ways["q1"] == TIME
+    assert summary.routes["grouped"] == TIME
+    assert check(LINEAR, path, table).summary.routes["q1"] == TIME
 
 
 def test_a_frame_in_order_and_one_in_none(spark: SparkSession, tmp_path: Path) -> None:
     table = stream()
     path = put(table, tmp_path / "e", [30_000])
     frame = spark.read.parquet(path)
-    assert check(WORKLOAD, frame, table).summary.ways["unspent"] == STRETCHES
-    assert check(WORKLOAD, frame.repartition(4), table).summary.ways["grouped"] == PARTITION
-    assert check(LINEAR, frame.repartition(4), table).summary.ways["q1"] == TIME
+    assert check(WORKLOAD, frame, table).summary.routes["unspent"] == STRETCHES
+    assert check(WORKLOAD, frame.repartition(4), table).summary.routes["grouped"] == PARTITION
+    assert check(LINEAR, frame.repartition(4), table).summary.routes["q1"] == TIME
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from trendfold.cli.spark import readable
+from trendfold.cli.spark_engine import readable
 
 
 def out_of_python_memory(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -30,9 +30,9 @@ def killed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        (out_of_python_memory, "a task of Spark is out of memory; run fewer tasks at once"),
-        (out_of_arrow_memory, "a task of Spark is out of memory; run fewer tasks at once"),
-        (killed, "a Python worker of Spark died, most often for want of memory"),
+        (out_of_python_memory, "a Spark task ran out of memory; run fewer tasks at once"),
+        (out_of_arrow_memory, "a Spark task ran out of memory; run fewer tasks at once"),
+        (killed, "a Python worker of Spark died, usually because it ran out of memory"),
     ],
 )
 def test_want_of_memory_in_a_task_is_told_as_such(spark: SparkSession, task: object, message: str) -> None:

@@ -26,7 +26,7 @@ FORMAT = "%d/%m/%Y %H:%M"
     [
         ("typ string, ts bigint, x int", {}, "no column 'type' (type_column); did you mean 'typ'?"),
         ("type string, time bigint, x int", {}, "no column 'ts' (time_column)"),
-        ("type string, ts bigint, x int, ts bigint", {}, "column 'ts' is there more than once"),
+        ("type string, ts bigint, x int, ts bigint", {}, "column 'ts' exists more than once"),
         ("type array<string>, ts bigint, x int", {}, "column 'type' (type_column) is of type list<"),
         ("type struct<a: string>, ts bigint, x int", {}, "column 'type' (type_column) is of type struct<"),
         ("type string, ts bigint, x int, n array<int>", {"order_column": "n"}, "'n' (order_column) is of"),
@@ -47,7 +47,7 @@ def test_a_frame_whose_columns_do_not_fit_says_so_before_anything_runs(
 
 
 def test_a_streaming_frame_is_not_for_run(spark: SparkSession) -> None:
-    with pytest.raises(InputError, match=r"a streaming DataFrame is for start\(\)"):
+    with pytest.raises(InputError, match=r"use start\(\) for a streaming DataFrame"):
         WORKLOAD.run(spark.readStream.format("rate").load())
 
 
@@ -123,7 +123,7 @@ def test_text_is_read_in_tasks_as_in_one_process(spark: SparkSession, tmp_path: 
     assert dict(there.summary.reject_reasons) == dict(here.summary.reject_reasons)
     assert dict(here.summary.reject_reasons) == {
         "line nests deeper than 200 levels": 1,
-        "line is no JSON object": 1,
+        "line is not a JSON object": 1,
     }
     agree(there["q"].toArrow(), here["q"])
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import trendfold as tf
 from chaos.broker import broker
 from trendfold.errors import InputError, RejectError, UnsupportedError
-from trendfold.events.text import CsvOptions
+from trendfold.events.text_files import CsvOptions
 from trendfold.runtime.spark.sinks import open_sink
 from trendfold.runtime.spark.stream_sources import json_events, open_stream
 
@@ -66,8 +66,8 @@ def test_a_message_that_is_no_event_is_a_reject_with_its_text(spark: SparkSessio
     parts = [pq.read_table(path, partitioning=None) for path in (tmp_path / "rejects").glob("rejects/*/*")]
     told = {row["reason"]: row["text"] for part in parts for row in part.to_pylist()}
     assert told == {
-        "no JSON object: Expecting value: line 1 column 1 (char 0)": "nope",
-        "column 'g' holds 'x', which is no bigint": '{"type": "A", "ts": "2024-01-01", "g": "x"}',
+        "not a JSON object: Expecting value: line 1 column 1 (char 0)": "nope",
+        "column 'g' holds 'x', which is not a bigint": '{"type": "A", "ts": "2024-01-01", "g": "x"}',
         "null type": None,
     }
     failing = tf.parse(QUERY).start(
@@ -77,7 +77,7 @@ def test_a_message_that_is_no_event_is_a_reject_with_its_text(spark: SparkSessio
         on_reject="fail",
         **places,
     )
-    with pytest.raises(RejectError, match="a row is rejected: no JSON object"):
+    with pytest.raises(RejectError, match="a row is rejected: not a JSON object"):
         failing.await_termination()
 
 
@@ -91,7 +91,7 @@ def test_without_a_connector_or_a_schema_it_is_said_what_to_pass(spark: SparkSes
         open_sink("kafka:localhost:9/rides").write(spark, 0, rows)
     with pytest.raises(InputError, match="pass --schema"):
         open_stream(spark, "kafka:localhost:9/rides", CsvOptions())
-    with pytest.raises(InputError, match="'kafka:localhost/rides' is no Kafka topic"):
+    with pytest.raises(InputError, match="'kafka:localhost/rides' is not a Kafka topic"):
         open_stream(spark, "kafka:localhost/rides", CsvOptions(schema=SCHEMA))
 
 
@@ -132,6 +132,6 @@ def test_a_topic_in_and_a_topic_out_by_the_command_line(tmp_path: Path) -> None:
     [refused] = (tmp_path / "rejects" / "rejects").glob("*/*.parquet")
     [row] = pq.read_table(refused, partitioning=None).to_pylist()
     assert row["text"] == "no JSON"
-    assert row["reason"].startswith("no JSON object: Expecting value")
+    assert row["reason"].startswith("not a JSON object: Expecting value")
     assert "partition " in row["reason"]
     assert "offset " in row["reason"]

@@ -59,7 +59,7 @@ def check(data: Any, table: pa.Table) -> tf.Workload:
         assert rows(found) == rows(here[query.name]), query.name
         assert len(found), query.name
     assert there.summary.rejects == here.summary.rejects > 0
-    ways = there.summary.ways
+    ways = there.summary.routes
     assert (ways["keyed"], ways["grouped"]) == (BY_KEY, BY_KEY)
     assert (ways["cut"], ways["nearest"]) == (OVERLAPPING, OVERLAPPING)
     return workload
@@ -90,14 +90,14 @@ def test_without_a_key_and_a_window_of_time_one_task_finds_all_and_the_summary_s
 ) -> None:
     frame = spark.createDataFrame(events(60))
     result = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WHERE A.v < B.v").run(frame, order_column="seq")
-    assert result.summary.ways["q1"] == "in one task"
+    assert result.summary.routes["q1"] == "in one task"
     assert "spark: in one task" in str(result.summary)
 
 
 def test_too_many_matches_of_all_tasks_together_are_an_error(spark: SparkSession) -> None:
     frame = spark.createDataFrame(events(200))
     query = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 9 s")
-    with pytest.raises(tf.TrendfoldError, match="past limits matches=40"):
+    with pytest.raises(tf.TrendfoldError, match="over limits matches=40"):
         query.run(frame, order_column="seq", limits={"matches": 40})
 
 
@@ -127,6 +127,6 @@ def test_tasks_find_no_more_than_limit(spark: SparkSession) -> None:
     frame = spark.createDataFrame(events(400))
     query = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WHERE A.v < B.v WITHIN 9 s LIMIT 3")
     result = query.run(frame, order_column="seq")
-    assert result.summary.ways["q1"] == OVERLAPPING
+    assert result.summary.routes["q1"] == OVERLAPPING
     found = result.kept.filter(f"content = {int(Content.RESULT)}").select("rows").toArrow()
     assert 0 < max(found.column("rows").to_pylist()) <= 3

@@ -20,6 +20,6 @@ def test_a_disk_that_is_full_is_told_of_and_leaves_no_half_batch(tmp_path: Path)
     rows = {"q": pa.table({"count": list(range(1_000_000))})}
     with small_disk(tmp_path / "out", 64):
         sink = open_sink(tmp_path / "out")
-        with pytest.raises(TrendfoldError, match=r"batch=0': No space left on device; nothing is lost"):
+        with pytest.raises(TrendfoldError, match=r"batch=0': No space left on device; no data is lost"):
             sink.write(NO_SESSION, 0, rows)
         assert not (tmp_path / "out" / "q" / "batch=0").exists()

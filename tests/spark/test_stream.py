@@ -134,7 +134,7 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
             handle.remove("on")
         with pytest.raises(QueryError, match="count events"):
             handle.add("QUERY three RETURN COUNT(*) PATTERN A+ WITHIN 5 events SLIDE 5 events")
-        with pytest.raises(InputError, match="'ONE' would have the folder that query 'one' has"):
+        with pytest.raises(InputError, match="'ONE' would get the same folder as query 'one'"):
             handle.add(TWO.replace("two", "ONE"))
         handle.remove("one")  # the watermark is 1,044
         assert handle.is_active
@@ -168,7 +168,7 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
     if not is_remote(spark):
         assert seen
         assert any(progress.watermark for progress in seen)
-    with pytest.raises(InputError, match="query 'two' is not the one"):
+    with pytest.raises(InputError, match="query 'two' differs from the one"):
         tf.parse(TWO.replace("> 3", "> 4")).start(inbox.stream(), **given)
 
 

@@ -66,7 +66,7 @@ def test_what_a_stream_has_delivered_is_never_replaced_by_another(
         return tf.parse(queries).start(inbox.stream(), **{**given, **other})
 
     first = start()
-    with pytest.raises(InputError, match="a stream of this process runs on the checkpoint"):
+    with pytest.raises(InputError, match="a stream of this process is running on the checkpoint"):
         start()
     assert first.await_termination()
     delivered = rows(out)
@@ -81,17 +81,17 @@ def test_what_a_stream_has_delivered_is_never_replaced_by_another(
         start(checkpoint=tmp_path / "new", rejects=None)
     with pytest.raises(InputError, match=r"\(rejects\) holds the rows of another stream"):
         start(checkpoint=tmp_path / "new", output=tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="does not hold the rows that this stream has delivered"):
+    with pytest.raises(InputError, match="does not hold the rows that this stream has written"):
         start(output=tmp_path / "elsewhere")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="is not empty"):
         start(checkpoint=tmp_path / "new", output=tmp_path / "foreign", rejects=None)
     for inside in ({"output": checkpoint / "out"}, {"rejects": out}, {"checkpoint": out / "state"}):
-        with pytest.raises(InputError, match="choose a folder apart from it"):
+        with pytest.raises(InputError, match="would overwrite or read the other; choose another folder"):
             start(**inside)
 
-    for name, told in (("spark", "is gone"), ("tally.json", "and Spark has done")):
+    for name, told in (("spark", "is missing"), ("tally.json", "but Spark has done")):
         shutil.move(checkpoint / name, tmp_path / "moved")
         with pytest.raises(InputError, match=told):
             start()
@@ -103,7 +103,7 @@ def test_what_a_stream_has_delivered_is_never_replaced_by_another(
             with pytest.raises(InputError, match=rf"{name}' is damaged"):
                 start()
         (checkpoint / name).write_text(whole)
-    with pytest.raises(InputError, match="'ONE' would have the folder that query 'one' has"):
+    with pytest.raises(InputError, match="'ONE' would get the same folder as query 'one'"):
         start(ONE.replace("one", "ONE"))
     assert rows(out) == delivered
 
@@ -242,20 +242,20 @@ def test_names_and_sources_that_cannot_be_are_told_before_anything_starts(
             tf.parse(ONE.replace("one", f'"{name}"')).start(inbox.stream(), **given, output=output)
         return str(told.value)
 
-    assert "file systems take 255" in refused("x" * 300, tmp_path / "out")
-    assert "file systems take 255" in refused("é" * 60, tmp_path / "out")
-    assert "that trendfold has" in refused("_TRENDFOLD.json", tmp_path / "out")
-    assert "cannot be part of a table's name" in refused("rides of a day", "table:kept")
-    assert "that trendfold has" in refused("_trendfold", "table:kept")
-    assert "'a b' is no name of a table" in refused("one", "table:a b")
+    assert "file systems allow 255" in refused("x" * 300, tmp_path / "out")
+    assert "file systems allow 255" in refused("é" * 60, tmp_path / "out")
+    assert "as trendfold itself" in refused("_TRENDFOLD.json", tmp_path / "out")
+    assert "cannot be part of a table name" in refused("rides of a day", "table:kept")
+    assert "as trendfold itself" in refused("_trendfold", "table:kept")
+    assert "'a b' is not a table name" in refused("one", "table:a b")
 
     monkeypatch.chdir(tmp_path)
     Path("q.tql").write_text(ONE, encoding="utf-8")
     Path("empty").mkdir()
     command = ["stream", "q.tql", "--checkpoint", "state", "--watermark", "5 s", "--source"]
     for source, output, told in (
-        (f"parquet:{tmp_path}/empty", "out", "tells the columns yet; pass --schema, or put one there"),
-        (f"json:{tmp_path}/empty", "table:kept", "tells the columns yet"),
+        (f"parquet:{tmp_path}/empty", "out", "gives the columns yet; pass --schema, or add a file"),
+        (f"json:{tmp_path}/empty", "table:kept", "gives the columns yet"),
         (f"csv:{tmp_path}/nowhere", "out", f"there is no folder '{tmp_path}/nowhere'; make it"),
         ("parquet:in", "in/results", "--output 'in/results' lies in --source 'in'"),
     ):

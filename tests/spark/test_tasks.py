@@ -1,4 +1,4 @@
-"""The work of Spark's tasks, without Spark: every way, over parts cut anywhere, gives the local rows."""
+"""The work of Spark's tasks, without Spark: every route, over parts cut anywhere, gives the local rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import trendfold as tf
 import workloads
 from contract import engine, matching
 from spark.agreement import agree
-from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.batch import read_batch, schema_of
+from trendfold.events.options import Options
+from trendfold.plan import physical
 from trendfold.plan.spread import Mode
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content
-from trendfold.runtime.spark.families import families
+from trendfold.runtime.spark.exchanges import exchanges
 from trendfold.runtime.spark.ranges import chunk_times, overlapping_share, overlaps
-from trendfold.runtime.spark.tasks import Job, Way
+from trendfold.runtime.spark.tasks import Job, Route
 
 BUCKETS = 3
 
@@ -29,7 +31,7 @@ BUCKETS = 3
 def run(job: Job, parts: Iterable[pa.Table]) -> list[Blob]:
     """All stages, blobs handed from one to the next as Spark would."""
     found = [blob for part in parts for blob in tasks.scan(job, part)]
-    if Way.TIME in job.ways:
+    if Route.TIME in job.routes:
         found = [b for group in shuffled(found, 2) for b in tasks.chunk(job, group)]
     found = [b for group in shuffled(found, BUCKETS) for b in tasks.fold(job, group)]
     return [b for group in shuffled(found, BUCKETS) for b in tasks.finish(job, group)]
@@ -49,24 +51,24 @@ def result(job: Job, blobs: list[Blob]) -> pa.Table:
     return rows.take(order)
 
 
-@pytest.mark.parametrize("way", [way for way in Way if way is not Way.OVERLAPS])  # which is for matches
+@pytest.mark.parametrize("route", [each for each in Route if each is not Route.OVERLAPS])  # for matches
 @pytest.mark.parametrize("seed", range(60))
-def test_every_way_gives_the_local_rows(seed: int, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_route_gives_the_local_rows(seed: int, route: Route, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     case = workloads.random_case(
         rng, aggregates=True, having=rng.random() < 0.1, both=rng.random() < 0.2, rejects=rng.random() < 0.2
     )
-    monkeypatch.setattr(tasks, "_FEW_BYTES", rng.choice([0, 1 << 16]))  # rows, matrices, or some of both
-    monkeypatch.setattr(tasks, "_ROW_BYTES", rng.choice([24, 2_000]))
+    monkeypatch.setattr(physical, "_FEW_BYTES", rng.choice([0, 1 << 16]))  # rows, matrices, or some of both
+    monkeypatch.setattr(physical, "_ROW_BYTES", rng.choice([24, 2_000]))
     table, options = engine.to_table(case), Options(order_column=case.order_column)
     workload = tf.parse(case.query)
     plans = workload.plan()
-    own = families(plans, schema_of(table.schema), options, "auto")
-    parts, shared, chunks = arranged(table, options, way, rng)
+    own = exchanges(plans, schema_of(table.schema), options, "auto")
+    parts, shared, chunks = arranged(table, options, route, rng)
     job = Job(
         plans=plans,
-        families=own,
-        ways=tuple(way if family.mode is Mode.LINEAR else Way.PARTITION for family in own),
+        exchanges=own,
+        routes=tuple(route if exchange.mode is Mode.LINEAR else Route.PARTITION for exchange in own),
         options=options,
         schema=table.schema,
         origin=0,
@@ -85,13 +87,13 @@ def test_every_way_gives_the_local_rows(seed: int, way: Way, monkeypatch: pytest
 
 
 def arranged(
-    table: pa.Table, options: Options, way: Way, rng: random.Random
+    table: pa.Table, options: Options, route: Route, rng: random.Random
 ) -> tuple[list[pa.Table], np.ndarray, np.ndarray]:
     """The table in parts: about in order for stretches, in any order otherwise."""
     none, count = np.zeros((0, 2), np.int64), rng.randint(1, 4)
     batch = read_batch(table, options)
     ends = (int(batch.time.min()), int(batch.time.max())) if len(batch) else (0, 0)
-    if way is not Way.STRETCHES:
+    if route is not Route.STRETCHES:
         owner = np.array([rng.randrange(count) for _ in range(table.num_rows)])
         parts = [table.filter(pa.array(owner == i)) for i in range(count)] if table.num_rows else [table]
         return parts, none, chunk_times(*ends, rng.randint(1, 4))
@@ -148,12 +150,12 @@ def test_matches_of_parts_are_the_local_ones(seed: int) -> None:
     table, workload = engine.to_table(case), tf.parse(case.query)
     options = Options(order_column=case.order_column)
     plans = workload.plan()
-    own = families(plans, schema_of(table.schema), options, "auto")
-    ways = tuple(Way.PARTITION if family.reach is None else Way.OVERLAPS for family in own)
+    own = exchanges(plans, schema_of(table.schema), options, "auto")
+    routes = tuple(Route.PARTITION if exchange.reach is None else Route.OVERLAPS for exchange in own)
     times = [event["ts"] for event in case.events] or [0]
     chunks = chunk_times(min(times) * 1_000_000, max(times) * 1_000_000, 3)
     none = np.zeros((0, 2), np.int64)
-    job = Job(plans, own, ways, options, table.schema, 0, Limits(), "auto", BUCKETS, 2, none, chunks)
+    job = Job(plans, own, routes, options, table.schema, 0, Limits(), "auto", BUCKETS, 2, none, chunks)
     cut = rng.randint(0, table.num_rows)
     blobs = [blob for part in (table.slice(0, cut), table.slice(cut)) for blob in tasks.scan(job, part)]
     found = [b for group in shuffled(blobs, BUCKETS) for b in tasks.fold(job, group)]

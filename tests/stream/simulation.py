@@ -13,14 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trendfold.api import Workload
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit
 from trendfold.runtime.spark.shards import (
     Epoch,
-    Index,
+    ShardIndex,
     StreamJob,
     absorb,
     flush,
@@ -96,7 +97,7 @@ class Simulation:
         self.told.append(out)
 
     def _timer(self, store: Memory) -> int | None:
-        due = Index.read(store, ALWAYS).timer
+        due = ShardIndex.read(store, ALWAYS).timer
         return None if due is None else -(-due // 1000)
 
     def _watermark(self) -> int:

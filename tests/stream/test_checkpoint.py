@@ -21,11 +21,11 @@ from trendfold.runtime.places import place
 from trendfold.runtime.release import Release, require_streamable
 from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.lease import Lease
-from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_families
+from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_exchanges
 
 pytest.importorskip("pyspark")
 
-from trendfold.runtime.spark.claims import claims
+from trendfold.runtime.spark.sink_claims import claims
 from trendfold.runtime.spark.sinks import open_sink
 
 ONE = "QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s"
@@ -59,7 +59,7 @@ def test_what_was_added_and_removed_while_it_ran_stays_so() -> None:
 
 def test_a_query_that_changed_is_an_error_that_names_it() -> None:
     other = TWO.replace("> 3", "> 4")
-    with pytest.raises(InputError, match="query 'two' is not the one"):
+    with pytest.raises(InputError, match="query 'two' differs from the one"):
         carried_on(manifest(ONE, TWO), manifest(ONE, other), 5)
 
 
@@ -83,8 +83,8 @@ def test_a_flushed_stream_has_ended() -> None:
 
 def test_events_kept_in_another_way_are_refused_by_the_name_of_a_query() -> None:
     with pytest.raises(TrendfoldError, match="query 'two'"):
-        require_same_families(["a", "b"], ["a", "c", "d"], [["one"], ["two"], ["three"]])
-    require_same_families(["a"], ["a", "c"], [["one"], ["two"]])
+        require_same_exchanges(["a", "b"], ["a", "c", "d"], [["one"], ["two"], ["three"]])
+    require_same_exchanges(["a"], ["a", "c"], [["one"], ["two"]])
 
 
 def test_adding_a_name_that_is_there_and_removing_one_that_is_not() -> None:
@@ -189,12 +189,12 @@ def test_a_checkpoint_is_for_one_process_until_it_ends_however_it_ends(tmp_path:
         assert other.stdout.readline() == "held\n"
         mine = Lease(place(tmp_path), lambda: True)
         with pytest.raises(
-            InputError, match=rf"another process \({other.pid} on .*\) runs on the checkpoint"
+            InputError, match=rf"another process \({other.pid} on .*\) is running on the checkpoint"
         ):
             mine.take()
         other.kill()
     mine.take()
-    with pytest.raises(InputError, match="a stream of this process runs"):
+    with pytest.raises(InputError, match="a stream of this process is running"):
         Lease(place(tmp_path), lambda: True).take()
     mine.release()
     Lease(place(tmp_path), lambda: False).take()

@@ -108,7 +108,7 @@ def test_an_event_below_the_watermark_whose_windows_are_all_open_is_kept() -> No
     assert pa.concat_tables(stream.results()["q1"]).to_pylist()[0]["count"] == 2.0
 
 
-def test_an_event_that_several_families_need_is_late_once() -> None:
+def test_an_event_that_several_exchanges_need_is_late_once() -> None:
     workload = tf.parse("""
     QUERY one RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 10 s SLIDE 10 s;
     QUERY two RETURN COUNT(*) PATTERN SEQ(B, A) WITHIN 10 s SLIDE 10 s HAVING COUNT(*) > 0
@@ -260,4 +260,4 @@ def test_a_release_cuts_only_the_windows_that_it_reports(slide: str) -> None:
         stream.feed(table.slice(500, 1))
         stream.feed(table.slice(501, 1))
         errors = [blob for told in stream.told for blob in told if blob.content is Content.ERROR]
-        assert b"past limits windows=1,000" in bytes(errors[0].payload)
+        assert b"over limits windows=1,000" in bytes(errors[0].payload)

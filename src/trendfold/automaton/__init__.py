@@ -1,4 +1,4 @@
-"""Query -> Machine: positions, guards, predicates by kind, and the linear update of every symbol."""
+"""Query -> Machine: positions, NOT guards, classified predicates, and the linear update per symbol."""
 
 from trendfold.automaton.glushkov import END, START, Automaton, Guard, Position, build
 from trendfold.automaton.predicates import Predicates, split

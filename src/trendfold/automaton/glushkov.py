@@ -1,4 +1,4 @@
-"""Patterns as position automata (spec 3), with a guard for every NOT (spec 6)."""
+"""Patterns -> position automata (spec 3), with a guard for every NOT (spec 6)."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from itertools import product
 from trendfold.query.nodes import Both, Either, EventRef, Maybe, Not, Pattern, Plus, Repeat, Seq
 
 START, END = -1, -2
-"""The window's start ⊥, which leads to *first*, and its end ⊤, which collects *last*."""
+"""The window's start ⊥, followed by *first*, and its end ⊤, preceded by *last*."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One occurrence of an event type; `{m,n}` gives each copy a position of its own."""
+    """One occurrence of an event type in the pattern; each copy made by `{m,n}` is its own position."""
 
     index: int
     type: str
     alias: str | None
 
     def is_called(self, name: str) -> bool:
-        """Whether a name in another clause stands for this position, among others."""
+        """Whether a name in another clause refers to this position (it may refer to others too)."""
         return name in (self.type, self.alias)
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """NOT N at one place: N's own positions (numbered with the pattern's), always under *any*."""
+    """One NOT N: N's positions, numbered along with the pattern's; N is matched under skip-till-any."""
 
     positions: tuple[int, ...]
     first: frozenset[int]
@@ -40,8 +40,8 @@ class Automaton:
     """Glushkov's automaton of one pattern.
 
     `edges` holds (p, q) for q in *follow*(p), (START, q) for q in *first*, and (p, END) for p in
-    *last*. What a NOT stands between cannot be empty, so an edge crosses at most one guard, and all
-    guarded edges that leave a place cross the same one: `guard_of[(p, q)]` is its number.
+    *last*. Both neighbours of a NOT are non-empty, so an edge crosses at most one guard, and all guarded
+    edges out of a place cross the same guard: `guard_of[(p, q)]` is its number.
     """
 
     positions: tuple[Position, ...]
@@ -56,22 +56,22 @@ class Automaton:
 
     @cached_property
     def last(self) -> frozenset[int]:
-        """The positions that can end one."""
+        """The positions that can end a trend."""
         return frozenset(p for p, q in self.edges if q == END)
 
     @cached_property
     def followed(self) -> frozenset[int]:
-        """The positions that another may follow."""
+        """The positions that some position may follow."""
         return frozenset(p for p, q in self.edges if p != START and q != END)
 
     @cached_property
     def positive(self) -> tuple[Position, ...]:
-        """The positions that trends are made of."""
+        """The positions outside of every NOT."""
         negated = {p for guard in self.guards for p in guard.positions}
         return tuple(p for p in self.positions if p.index not in negated)
 
     def sources(self, q: int) -> tuple[int, ...]:
-        """The places an event at `q` may directly follow."""
+        """The places directly before `q`."""
         return self._sources.get(q, ())
 
     @cached_property
@@ -82,7 +82,7 @@ class Automaton:
         return {q: tuple(sources) for q, sources in found.items()}
 
     def targets(self, p: int) -> tuple[int, ...]:
-        """The places that an event at `p` may be directly followed at, in order."""
+        """The places directly after `p`, in order."""
         return self._targets.get(p, ())
 
     @cached_property
@@ -93,13 +93,13 @@ class Automaton:
         return {p: tuple(targets) for p, targets in found.items()}
 
     def called(self, name: str) -> frozenset[int]:
-        """The positions, negated ones too, that `name` stands for."""
+        """The positions that `name` refers to, negated ones included."""
         return frozenset(p.index for p in self.positions if p.is_called(name))
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
-    """Where a sub-pattern can begin and end, and whether it accepts the empty sequence."""
+class _FirstLast:
+    """*first* and *last* of a sub-pattern, and whether it accepts the empty sequence."""
 
     first: frozenset[int]
     last: frozenset[int]
@@ -122,7 +122,7 @@ def build(pattern: Pattern) -> Automaton:
 
 @dataclass(slots=True)
 class _Walk:
-    """The construction under way: what has been numbered and connected so far."""
+    """The state of the construction: positions numbered and edges added so far."""
 
     positions: list[Position] = field(default_factory=list)
     edges: set[tuple[int, int]] = field(default_factory=set)
@@ -138,7 +138,7 @@ class _Walk:
             self.guard_of |= dict.fromkeys(pairs, guard)
 
     def guard(self, body: Pattern) -> int:
-        """Number N's positions and keep its edges apart from the pattern's."""
+        """Number N's positions, keeping its edges separate from the pattern's."""
         inner = _Walk(self.positions)
         low = len(self.positions)
         ends = inner.visit(body)
@@ -146,18 +146,18 @@ class _Walk:
         self.guards.append(Guard(numbers, ends.first, ends.last, frozenset(inner.edges)))
         return len(self.guards) - 1
 
-    def visit(self, node: Pattern) -> _Ends:
-        """Number the positions under `node`, connect them, and say where it begins and ends."""
+    def visit(self, node: Pattern) -> _FirstLast:
+        """Number the positions under `node`, connect them, and return its *first* and *last*."""
         match node:
             case EventRef(type=kind, alias=alias):
                 here = len(self.positions)
                 self.positions.append(Position(here, kind, alias))
-                return _Ends(frozenset({here}), frozenset({here}))
+                return _FirstLast(frozenset({here}), frozenset({here}))
             case Seq(parts):
                 return self.sequence(parts)
             case Either(parts):
                 ends = [self.visit(part) for part in parts]
-                return _Ends(
+                return _FirstLast(
                     frozenset().union(*(e.first for e in ends)),
                     frozenset().union(*(e.last for e in ends)),
                     any(e.nullable for e in ends),
@@ -168,16 +168,16 @@ class _Walk:
                 return inner
             case Maybe(body):
                 inner = self.visit(body)
-                return _Ends(inner.first, inner.last, nullable=True)
+                return _FirstLast(inner.first, inner.last, nullable=True)
             case Repeat(body, low, high):
                 return self.repeat(body, low, high)
             case Not() | Both():
                 raise AssertionError(f"{type(node).__name__} where the checks allow none")
 
-    def repeat(self, body: Pattern, low: int, high: int | None) -> _Ends:
-        """`P{m,}` is m copies, the last of them `P+`; `P{m,n}` is n copies of which any m may be the last.
+    def repeat(self, body: Pattern, low: int, high: int | None) -> _FirstLast:
+        """`P{m,}` is m copies, the last of them `P+`; `P{m,n}` is n copies, any from the m-th on may be last.
 
-        The same positions and edges as m copies and then nested optionals, without the nesting.
+        Gives the same positions and edges as m copies followed by nested optionals.
         """
         ends = [self.visit(body) for _ in range(high or low)]
         if high is None:
@@ -185,15 +185,15 @@ class _Walk:
         self._follow(ends, [])
         needed, optional = ends[:low], ends[low:]
         last = _reach(needed[::-1], "last").union(*(e.last for e in optional))
-        return _Ends(_reach(ends, "first"), last, all(e.nullable for e in needed))
+        return _FirstLast(_reach(ends, "first"), last, all(e.nullable for e in needed))
 
-    def sequence(self, parts: tuple[Pattern, ...]) -> _Ends:
-        """Connect each part to those after it, up to the first that cannot be empty.
+    def sequence(self, parts: tuple[Pattern, ...]) -> _FirstLast:
+        """Connect each part to the parts after it, up to and including the first non-empty one.
 
-        A NOT guards every edge that crosses its place. In SEQ(A, NOT N, SEQ(B?, C)), flattened, that is
+        A NOT guards every edge that crosses it. In SEQ(A, NOT N, SEQ(B?, C)), flattened, that is
         A to B and also A to C.
         """
-        ends: list[_Ends] = []
+        ends: list[_FirstLast] = []
         guards: list[tuple[int, int]] = []
         for part in parts:
             if isinstance(part, Not):
@@ -201,9 +201,9 @@ class _Walk:
             else:
                 ends.append(self.visit(part))
         self._follow(ends, guards)
-        return _Ends(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))
+        return _FirstLast(_reach(ends, "first"), _reach(ends[::-1], "last"), all(e.nullable for e in ends))
 
-    def _follow(self, ends: list[_Ends], guards: list[tuple[int, int]]) -> None:
+    def _follow(self, ends: list[_FirstLast], guards: list[tuple[int, int]]) -> None:
         for i in range(len(ends)):
             for j in range(i + 1, len(ends)):
                 crossed = [guard for place, guard in guards if i < place <= j]
@@ -212,8 +212,8 @@ class _Walk:
                     break
 
 
-def _reach(ends: list[_Ends], side: str) -> frozenset[int]:
-    """The union of one side over the parts that can come first (or, reversed, last)."""
+def _reach(ends: list[_FirstLast], side: str) -> frozenset[int]:
+    """The union of *first* over the parts that can come first (of *last*, for reversed parts)."""
     found: set[int] = set()
     for part in ends:
         found |= getattr(part, side)

@@ -1,8 +1,9 @@
-"""The linear machine: places with guard classes, and what one event does to the mass that waits there.
+"""The linear machine: its states, and how one event updates the counts they hold.
 
-Mass waits at *states*. A state is a place (a position, ⊥ or ⊤) together with a *class*: how far the
-NOT that guards the way out of the place has come since the mass arrived. An event changes the vector
-of masses linearly, in a way that depends only on the set of positions it can take: its *symbol*.
+A state is a place (a position, ⊥ or ⊤) together with a *class*: how far the NOT on the place's outgoing
+edges has matched since a trend reached the place. A state's *mass* is the count, and carried aggregates, of
+the trends that are there. An event updates the vector of masses linearly, in a way that depends only on the
+set of positions it can take: its *symbol*.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ Symbol = frozenset[int]
 """The positions, negated ones included, that an event can take."""
 
 MAX_CLASSES = 64
-"""Past this many classes a guard is judged by the latest start of its trends instead."""
+"""With more classes than this, a guard is checked by the latest start of its trends instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """What can have happened to N since a binding: sets of N's positions reached, the last is `broken`.
+    """The possible progress of N since a binding: sets of N's positions reached; the last is `broken`.
 
-    Under *any*, positions once reached stay reached, so a class only ever grows; `sets` is ordered by
-    size, and a move leads to a higher number.
+    Under skip-till-any, reached positions stay reached, so these sets only grow; `sets` is ordered by
+    size, and every transition goes to a higher number.
     """
 
     guard: Guard
@@ -34,11 +35,11 @@ class Classes:
 
     @property
     def broken(self) -> int:
-        """The class of mass that must not cross; no event leads out of it."""
+        """The class in which N has matched: its mass must not cross, and no event leaves it."""
         return len(self.sets)
 
     def reached(self, cls: int, symbol: Symbol) -> frozenset[int]:
-        """N's positions that one event reaches when it reads class `cls`."""
+        """N's positions that an event with this symbol reaches from class `cls`."""
         here = self.sets[cls]
         return frozenset(
             r
@@ -54,7 +55,7 @@ class Classes:
 
 
 def classes(guard: Guard) -> Classes | None:
-    """All classes of a guard, or None when there would be too many."""
+    """All classes of a guard; None if there are more than MAX_CLASSES."""
     found = {frozenset[int]()}
     frontier = list(found)
     while frontier:
@@ -72,7 +73,7 @@ def classes(guard: Guard) -> Classes | None:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Mass at `place` in class `cls` of the guard on the way out (0 where there is none)."""
+    """Mass at `place` in class `cls` of the guard on its outgoing edges (0 without a guard)."""
 
     place: int
     cls: int = 0
@@ -80,9 +81,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Bindings kept one by one at `place`, from which an event may continue.
+    """A lookup in the bindings stored individually at `place`, which an event may continue.
 
-    `predicates` are numbers of adjacency predicates; `guard` is judged by binding time.
+    `predicates` are numbers of adjacency predicates; `guard` is checked by binding time.
     """
 
     place: int
@@ -92,22 +93,22 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An event takes `position`: it gathers the mass of `sources` and `scans`, and leaves it at `targets`."""
+    """An event takes `position`: sum the mass of `sources` and `scans`, and add it to `targets`."""
 
     position: int
     sources: tuple[State, ...]
     scans: tuple[Scan, ...]
     targets: tuple[State, ...]
     kept_at: tuple[int, ...]
-    """Places where this binding is kept one by one."""
+    """Places that store this binding individually."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One operand of a query, ready to be lowered.
+    """One operand of a query, ready for lowering.
 
-    `by_event` are the places whose bindings are kept one by one, because a neighbour predicate or a
-    guard judged by time must see them; all other places keep one vector per class.
+    `by_event` are the places that store each binding, because an adjacency predicate or a guard
+    checked by time needs them; all other places store one vector per class.
     """
 
     automaton: Automaton
@@ -117,16 +118,16 @@ class Machine:
 
     @cached_property
     def guard_classes(self) -> tuple[Classes | None, ...]:
-        """Per guard its classes; None where no mass waits in classes for it."""
+        """The classes of each guard; None if no mass is split by them."""
         return tuple(
             classes(guard) if self.exits(g) - self.by_event else None
             for g, guard in enumerate(self.automaton.guards)
         )
 
     def exits(self, guard: int) -> frozenset[int]:
-        """The places whose way out crosses `guard`; for the guard at ⊤, mass waits at ⊤ itself.
+        """The places whose outgoing edges cross `guard`; ⊤ itself for the guard at the end.
 
-        Under *contiguous* nothing lies between neighbours, so a NOT there never breaks anything.
+        Under contiguous semantics no event lies between neighbours, so a NOT there never matches.
         """
         return self._exits[guard]
 
@@ -139,7 +140,7 @@ class Machine:
         return tuple(frozenset(places) for places in found)
 
     def crossed(self, p: int, q: int) -> int | None:
-        """The guard that the edge from p to q must not find broken."""
+        """The guard that the edge from p to q crosses; None if there is none."""
         guard = self.automaton.guard_of.get((p, q))
         return guard if guard is not None and p in self.exits(guard) else None
 
@@ -153,12 +154,12 @@ class Machine:
 
     @cached_property
     def states(self) -> tuple[State, ...]:
-        """⊥ and ⊤, and every position that something can follow, each with its classes."""
+        """All states: ⊥, ⊤ and every position that has a successor, each in all of its classes."""
         return tuple(state for states in self._states_at.values() for state in states)
 
     @cached_property
     def _states_at(self) -> dict[int, tuple[State, ...]]:
-        """The states of every place that keeps no bindings one by one, in order."""
+        """The states of every place that does not store bindings individually, in order."""
         places = (START, *sorted(self.automaton.followed), END)
         return {p: self._states_of(p) for p in places if p not in self.by_event}
 
@@ -168,7 +169,7 @@ class Machine:
         return tuple(State(place, c) for c in range(split.broken + 1 if split else 1))
 
     def steps(self, symbol: Symbol) -> tuple[Step, ...]:
-        """What an event does, position by position. All steps read the vector from before its moment."""
+        """The steps of an event, one per position. All read the vector as it was before its moment."""
         return tuple(self._step(q) for q in sorted(symbol & self._positive))
 
     @cached_property
@@ -195,12 +196,12 @@ class Machine:
         )
 
     def whole(self) -> tuple[State, ...]:
-        """The states at ⊤ that count: every class that no NOT has broken."""
+        """The states at ⊤ that count as results: all classes but the broken one."""
         if END in self.by_event:
             return ()
         states = self._states_at[END]
         return states[:-1] or states
 
     def moves(self, symbol: Symbol) -> bool:
-        """Whether an event moves mass between classes."""
+        """Whether an event with this symbol moves mass between classes."""
         return any(c and symbol.intersection(c.guard.positions) for c in self.guard_classes)

@@ -1,4 +1,4 @@
-"""Many automata as one template: every type once, every transition labelled with the queries it holds for.
+"""Merge automata into one template: each type once, each transition labelled with its queries.
 
 Source: HAMLET (SIGMOD 2021), Section 3.1 and Figure 3(b).
 """
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from trendfold.automaton.glushkov import END, START, Automaton
 
 ENDS = {START: "⊥", END: "⊤"}
-"""How a template writes where trends begin and end."""
+"""How a template writes the start and the end of trends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """Events of `source` may be directly followed by those of `target`, in trends of `queries`."""
+    """In trends of `queries`, an event of type `target` may directly follow one of type `source`."""
 
     source: str
     target: str
@@ -30,20 +30,20 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The merged template of a workload; queries are their numbers in it."""
+    """The merged template of a workload; queries are identified by number."""
 
     types: tuple[str, ...]
     transitions: tuple[Transition, ...]
 
     def queries(self, source: str, target: str) -> frozenset[int]:
-        """The queries that a transition holds for: none if there is none."""
+        """The queries labelling a transition; empty if there is no such transition."""
         return next(
             (t.queries for t in self.transitions if (t.source, t.target) == (source, target)), frozenset()
         )
 
 
 def merge(automata: Sequence[Automaton]) -> Template:
-    """The template of all queries, in the order in which their types are written."""
+    """Merge the automata of all queries; types are ordered by first occurrence."""
     types = dict.fromkeys(p.type for automaton in automata for p in automaton.positive)
     found: dict[tuple[str, str], set[int]] = {}
     for number, automaton in enumerate(automata):

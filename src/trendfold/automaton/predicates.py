@@ -1,4 +1,4 @@
-"""WHERE, split by what each conjunct names: local, adjacency, cross, partition (spec 4, 5)."""
+"""Split WHERE into local, adjacency, cross and partition predicates (spec 4, 5)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from trendfold.query.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A condition on one event, with the alias taken out, and the positions that ask for it."""
+    """A condition on one event, without its alias, and the positions it applies to."""
 
     condition: Expression
     positions: frozenset[int]
@@ -62,18 +62,18 @@ class Predicates:
 
 
 def partition_attributes(query: Query) -> tuple[str, ...]:
-    """The attributes every event is partitioned by: `[a]`, or equalities that amount to it."""
+    """The attributes that partition all events: `[a]`, or equalities equivalent to it."""
     return tuple(dict.fromkeys((*query.equivalence, *_connecting_attributes(query))))
 
 
 def split(query: Query, automaton: Automaton) -> Predicates:
-    """The predicates of `query` whose names stand in `automaton` (one operand of it)."""
+    """The predicates of `query` that refer to `automaton`, one of its operands."""
     partition = set(_connecting_attributes(query))
     local, adjacency, cross = [], [], []
     for conjunct in query.where:
         names = {name for name, _ in named(conjunct)}
         if not all(automaton.called(name) for name in names):
-            continue  # another operand's
+            continue  # belongs to another operand
         if _equal_attribute(conjunct) in partition:
             continue
         match kind(conjunct):
@@ -145,7 +145,7 @@ def _strip(node: Expression, second: dict[str, bool]) -> Expression:
 
 
 def between_names(condition: Expression, left: str, right: str, *, is_adjacency: bool) -> Expression:
-    """A condition on two bindings as it would be written of two aliases."""
+    """A condition on two bindings, written with two aliases."""
 
     def named_(attribute: Attribute) -> Attribute:
         alias = right if attribute.is_next else left
@@ -155,7 +155,7 @@ def between_names(condition: Expression, left: str, right: str, *, is_adjacency:
 
 
 def _mapped(part: Expression, change: Callable[[Attribute], Attribute]) -> Expression:
-    """An expression with all its attributes changed."""
+    """Apply `change` to all attributes of an expression."""
     match part:
         case Attribute():
             return change(part)

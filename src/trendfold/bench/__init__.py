@@ -1,9 +1,8 @@
-"""Side-by-side measurements. A bench is a module with `cases(seed, scale) -> list[Case]`, named here.
+"""Side-by-side benchmarks. A bench is a module listed here, with `cases(seed, scale) -> list[Case]`.
 
-It may also have `judged(report) -> Report`: with promises about several lines together; `ratios(report) ->
-Mapping[str, float]`: by name, what it compares that is not the speed of two lines, for claims.toml to name;
-`notes(report) -> tuple[str, ...]`: what follows from the figures of several lines; and `plot(report) -> str`:
-an SVG of them.
+It may also have `judged(report) -> Report`, which adds promises about several lines; `ratios(report) ->
+Mapping[str, float]`, named comparisons other than the speed of two lines, which claims.toml may refer to;
+`notes(report) -> tuple[str, ...]`, conclusions from several lines; and `plot(report) -> str`, an SVG.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from trendfold.bench.harness import Case, Report, measure
 from trendfold.errors import InputError, nearest
 
 BENCHES: dict[str, str] = {
-    "aseq": "trendfold.bench.aseq",
-    "cogra": "trendfold.bench.cogra",
-    "gloria": "trendfold.bench.gloria",
-    "hamlet": "trendfold.bench.hamlet",
-    "kernel": "trendfold.bench.kernel",
-    "mcep": "trendfold.bench.mcep",
-    "neighbour": "trendfold.bench.neighbour",
+    "aseq": "trendfold.bench.aseq_bench",
+    "cogra": "trendfold.bench.cogra_bench",
+    "gloria": "trendfold.bench.gloria_bench",
+    "hamlet": "trendfold.bench.hamlet_bench",
+    "kernel": "trendfold.bench.kernel_bench",
+    "mcep": "trendfold.bench.mcep_bench",
+    "neighbour": "trendfold.bench.neighbour_bench",
     "peers": "trendfold.bench.peers",
-    "sharing": "trendfold.bench.sharing",
-    "spark": "trendfold.bench.spark",
-    "stream": "trendfold.bench.stream",
-    "windows": "trendfold.bench.windows",
+    "sharing": "trendfold.bench.sharing_bench",
+    "spark": "trendfold.bench.spark_bench",
+    "stream": "trendfold.bench.stream_bench",
+    "windows": "trendfold.bench.windows_bench",
 }
-"""Names and the modules behind them, imported when they are run."""
+"""Benches by name, and their modules, which are imported on use."""
 
 
 def draws(name: str) -> bool:
@@ -54,7 +53,7 @@ def run(
     only: Collection[str] = (),
     progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Measure one bench; `scale` multiplies its numbers of events. With `only`, some lines and no more."""
+    """Measure one bench, or `only` some of its lines; `scale` multiplies its numbers of events."""
     bench = _module(name)
     cases: list[Case] = bench.cases(seed, scale)
     if only:

@@ -1,4 +1,4 @@
-"""Whether two ways came to the same answer: asked before either's time is shown.
+"""Compare the answers of cases before any time is shown.
 
 An answer is a number, a text, None, an array, a table, or any nesting of sequences of them.
 """
@@ -18,11 +18,11 @@ from trendfold.kernel.program import Folded
 from trendfold.kernel.wide import log2, ratio
 
 TOLERANCE = 1e-9
-"""Relative; and absolute for what is next to nothing, such as the logarithm of one trend."""
+"""Relative tolerance; absolute for values near 0, such as the logarithm of one trend."""
 
 
 class DisagreementError(TrendfoldError):
-    """Two ways of a table gave different answers, so no time of either means anything."""
+    """Two cases of a table gave different answers, so their times mean nothing."""
 
     def __init__(self, one: str, other: str, difference: str) -> None:
         super().__init__(
@@ -31,14 +31,14 @@ class DisagreementError(TrendfoldError):
 
 
 def require_alike(one: str, expected: object, other: str, found: object) -> None:
-    """Raise at the first difference, naming both ways."""
+    """Raise at the first difference, naming both cases."""
     difference = first_difference(expected, found)
     if difference is not None:
         raise DisagreementError(one, other, difference)
 
 
 def first_difference(expected: object, found: object, where: str = "") -> str | None:
-    """Where two answers part, as `[2][0]: 3.0 beside 4.0`; None if they are alike."""
+    """The first difference of two answers, such as `[2][0]: 3.0 beside 4.0`; None if they are equal."""
     one, other = _plain(expected), _plain(found)
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return _first_of_arrays(one, other, where)
@@ -66,7 +66,7 @@ def _first_of_arrays(one: NDArray[Any], other: NDArray[Any], where: str) -> str 
 
 
 def _plain(value: object) -> object:
-    """Tables as rows, mappings in order of their keys."""
+    """Tables as rows, mappings sorted by key."""
     if isinstance(value, pa.Table):
         return [tuple(row.values()) for row in value.to_pylist()]
     if isinstance(value, Mapping):
@@ -92,28 +92,28 @@ def _value(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else repr(value)
 
 
-# ---------------------------------------------------------------- what the ways of this project give
+# ---------------------------------------------------------------- results of trendfold
 
 
 Columns = list[NDArray[np.float64]]
-"""Of one operand or query: log2 of the trends of every window that has any; then what rides on them."""
+"""For one operand or query: log2 of the trends of each non-empty window, then its other aggregates."""
 
 
 def trends(folded: Any) -> list[Columns]:
-    """Of a fold: per operand or query its columns, numbers by the count and extremes as they are.
+    """The columns of a fold per operand or query: numbers divided by the count, extremes unchanged.
 
-    Ways may cut, order and leave out windows differently, so columns are sorted, and windows not compared.
+    Cases may split, order and omit windows differently, so columns are sorted, and windows are not compared.
     """
     return [_columns(part) for part in _parts(folded)]
 
 
 def trends_of_each(folds: Any) -> list[Columns]:
-    """The same of queries that were folded one by one."""
+    """The same for queries that were folded one by one."""
     return [_columns(part) for folded in folds for part in _parts(folded)]
 
 
 def columns(log: NDArray[np.float64], *others: NDArray[np.float64]) -> Columns:
-    """The same of one operand whose columns are known; -inf is no trend."""
+    """The same for one operand whose columns are given; -inf means no trend."""
     return [np.sort(column[np.isfinite(log)]) for column in (log, *others)]
 
 
@@ -128,7 +128,7 @@ def _columns(part: Folded) -> Columns:
 
 
 def rows(result: Any) -> list[pa.Table]:
-    """Of a result: its tables, rows in order of window and group."""
+    """The tables of a result, with rows sorted by window and group."""
     return [_ordered(result[name]) for name in sorted(result)]
 
 
@@ -139,4 +139,4 @@ def _ordered(table: Any) -> pa.Table:
 
 
 Answer = Callable[[Any], object]
-"""From what a case's run gave to what is compared."""
+"""Maps the result of a case's run to the answer that is compared."""

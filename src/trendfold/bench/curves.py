@@ -1,4 +1,4 @@
-"""How time grows, as a picture: a curve per way, both axes logarithmic, in an SVG that needs nothing else."""
+"""Line plots as self-contained SVG: one curve per method, both axes logarithmic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 Curve = Sequence[tuple[float, float]]
-"""Events, and the seconds they took."""
+"""Numbers of events, and seconds."""
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 420, 70, 190, 20, 50
 _COLOURS = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280", "#4a5568")
@@ -19,7 +19,7 @@ _STYLE = (
 
 
 def draw_all(figures: Mapping[str, Mapping[str, Curve]], what: str = "gain over the trivial plan") -> str:
-    """Figures of gains under each other, each with its title; what is varied goes across."""
+    """Plots of gains below each other, each with its title; the varied parameter is the x axis."""
     parts = []
     for number, (title, curves) in enumerate(figures.items()):
         body = _plot(curves, {}, lambda power: f"{10.0**power:g}", lambda power: f"{10.0**power:g}×")
@@ -29,7 +29,7 @@ def draw_all(figures: Mapping[str, Mapping[str, Curve]], what: str = "gain over 
 
 
 def draw(curves: Mapping[str, Curve], guides: Mapping[str, Curve]) -> str:
-    """Curves as lines with a dot per measurement, and guides as broken lines behind them."""
+    """Curves as lines with a dot per measurement, and guides as dashed lines behind them."""
     return _svg(_plot(curves, guides, _amount, _time))
 
 
@@ -70,7 +70,7 @@ def _plot(
 
 
 def _decades(values: Iterable[float]) -> tuple[int, int]:
-    """The powers of ten around all values."""
+    """The powers of ten that enclose all values."""
     logs = [math.log10(value) for value in values]
     low, high = math.floor(min(logs)), math.ceil(max(logs))
     return low, max(high, low + 1)

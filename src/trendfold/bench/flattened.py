@@ -1,4 +1,4 @@
-"""Kleene queries as sets of fixed-length sequences, as HAMLET's authors let SHARON answer them (5.1)."""
+"""Flatten Kleene queries into fixed-length sequences, as HAMLET's authors do for SHARON (5.1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from trendfold.query.nodes import Both, Either, EventRef, Maybe, Not, Pattern, P
 
 
 def flattened(query: Query, longest: int) -> tuple[Query, ...]:
-    """One query per length of E+ up to `longest`; if no match is longer, COUNTs add up to the Kleene query's.
+    """One query per length of E+ up to `longest`; if no match is longer, COUNTs sum to the Kleene query's.
 
-    Where several types have a Kleene plus, all of them get the same length: only those trends are covered.
+    If several types have a Kleene plus, all get the same length: only those trends are covered.
     """
     return tuple(
         replace(query, name=f"{query.name} of {length}", pattern=_fixed(query.pattern, length))

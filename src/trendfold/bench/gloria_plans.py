@@ -1,4 +1,4 @@
-"""Finding sharing plans: GLORIA's Figures 11 to 15. "Events" are queries here."""
+"""Optimizing sharing plans: GLORIA's Figures 11 to 15. The "events" of these lines are queries."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from trendfold.bench import trade_queries
 from trendfold.bench.harness import Case, Promise, Verdict
-from trendfold.events.generate import Options as Stream
-from trendfold.events.generate import stock
+from trendfold.events.generate import StreamSettings, stock
 from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria.plan import share
 from trendfold.papers.gloria.valid import why_invalid
@@ -26,16 +25,16 @@ SEQUENCES, KLEENE_LENGTHS, MIXED, KLEENE_SHARES = (
     (10, 30, 60),
 )
 SECONDS, FASTER, SAME = 2.0, 5.0, 0.999
-"""Promises for 200 sequences: optimized in so many seconds, so many times faster than without pruning, and
-the plan without pruning costs no less than this part of ours."""
+"""Promises for 200 sequences: seconds to optimize, speedup over no pruning, and the least cost of the plan
+without pruning relative to ours."""
 OPTIMIZERS = {"gloria": "gloria", "NoPrune": "gloria-noprune", "Greedy": "gloria-greedy"}
 Members = Callable[[], Sequence[QueryPlan]]
-"""The queries as a group has them, planned when they are first asked for."""
+"""The members of a group, planned on first use."""
 LARGEST = f"sequences, {SEQUENCES[-1]}"
 
 
 def workloads(seed: int) -> dict[str, tuple[Query, ...]]:
-    """By figure: 11, twice; 12; 13 and 15; 14."""
+    """The workloads of Figures 11 (two), 12, 13 and 15, 14."""
     found = {f"sequences, {n}": trade_queries.sequences(n, seed) for n in SEQUENCES}
     found |= {f"through a hub, {n}": trade_queries.through_a_hub(n, seed) for n in SEQUENCES[::4]}
     found |= {f"Kleene of length, {n}": trade_queries.kleene(100, seed, n) for n in KLEENE_LENGTHS}
@@ -45,7 +44,7 @@ def workloads(seed: int) -> dict[str, tuple[Query, ...]]:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Template, graph and path, by each optimizer; plans must be valid, their costs are judged apart."""
+    """Time template, graph and path of each optimizer; plans must be valid, costs are checked separately."""
     for what, queries in workloads(seed).items():
         members = cache(partial(members_of, queries))
         unpruned = name(what, "NoPrune")
@@ -65,7 +64,7 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def _problem(members: Members, plan: SharingPlan) -> str:
-    """Why a plan cannot be carried out; empty if it can."""
+    """Why a plan is invalid; empty if it is valid."""
     return why_invalid(plan, [member.operands[0].machine.automaton for member in members()])
 
 
@@ -82,7 +81,7 @@ def verdicts(seed: int) -> dict[str, Verdict]:
 
 @cache
 def costs(seed: int, what: str) -> dict[str, float]:
-    """What each optimizer's plan costs by the paper's formulas, beside sharing nothing."""
+    """The cost of each optimizer's plan by the paper's formulas, and of not sharing."""
     members = cache(partial(members_of, workloads(seed)[what]))
     plans = {way: optimized(members, strategy, seed) for way, strategy in OPTIMIZERS.items()}
     return {way: plan.cost / plan.alone for way, plan in plans.items()}
@@ -90,7 +89,7 @@ def costs(seed: int, what: str) -> dict[str, float]:
 
 @cache
 def memory(seed: int, what: str) -> dict[str, int]:
-    """The most bytes that each optimizer holds at once."""
+    """The peak memory of each optimizer in bytes."""
     members, found = cache(partial(members_of, workloads(seed)[what])), {}
     members()
     for way, strategy in OPTIMIZERS.items():
@@ -113,7 +112,7 @@ def ratios(seed: int) -> dict[str, float]:
 
 
 def members_of(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The queries as a group would have them."""
+    """The plans of queries as members of one group."""
     group = plan_all(queries, "gloria-greedy")[0].group
     assert group is not None
     assert len(group.members) == len(queries)
@@ -121,7 +120,7 @@ def members_of(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
 
 
 def optimized(members: Members, strategy: str, seed: int) -> SharingPlan:
-    """From queries to a plan; frequencies are those of a stream."""
+    """Optimize a group with the type frequencies of a stream."""
     return share(members(), strategy, _frequencies(seed))
 
 
@@ -133,7 +132,7 @@ def _frequencies(seed: int) -> dict[str, float]:
 def stream(seed: int, events: int, burst: int = 3) -> pa.Table:
     """An hour of trades."""
     return stock(
-        Stream(events=events, seed=seed, types=trade_queries.TYPES, rate=events / 3_600, burst=burst)
+        StreamSettings(events=events, seed=seed, types=trade_queries.TYPES, rate=events / 3_600, burst=burst)
     )
 
 

@@ -1,6 +1,6 @@
-"""Carrying out sharing plans: GLORIA's Figures 16 to 19, and what `auto` makes of them.
+"""Running sharing plans: GLORIA's Figures 16 to 19, and the choices of `auto`.
 
-Plans are made beforehand; what is timed is a whole run, or, where lanes are compared, the fold alone.
+Plans are made beforehand; timed is a whole run or, for the comparison with lanes, only the fold.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from trendfold.bench import trade_queries
 from trendfold.bench.answers import trends
 from trendfold.bench.gloria_plans import MIXED, stream
 from trendfold.bench.harness import Case, Promise
-from trendfold.events.batch import Options, read_batch
-from trendfold.kernel.together import state_bytes
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.papers.gloria import run as gloria
-from trendfold.papers.gloria.calibrate import sharing_costs_here
-from trendfold.papers.gloria.offer import chosen, with_sharing_plans
-from trendfold.plan import Group, QueryPlan
-from trendfold.plan.workload import plan_all, with_groups
+from trendfold.papers.gloria.choose import COSTS
+from trendfold.plan import QueryPlan
+from trendfold.plan.physical import Lanes, SharedPlan
+from trendfold.plan.workload import plan_all, units
 from trendfold.query.nodes import Query
 from trendfold.runtime import local
-from trendfold.runtime.calibration import costs_here, with_costs
-from trendfold.runtime.groups import FOLDS, GroupRows, rows_of_group
+from trendfold.runtime.folding import ReadyGroup, prepare_group
+from trendfold.runtime.folds.in_lanes import make_ready
+from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.result import Result
-from trendfold.runtime.rows import Workspace
-from trendfold.runtime.side_by_side import make_ready
+from trendfold.runtime.workspace import Workspace
 
 EVENTS = 60_000
-"""In an hour."""
+"""Events in one hour of the stream."""
 BURSTS, COMPLEX = (1, 10, 100), (0, 50, 100)
-"""Events of one type in a row, and complex queries in a hundred: Figure 19."""
+"""Burst lengths, and percentages of complex queries: Figure 19."""
 OVER_GRETA, OF_BEST, MOSTLY, SIDE_BY_SIDE = 5.0, 0.8, 0.9, 1.3
-"""Promises: 120 mixed queries so many times faster than GRETA; `auto` beside the best of all, and beside it
-in all cells but one; and beside lanes where beginnings are rare."""
+"""Promises: the speedup of 120 mixed queries over GRETA; `auto` relative to the best strategy, in all cells
+and in all but one; and relative to lanes if START events are rare."""
 WAYS = ("greta", "hamlet", "gloria-greedy", "gloria-noprune", "gloria", "auto")
 CELLS = (*((size, 3) for size in MIXED), *((MIXED[1], burst) for burst in BURSTS))
 RARE, RARE_QUERIES = "rare beginnings, 1000 queries", 1_000
 
 
 def cases(seed: int, scale: float) -> Iterator[Case]:
-    """All lines; events are multiplied by `scale`, numbers of queries are not."""
+    """All lines; `scale` multiplies events, not numbers of queries."""
     for size, burst in CELLS:
         yield from _mixed(size, burst, seed, scale)
     for burst in BURSTS:
@@ -89,22 +89,19 @@ def _beside_hamlet(percent: int, burst: int, seed: int, scale: float) -> Iterato
 
 
 def _rare(seed: int, scale: float) -> Iterator[Case]:
-    """The fold alone, of lanes and of what `auto` takes instead."""
+    """Only the fold: with lanes, and with the plan that `auto` chooses instead."""
     events = max(1_000, int(20 * EVENTS * scale))
 
     @cache
-    def ready() -> tuple[Mapping[str, Group], GroupRows]:
+    def ready() -> Mapping[str, ReadyGroup]:
         workspace = Workspace(read_batch(rare_stream(seed, events), Options()))
-        plans = with_costs(plan_all(trade_queries.rare_beginnings(RARE_QUERIES)), costs_here())
-        lanes = plans[0].group
-        assert lanes is not None
-        rows = rows_of_group(lanes, workspace, 0, DEFAULTS)
-        assert rows is not None
-        return {"side by side": lanes, "auto": chosen(lanes, workspace, 0, DEFAULTS)}, rows
+        group = plan_all(trade_queries.rare_beginnings(RARE_QUERIES))[0].group
+        assert group is not None
+        chosen = prepare_group(group, workspace)
+        return {"side by side": replace(chosen, way=Lanes("to compare with")), "auto": chosen}
 
     def fold(way: str) -> object:
-        groups, rows = ready()
-        return FOLDS[groups[way].method](groups[way], rows, DEFAULTS)
+        return ready()[way].fold()[0]
 
     beside, promises = f"{RARE}, side by side", (Promise(SIDE_BY_SIDE, f"{RARE}, side by side"),)
     yield Case(beside, partial(fold, "side by side"), events, like=RARE, answer=trends)
@@ -120,7 +117,7 @@ def _rare(seed: int, scale: float) -> Iterator[Case]:
 
 
 def rare_stream(seed: int, events: int) -> pa.Table:
-    """Trades of which one in 2,000 is of the company that patterns begin with; 30 a second."""
+    """30 trades a second, one in 2,000 of the company that patterns begin with."""
     rng = np.random.default_rng(seed)
     types = np.array([trade_queries.COMPANY, *trade_queries.ORDER[:2], *trade_queries.AROUND[:20]])
     weights = np.array([0.0005, 0.35, 0.35, *[0.2995 / 20] * 20])
@@ -133,15 +130,15 @@ def rare_stream(seed: int, events: int) -> pa.Table:
 
 @cache
 def tallies(seed: int, scale: float) -> Mapping[str, dict[str, float]]:
-    """Of 120 mixed queries by each plan: counts, bytes of state, and where the time goes, in milliseconds."""
+    """For 120 mixed queries and each plan: counters, bytes of state, and a time breakdown in milliseconds."""
     queries, table = trade_queries.mixed(MIXED[-1], seed), _trades(seed, scale, 3)
-    costs, found = sharing_costs_here(), {}
+    costs, found = COSTS, {}
     for way in ("gloria", "gloria-greedy"):
         plans = _plans(queries, table, way)
         group = plans[0].group
         assert group is not None
         workspace = Workspace(read_batch(table, Options()))
-        together = rows_of_group(group, workspace, 0, DEFAULTS)
+        together, _ = read_group(group, workspace)
         assert together is not None
         ready = gloria.ready(group, together, DEFAULTS)
         _, tally = ready.fold()
@@ -163,16 +160,16 @@ def tallies(seed: int, scale: float) -> Mapping[str, dict[str, float]]:
 
 @cache
 def lanes_state(seed: int, scale: float) -> int:
-    """Bytes of state of the same queries side by side."""
+    """Bytes of state of the same queries as lanes."""
     plans = plan_all(trade_queries.mixed(MIXED[-1], seed))
     group = plans[0].group
     assert group is not None
-    together = rows_of_group(group, Workspace(read_batch(_trades(seed, scale, 3), Options())), 0, DEFAULTS)
-    return 0 if together is None else state_bytes(make_ready(group, together).program)
+    together, _ = read_group(group, Workspace(read_batch(_trades(seed, scale, 3), Options())))
+    return 0 if together is None else make_ready(group, together).bytes
 
 
 def ratios(seed: int, scale: float) -> dict[str, float]:
-    """Figures 17 and 18, the fold of 120 mixed queries by itself, and memory of execution."""
+    """Figures 17 and 18, the fold of 120 mixed queries, and its memory."""
     plans = tallies(seed, scale)
     ours, greedy = plans["gloria"], plans["gloria-greedy"]
     return {
@@ -204,20 +201,27 @@ def notes(seed: int, scale: float) -> tuple[str, ...]:
 
 
 def _run(queries: Sequence[Query], table: pa.Table, strategy: str) -> Callable[[], Result]:
-    """A whole run; plans are made in the first one, which is not timed."""
+    """A whole run; the first run, which is not timed, makes the plans."""
     planned = cache(lambda: _plans(queries, table, strategy))
     source = local.read(table, table.column_names, Options())
     return lambda: local.run(planned(), source, Options(), 0, DEFAULTS)
 
 
 def _plans(queries: Sequence[Query], table: pa.Table, strategy: str) -> tuple[QueryPlan, ...]:
-    """Plans; sharing plans as a run finds them, by the frequencies of its rows, and not again in each run."""
+    """Plans; sharing plans use the type frequencies of the rows, as in a run, but are made only once."""
     plans = plan_all(queries, strategy)
     if not strategy.startswith("gloria"):
         return plans
     workspace = Workspace(read_batch(table, Options()))
-    plans = with_sharing_plans(plans, workspace, 0, DEFAULTS)
-    return with_groups(plans, lambda group: replace(group, details=replace(group.details, considered=())))
+    found = list(plans)
+    for unit in units(dict(enumerate(plans))):
+        if unit.group is not None:
+            way = prepare_group(unit.group, workspace).way
+            assert isinstance(way, SharedPlan)
+            group = replace(unit.group, details=replace(way.details, considered=()))
+            for number, plan in zip(unit.numbers, unit.plans, strict=True):
+                found[number] = replace(plan, group=group)
+    return tuple(found)
 
 
 def _tables(result: object) -> object:
@@ -231,13 +235,13 @@ def _trades(seed: int, scale: float, burst: int) -> pa.Table:
 
 
 def _windows(together: GroupRows) -> float:
-    """Open windows of a query, on average."""
+    """The average number of open windows of a query."""
     rows = max(1, len(together.moment))
     return float(np.mean([int((items.high - items.low).sum()) / rows for items in together.items]))
 
 
 def _ms(run: Callable[[], object]) -> float:
-    """The fastest of three."""
+    """The fastest of three runs, in milliseconds."""
     best = np.inf
     for _ in range(3):
         started = perf_counter()

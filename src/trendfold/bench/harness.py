@@ -1,7 +1,7 @@
-"""The one way to measure: cases in, a report of medians, ratios and kept promises out.
+"""Measure cases: a report of medians, ratios and promises.
 
-The cases of a report take turns, so that a machine that slows down slows all of them down. Those that
-answer one question must have come to the same answer before: otherwise there is an error, and no time.
+The cases of a report take turns, so that a machine that slows down affects all of them. Cases that answer the
+same question must first give the same answer; otherwise there is an error and no time.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from trendfold.bench.answers import Answer, require_alike
-from trendfold.bench.machine import begin_peak, peak_bytes, versions
+from trendfold.bench.hardware import begin_peak, peak_bytes, versions
 from trendfold.errors import InputError, nearest
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """At least so many events/s or, with `of`, that fraction of another line's events/s in the same run."""
+    """A minimum of events/s or, with `of`, a minimum fraction of another line's events/s."""
 
     at_least: float
     of: str | None = None
@@ -36,92 +36,92 @@ class Promise:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One line of a report: work to time, the number of events in it, and what it must reach."""
+    """One line of a report: the work to time, its number of events, and its promises."""
 
     name: str
     run: Callable[[], object]
     events: int
     floor: str | None = None
-    """The line this one is compared with, such as one pass of `numpy.bincount` over the same events."""
+    """The baseline line, such as one pass of `numpy.bincount` over the same events."""
     promises: tuple[Promise, ...] = ()
     like: str | None = None
-    """The question; cases of one question must have equal answers."""
+    """The question; cases with the same question must give equal answers."""
     answer: Answer | None = None
-    """What of the run's result is compared; all of it if this is not given."""
+    """Extracts the answer to compare from the run's result; None compares all of it."""
     expected: Callable[[], object] | None = None
-    """Another way to that answer, where no other case is one; run once, and not timed."""
+    """Computes the expected answer if no other case does; run once, and not timed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What a run gives that has timed itself, because it took place in another process."""
+    """The result of a run that timed itself, because it ran in another process."""
 
     seconds: float
     result: object = None
 
 
 class UnfinishedError(Exception):
-    """A run that was given up; the text says why."""
+    """A run that was given up; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A promise and what was measured for it: events/s, or a fraction of another line's."""
+    """A promise and its measured value: events/s, or a fraction of another line's."""
 
     promise: Promise
     reached: float
 
     @property
     def is_kept(self) -> bool:
-        """Whether enough was reached."""
+        """Whether the promise was kept."""
         return self.reached >= self.promise.at_least
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one case took, over all repeats."""
+    """The measurements of one case over all repeats."""
 
     name: str
     events: int
     seconds: tuple[float, ...]
     peak_bytes: int
-    """The most memory a repeat held above what was in use when it began."""
+    """The peak memory of a repeat above what was in use when it began."""
     floor: str | None = None
     of_floor: float | None = None
     verdicts: tuple[Verdict, ...] = ()
     like: str | None = None
-    """The question whose answer was found equal to that of all other lines with it."""
+    """The question; all lines with the same one gave equal answers."""
     unfinished: str = ""
-    """Why there is no time, if there is none."""
+    """Why the case has no time; empty if it has one."""
 
     @property
     def median_s(self) -> float:
-        """The median of the repeats; NaN without any."""
+        """The median of the repeats; NaN if there are none."""
         return median(self.seconds) if self.seconds else math.nan
 
     @property
     def events_per_s(self) -> float:
-        """Events of the case by its median time."""
+        """Events of the case divided by its median time."""
         return self.events / self.median_s
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A table of measurements made together, and on what."""
+    """Measurements made together, and the machine and versions."""
 
     name: str
     measurements: tuple[Measurement, ...]
     versions: Mapping[str, str]
     settings: Mapping[str, float]
-    """Seed, scale and repeats: what it takes to run the same again."""
+    """Seed, scale and repeats, to reproduce the run."""
     notes: tuple[str, ...] = ()
-    """What follows from several lines together."""
+    """Conclusions from several lines."""
     plot: str = ""
-    """An SVG of the lines, where the bench draws one."""
+    """An SVG of the lines, if the bench draws one."""
     date: str = ""
     """The day it was measured, as 2024-12-31."""
     ratios: Mapping[str, float] = field(default_factory=dict)
-    """What a bench compares that is not the speed of two lines, such as memory; by name."""
+    """Named comparisons other than the speed of two lines, such as memory."""
 
     @property
     def is_kept(self) -> bool:
@@ -141,7 +141,7 @@ class Sample:
 
 
 SHORT_S = 0.5
-"""Cases below this are measured warm."""
+"""Cases shorter than this are warmed up before each turn."""
 
 
 def measure(
@@ -155,9 +155,8 @@ def measure(
 ) -> Report:
     """Run every case `warm_up` times untimed, compare the answers, then run all in turn `repeats` times.
 
-    A case that was short the last time is run untimed before each turn, too: while the others ran, its memory
-    was given away.
-    `progress` is told the name of each case before it runs.
+    A short case also runs untimed before each turn, because its memory was freed while the others ran.
+    `progress` is called with the name of each case before it runs.
     """
     _check(cases, repeats)
     warmed = _warm_up(cases, warm_up, progress)
@@ -190,15 +189,15 @@ def measure(
 
 @dataclass(frozen=True, slots=True)
 class _Warm:
-    """What the runs before the timed ones told."""
+    """Findings of the warm-up runs."""
 
     seconds: float
-    """Compiling may be in them."""
+    """May include compilation."""
     unfinished: str = ""
 
 
 def _warm_up(cases: Sequence[Case], times: int, progress: Callable[[str], None]) -> dict[str, _Warm]:
-    """Run all cases untimed; those of one question must agree."""
+    """Run all cases untimed; those with the same question must agree."""
     found: dict[str, _Warm] = {}
     agreed: dict[str, tuple[str, object]] = {}
     for case in cases:
@@ -217,7 +216,7 @@ def _warm_up(cases: Sequence[Case], times: int, progress: Callable[[str], None])
 
 
 def _compare(case: Case, result: object, agreed: dict[str, tuple[str, object]]) -> None:
-    """With the first case of the same question, and with another way that is not timed."""
+    """Compare with the first case of the same question, and with the expected answer."""
     if case.like is None and case.expected is None:
         return
     answer = _answer(case, result)
@@ -244,7 +243,7 @@ def _check(cases: Sequence[Case], repeats: int) -> None:
         for other in (case.floor, *(promise.of for promise in case.promises)):
             if other is not None and other not in names:
                 hint = nearest(other, names) or f"choose one of {', '.join(names)}"
-                raise InputError(f"case {case.name!r} is compared with {other!r}, which is no case; {hint}")
+                raise InputError(f"case {case.name!r} is compared with the unknown {other!r}; {hint}")
 
 
 def _sample(run: Callable[[], object]) -> Sample:
@@ -256,7 +255,7 @@ def _sample(run: Callable[[], object]) -> Sample:
     peak = peak_bytes()
     if isinstance(result, Timed):
         seconds = result.seconds
-    # The result lives until here, so that freeing it is not part of the time.
+    # The result is kept until here, so that freeing it is not timed.
     del result
     return Sample(max(seconds, 1e-9), max(0, peak - before))
 
@@ -265,7 +264,7 @@ def _judge(case: Case, cases: Sequence[Case], samples: Mapping[str, Sequence[Sam
     events = {other.name: other.events for other in cases}
 
     def fraction(of: str) -> float:
-        """The median over turns of this case's events/s by the other's in that turn; NaN if there is none."""
+        """The median ratio of this case's events/s to the other's in the same turn; NaN if there is none."""
         if not samples[case.name] or not samples[of]:
             return math.nan
         turns = zip(samples[case.name], samples[of], strict=True)
@@ -317,7 +316,7 @@ def _cells(line: Measurement) -> Iterable[str]:
 
 
 def has_ratio(line: Measurement) -> bool:
-    """Whether the line is compared with another that has a time."""
+    """Whether the line and its baseline both have a time."""
     return line.of_floor is not None and not math.isnan(line.of_floor)
 
 
@@ -328,7 +327,7 @@ def _shown(verdict: Verdict) -> str:
 
 
 def short(number: float) -> str:
-    """1,234,567 as 1.23 M."""
+    """Format 1,234,567 as 1.23 M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g} {letter}"
@@ -336,12 +335,12 @@ def short(number: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """1234.5 as 1,234×."""
+    """Format 1234.5 as 1,234×."""
     return f"{ratio:,.0f}×" if ratio >= 100 else f"{ratio:.3g}×"
 
 
 def to_json(report: Report) -> str:
-    """The report with every repeat's seconds, and what follows from them."""
+    """The report with the seconds of every repeat, and the derived figures."""
     whole = {
         "name": report.name,
         "date": report.date,
@@ -370,5 +369,5 @@ def _line(line: Measurement) -> dict[str, object]:
 
 
 def _number(value: float) -> float | None:
-    """JSON has no NaN."""
+    """A number for JSON, which has no NaN."""
     return None if math.isnan(value) else value

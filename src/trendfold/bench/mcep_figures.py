@@ -1,66 +1,69 @@
-"""The paper's Figures 10 to 14 at this machine's size: gains over the trivial plan, best of some runs."""
+"""The paper's Figures 10 to 14, scaled to this machine: gains over the trivial plan, best of several runs."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.bench.patterns import Shape, Stream, aarhus, reshuffled, stock, traffic, workload
+from trendfold.bench.patterns import PatternShape, PatternStream, aarhus, reshuffled, stock, traffic, workload
 from trendfold.detect.adapt import Adapting
-from trendfold.detect.family import families
-from trendfold.detect.graph import build_graph
-from trendfold.detect.plans import BASELINES, Search, WorkloadPlanner, Workplan
+from trendfold.detect.joint_queries import joint_queries
+from trendfold.detect.workplan import JoinPlanner, Workplan
 from trendfold.errors import TrendfoldError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
+from trendfold.papers.mcep.baselines import BASELINES
+from trendfold.papers.mcep.pattern_graph import build_graph
+from trendfold.papers.mcep.plan import PlanSearch
 from trendfold.runtime.detection import Detection
+from trendfold.runtime.find_matches import plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.matches import plan_joins, prepare
-from trendfold.runtime.rows import Workspace
-from trendfold.runtime.whole import Found, concatenated
+from trendfold.runtime.whole_matches import QueryMatches, concatenated
+from trendfold.runtime.workspace import Workspace
 
 ANY = Limits(matches=2**62, trends=2**62)
-STREAMS: dict[str, Callable[[int, int], Stream]] = {"stock": stock, "traffic": traffic}
+STREAMS: dict[str, Callable[[int, int], PatternStream]] = {"stock": stock, "traffic": traffic}
 
 
-def measured(stream: Stream, shape: Shape, seed: int) -> Detection:
-    """A workload whose rows are read and whose statistics are known, with the trivial plan."""
+def measured(stream: PatternStream, shape: PatternShape, seed: int) -> Detection:
+    """A workload with the trivial plan; rows are read and statistics are measured."""
     plans = workload(stream, shape, seed).plan()
     workspace = Workspace(read_batch(stream.table, Options(time_unit="us")))
-    (family,) = families(plans)
-    return plan_joins(prepare(family, workspace, ANY), BASELINES["trivial"])
+    (joint,) = joint_queries(plans)
+    return plan_joins(read_detection_input(joint, workspace, ANY), BASELINES["trivial"])
 
 
-def found_by(detection: Detection, adapting: Adapting | None = None) -> Callable[[], list[Found]]:
+def found_by(detection: Detection, adapting: Adapting | None = None) -> Callable[[], Sequence[QueryMatches]]:
     """A whole detection."""
-    return partial(detection.run, ANY, None, adapting)
+    return lambda: detection.run(ANY, None, adapting).matches
 
 
 # ---------------------------------------------------------------- answers
 
 
 def agree(detections: Mapping[str, Detection]) -> None:
-    """Raise unless all of them find the same matches."""
+    """Raise unless all detections find the same matches."""
     expected: list[NDArray[np.uint64]] = []
     for name, detection in detections.items():
-        answers = all_marks(detection.run(ANY))
+        answers = all_marks(detection.run(ANY).matches)
         expected = expected or answers
         if not all(map(np.array_equal, answers, expected)):
             raise TrendfoldError(f"plan {name} finds other matches than {next(iter(detections))}")
 
 
-def all_marks(found: Sequence[Found]) -> list[NDArray[np.uint64]]:
+def all_marks(found: Sequence[QueryMatches]) -> list[NDArray[np.uint64]]:
     """The matches of every pattern."""
     return [marks(each) for each in found]
 
 
-def marks(found: Found) -> NDArray[np.uint64]:
+def marks(found: QueryMatches) -> NDArray[np.uint64]:
     """A number per match that tells it from others, in order."""
     bindings = concatenated(found.parts)
     pair = bindings.row.astype(np.uint64) << np.uint64(32) | bindings.position.astype(np.uint64)
@@ -73,30 +76,30 @@ def marks(found: Found) -> NDArray[np.uint64]:
 # ---------------------------------------------------------------- figures
 
 Figure = dict[str, list[tuple[float, float]]]
-"""Per curve: what is varied, and the gain over the trivial plan."""
+"""By curve: the varied parameter, and the gain over the trivial plan."""
 
 EVENTS, CHANGING_EVENTS = 20_000, 200_000
 SHORT_S = 2.0
-EDGE = Search(SHORT_S)
+EDGE = PlanSearch(SHORT_S)
 NEIGHBOURS = {
     "EDGE": EDGE,
     "VERTEX4": replace(EDGE, together=4),
     "VERTEX8": replace(EDGE, together=8),
     "EDGE-PREFIX": replace(EDGE, is_prefix=True),
 }
-LOCAL: dict[str, WorkloadPlanner] = {
+LOCAL: dict[str, JoinPlanner] = {
     f"{short}-{name}": replace(search, heuristic=heuristic)
     for short, heuristic in (("SA", "annealing"), ("TS", "tabu"))
     for name, search in NEIGHBOURS.items()
 }
 RIVALS = {name: BASELINES[name] for name in ("SH", "RE")}
 BEST = {name: LOCAL[name] for name in ("SA-EDGE", "TS-EDGE")} | RIVALS
-BASE = Shape(window=8.0)
+BASE = PatternShape(window=8.0)
 
 
 @cache
 def figures(seed: int, scale: float) -> dict[str, Figure]:
-    """All figures that the streams at hand allow."""
+    """All figures possible with the available streams."""
     found: dict[str, Figure] = {}
     for name, stream in _streams(max(300, int(EVENTS * scale)), seed).items():
         gain = _Gains(stream, seed, min(1.0, scale))
@@ -123,8 +126,8 @@ def figures(seed: int, scale: float) -> dict[str, Figure]:
     return {title: figure for title, figure in found.items() if figure}
 
 
-def _streams(events: int, seed: int) -> dict[str, Stream]:
-    """The generated streams, and real sensors where they are."""
+def _streams(events: int, seed: int) -> dict[str, PatternStream]:
+    """The generated streams, and the real sensor data if it is available."""
     found = {name: make(events, seed) for name, make in STREAMS.items()}
     folder = os.environ.get("TRENDFOLD_SHARED")
     path = Path(folder or "", "data", "events", "aarhus_traffic_20.csv.gz")
@@ -132,7 +135,7 @@ def _streams(events: int, seed: int) -> dict[str, Stream]:
 
 
 def density(detection: Detection) -> float:
-    """The share of other patterns that a pattern has something in common with, on average."""
+    """The average share of other patterns that a pattern has something in common with."""
     graph = build_graph(detection.joins.patterns)
     count = len(graph.patterns)
     near = (set().union(*(graph.shared[part] for part in parts)) for parts in graph.of_pattern.values())
@@ -140,22 +143,22 @@ def density(detection: Detection) -> float:
 
 
 class _Gains:
-    """How many times faster than the trivial plan others are, on one stream."""
+    """Speedups over the trivial plan on one stream."""
 
-    def __init__(self, stream: Stream, seed: int, quick: float) -> None:
+    def __init__(self, stream: PatternStream, seed: int, quick: float) -> None:
         self.stream, self.seed, self.quick = stream, seed, quick
-        self.trivial: dict[Shape, tuple[Detection, float]] = {}
+        self.trivial: dict[PatternShape, tuple[Detection, float]] = {}
 
-    def of(self, shape: Shape, planner: WorkloadPlanner) -> float:
+    def of(self, shape: PatternShape, planner: JoinPlanner) -> float:
         """The gain of one plan."""
         detection, seconds = self._trivially(shape)
-        if isinstance(planner, Search):
+        if isinstance(planner, PlanSearch):
             planner = replace(planner, seconds=planner.seconds * self.quick)
         found = detection.by(planner)
         agree({"trivial": detection, "other": found})
         return seconds / _best(found_by(found))
 
-    def over(self, shapes: Mapping[float, Shape], planners: Mapping[str, WorkloadPlanner]) -> Figure:
+    def over(self, shapes: Mapping[float, PatternShape], planners: Mapping[str, JoinPlanner]) -> Figure:
         """Gains of plans for workloads of some shapes; none where windows of events would have ties."""
         if any(shape.is_counted for shape in shapes.values()) and self.stream.has_ties:
             return {}
@@ -165,19 +168,19 @@ class _Gains:
         }
 
     def over_time(self, seconds: tuple[float, ...]) -> Figure:
-        """Gains of searches that may take so long."""
+        """Gains by search time."""
         return {
-            name: [(s, self.of(BASE, Search(s, heuristic))) for s in seconds]
+            name: [(s, self.of(BASE, PlanSearch(s, heuristic))) for s in seconds]
             for name, heuristic in (("SA-EDGE", "annealing"), ("TS-EDGE", "tabu"))
         }
 
     def over_density(self, types: tuple[int, ...]) -> Figure:
-        """Gains for patterns that have more in common, since they are made of fewer types."""
+        """Gains by density: patterns made of fewer types have more in common."""
         shapes = [replace(BASE, types=n) for n in types]
         found = {round(density(self._trivially(shape)[0]), 2): shape for shape in shapes}
         return self.over(dict(sorted(found.items())), BEST)
 
-    def _trivially(self, shape: Shape) -> tuple[Detection, float]:
+    def _trivially(self, shape: PatternShape) -> tuple[Detection, float]:
         if shape not in self.trivial:
             detection = measured(self.stream, shape, self.seed)
             self.trivial[shape] = detection, _best(found_by(detection))
@@ -185,7 +188,7 @@ class _Gains:
 
 
 def _best(run: Callable[[], object], runs: int = 5, enough_s: float = 1.0) -> float:
-    """The shortest of some runs, fewer where they take long."""
+    """The shortest of several runs; fewer if they take long."""
     shortest, total = _timed(run), 0.0
     for _ in range(runs - 1):
         total += shortest
@@ -201,8 +204,8 @@ def _timed(run: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _changing(stream: Stream, seed: int, quick: float) -> Figure:
-    """A plan made for the first stretch, kept or made anew when things change; planning is part of the time.
+def _changing(stream: PatternStream, seed: int, quick: float) -> Figure:
+    """A plan for the first part of the stream, kept or replanned when rates change; planning is timed too.
 
     Patterns have no Kleene closure, and match rarely before rates change: all plans report the same matches.
     """
@@ -212,7 +215,7 @@ def _changing(stream: Stream, seed: int, quick: float) -> Figure:
         every = max(1, events // (changes + 1))
         changed = reshuffled(stream, every, 5, seed)
         first = measured(replace(changed, table=changed.table.slice(0, every)), shape, seed)
-        known = first.by(Search(SHORT_S * quick)).route.workplan
+        known = first.by(PlanSearch(SHORT_S * quick)).route.workplan
         trivial = measured(changed, shape, seed)
         static = replace(trivial.by(_fixed(known)), statistics=first.statistics)
         agree({"trivial": trivial, "static": static})
@@ -224,6 +227,6 @@ def _changing(stream: Stream, seed: int, quick: float) -> Figure:
     return curves
 
 
-def _fixed(workplan: Workplan) -> WorkloadPlanner:
+def _fixed(workplan: Workplan) -> JoinPlanner:
     """A plan that was made before."""
     return lambda patterns, statistics: workplan

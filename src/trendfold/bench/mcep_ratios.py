@@ -1,4 +1,4 @@
-"""What MCEP's paper says about its Figures 10 to 14 in a number each, from our own figures."""
+"""The headline ratios of MCEP's Figures 10 to 14, computed from our figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Points = dict[float, float]
 
 
 def headlines(figures: Mapping[str, Figure]) -> dict[str, float]:
-    """Figures by title, as `mcep_figures.figures` gives them -> ratios by name."""
+    """Figures by title, from `mcep_figures.figures` -> ratios by name."""
     found = {}
     for title, figure in figures.items():
         which, stream = title.partition(":")[0].rsplit(", ", 1)
@@ -60,7 +60,7 @@ def _last(figure: Figure) -> float:
 
 
 def _growth(figure: Figure) -> float:
-    """The gain at the last point over that at the first."""
+    """The gain at the last point over the gain at the first."""
     points = _search(figure)
     return points[max(points)] / points[min(points)]
 
@@ -99,4 +99,4 @@ _HEADLINES: dict[str, dict[str, Callable[[Figure], float]]] = {
         "Figure 14, {}: over the better of SH and RE at any difference of rates, least": _least_over_rivals,
     },
 }
-"""By the figures of a title: ratios by name, with a place for the stream's."""
+"""By the figure numbers of a title: ratios by name, with a placeholder for the stream."""

@@ -1,17 +1,17 @@
-"""Streams and workloads of patterns as MCEP's section 6.1 describes them, at this machine's size.
+"""Streams and pattern workloads as in MCEP's section 6.1, scaled to this machine.
 
 From the paper: patterns are sequences or conjunctions of 5 event types on average, with about half as many
 conditions as types, each comparing an attribute of two of them; one in five has a NOT or a Kleene closure;
 100 patterns are a workload. Rates of stocks lie between 2 and 47 events/s, selectivities between 0.003 and
-0.92. A stock update has the difference to the price before; an observation of traffic has vehicles and
+0.92. A stock update has the price difference to the previous update; a traffic observation has vehicles and
 speed.
 
-Chosen here, since the paper does not tell: three of four patterns are sequences. Half of these follow one
+Our choices where the paper gives no details: three of four patterns are sequences. Half of these follow one
 order of types, and the same two types are always compared in the same way: that is what patterns have in
-common. Types are 20 and not 2,100, and windows have 10 events of the mean type and not thousands, so that
-the trivial plan ends within seconds; the density of the multi-pattern graph is a note of the bench. A
-pattern that would match often by its rates and selectivities is drawn again: all plans report the same
-matches, and only differ before.
+common. There are 20 types instead of 2,100, and windows have 10 events of the mean type instead of thousands,
+so that the trivial plan finishes within seconds; a note of the bench gives the density of the multi-pattern
+graph. A pattern that would match often by its rates and selectivities is redrawn: all plans report the same
+matches, and differ only in the work before.
 """
 
 from __future__ import annotations
@@ -29,55 +29,55 @@ from trendfold.api import Workload, parse
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """Events, the attributes that patterns compare, and how many events a type has in a unit of time."""
+class PatternStream:
+    """Events, the attributes that patterns compare, and the rate of each type."""
 
     table: pa.Table
     types: tuple[str, ...]
     rates: tuple[float, ...]
     compared: tuple[str, ...]
     spread: dict[str, tuple[float, ...]]
-    """Per attribute and type its standard deviation: what a condition adds follows from its selectivity."""
+    """The standard deviation by attribute and type, from which conditions get their selectivity."""
     centre: dict[str, tuple[float, ...]]
-    """... and its mean."""
+    """The mean by attribute and type."""
     unit_us: int
     """The time in which the mean type has one event."""
 
     @property
     def has_ties(self) -> bool:
-        """Whether events come at the same time, so that their numbers say nothing."""
+        """Whether events share a time, so that windows of events are ambiguous."""
         times = self.table.column("ts").to_numpy()
         return bool((times[1:] == times[:-1]).any())
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What the patterns of a workload look like."""
+class PatternShape:
+    """Parameters of a workload's patterns."""
 
     patterns: int = 100
     size: int = 5
     """The average number of event types in a pattern."""
     window: float = 4.0
-    """WITHIN: how many events the mean type has in it."""
+    """WITHIN, in events of the mean type."""
     is_counted: bool = False
-    """Whether windows are numbers of events."""
+    """Whether windows count events."""
     types: int = 20
-    """How many of the stream's types patterns are made of: fewer share more."""
+    """How many of the stream's types the patterns use; fewer types share more."""
     sequences: float = 0.75
     special: float = 0.2
     """The share of patterns with a NOT or a Kleene closure."""
     conditions: float = 0.5
-    """Conditions per event type: that many of all pairs of types are compared, always in the same way."""
+    """Conditions per event type; a pair of types is always compared in the same way."""
     aligned: float = 0.5
-    """The share of sequences in which types follow one order for all patterns; the others are random."""
+    """The share of sequences that follow one common order of types; the others are random."""
     rarity: float = 0.5
-    """The most matches a pattern may have in a window, by rates and selectivities: patterns are alarms."""
+    """The maximum expected matches of a pattern per window: patterns are alarms."""
     rate_difference: float = 1.0
-    """How far rates within a pattern may differ, of the most they do."""
+    """How much rates within a pattern may differ, as a share of the maximum difference."""
 
 
-def stock(events: int, seed: int, types: int = 20) -> Stream:
-    """Updates of stocks whose rates differ as 2 and 47 do, each with the difference to the price before."""
+def stock(events: int, seed: int, types: int = 20) -> PatternStream:
+    """Stock updates with rates between 2 and 47, each with the difference to the previous price."""
     rng = np.random.default_rng([seed, 1])
     rates = np.exp(rng.uniform(np.log(2), np.log(47), types))
     code = rng.choice(types, size=events, p=rates / rates.sum())
@@ -87,8 +87,8 @@ def stock(events: int, seed: int, types: int = 20) -> Stream:
     return _stream(names, code, rates, {"diff": np.round(difference, 3)}, rng)
 
 
-def traffic(events: int, seed: int, types: int = 20) -> Stream:
-    """Observations of points on roads: rates differ little, speed falls where vehicles are many."""
+def traffic(events: int, seed: int, types: int = 20) -> PatternStream:
+    """Road observations: rates differ little, and speed decreases with the number of vehicles."""
     rng = np.random.default_rng([seed, 2])
     rates = rng.uniform(5, 20, types)
     code = rng.choice(types, size=events, p=rates / rates.sum())
@@ -105,14 +105,14 @@ def _stream(
     rates: np.ndarray,
     columns: dict[str, np.ndarray],
     rng: np.random.Generator,
-) -> Stream:
+) -> PatternStream:
     """One event per millisecond on average, all types mixed."""
     time = np.cumsum(rng.exponential(1_000, len(code)).astype(np.int64) + 1)
     return _measured(names, code, time, rates, columns)
 
 
-def aarhus(path: str, events: int) -> Stream:
-    """Readings of real sensors (Aarhus, 2014): every five minutes, all at the same times."""
+def aarhus(path: str, events: int) -> PatternStream:
+    """Real sensor data (Aarhus, 2014): readings every five minutes, all at the same times."""
     table = pa.csv.read_csv(path).sort_by([("time", "ascending"), ("sensor", "ascending")]).slice(0, events)
     sensors, code = np.unique(table.column("sensor").to_numpy(), return_inverse=True)
     time = table.column("time").cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
@@ -131,18 +131,18 @@ def _measured(
     time: np.ndarray,
     rates: np.ndarray,
     columns: dict[str, np.ndarray],
-) -> Stream:
-    """Columns with what is known about them."""
+) -> PatternStream:
+    """A stream with the statistics of its columns."""
     types = pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), pa.array(names))
     table = pa.table({"type": types, "ts": pa.array(time), **columns})
     each = range(len(names))
     spread = {key: tuple(float(np.std(values[code == i])) for i in each) for key, values in columns.items()}
     centre = {key: tuple(float(np.mean(values[code == i])) for i in each) for key, values in columns.items()}
     unit_us = round(float(time[-1]) / len(code) * len(names)) if len(code) else 1
-    return Stream(table, names, tuple(map(float, rates)), tuple(columns), spread, centre, unit_us)
+    return PatternStream(table, names, tuple(map(float, rates)), tuple(columns), spread, centre, unit_us)
 
 
-def workload(stream: Stream, shape: Shape, seed: int) -> Workload:
+def workload(stream: PatternStream, shape: PatternShape, seed: int) -> Workload:
     """Random patterns over a stream's types."""
     rng = np.random.default_rng([seed, 3])
     chosen = rng.choice(len(stream.types), size=min(shape.types, len(stream.types)), replace=False)
@@ -158,11 +158,11 @@ def workload(stream: Stream, shape: Shape, seed: int) -> Workload:
 
 
 Conditions = dict[tuple[int, int], tuple[str, float]]
-"""Per pair of types that are compared: how, and the selectivity."""
+"""The condition and selectivity of each pair of types that is compared."""
 
 
-def _conditions(stream: Stream, shape: Shape, rng: np.random.Generator) -> Conditions:
-    """Some pairs of types are compared wherever both occur; selectivities are those of section 6.1."""
+def _conditions(stream: PatternStream, shape: PatternShape, rng: np.random.Generator) -> Conditions:
+    """Conditions for some pairs of types, used wherever both occur; selectivities as in section 6.1."""
     found = {}
     share = 2 * shape.conditions / max(shape.size - 1, 1)
     for a, b in combinations(range(len(stream.types)), 2):
@@ -178,9 +178,13 @@ def _conditions(stream: Stream, shape: Shape, rng: np.random.Generator) -> Condi
 
 
 def _pattern(
-    stream: Stream, shape: Shape, chosen: np.ndarray, conditions: Conditions, rng: np.random.Generator
+    stream: PatternStream,
+    shape: PatternShape,
+    chosen: np.ndarray,
+    conditions: Conditions,
+    rng: np.random.Generator,
 ) -> str | None:
-    """One pattern, or None if it would match too often or compares nothing."""
+    """A random pattern; None if it would match too often or has no condition."""
     size = int(np.clip(shape.size + rng.integers(-1, 2), 2, len(chosen)))
     types = rng.permutation(_alike(stream, shape, chosen, rng))[:size]
     asked = [conditions[pair] for pair in combinations(sorted(types), 2) if pair in conditions]
@@ -210,8 +214,10 @@ def _pattern(
     return f"RETURN MATCHES PATTERN {operator}({', '.join(elements)}) WHERE {where} WITHIN {within}"
 
 
-def _alike(stream: Stream, shape: Shape, chosen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Types whose rates differ by no more than the shape allows; all of them where it allows all."""
+def _alike(
+    stream: PatternStream, shape: PatternShape, chosen: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The types whose rates differ by no more than the shape allows."""
     if shape.rate_difference >= 1:
         return chosen
     rates = np.array([stream.rates[i] for i in chosen])
@@ -222,8 +228,8 @@ def _alike(stream: Stream, shape: Shape, chosen: np.ndarray, rng: np.random.Gene
     return np.asarray(chosen[near[:enough]])
 
 
-def reshuffled(stream: Stream, every: int, types: int, seed: int) -> Stream:
-    """The same stream, in which after every so many events some types change places (section 6.2.3)."""
+def reshuffled(stream: PatternStream, every: int, types: int, seed: int) -> PatternStream:
+    """The stream with some types swapped after every `every` events (section 6.2.3)."""
     rng = np.random.default_rng([seed, 4])
     code = stream.table.column("type").combine_chunks().indices.to_numpy().copy()
     swap = np.arange(len(stream.types), dtype=np.int32)

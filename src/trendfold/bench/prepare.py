@@ -1,4 +1,4 @@
-"""How fast rows are made ready and folded: many groups interleaved, and everything from an unsorted table."""
+"""The speed of preparing and folding rows: many interleaved groups, and end to end from an unsorted table."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from trendfold.api import parse
 from trendfold.bench import recurrences
 from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
-from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.batch import EventBatch, read_batch
+from trendfold.events.options import Options
 from trendfold.plan import plan
-from trendfold.runtime.local import prepare
-from trendfold.runtime.rows import Workspace
+from trendfold.runtime.folding import prepare
+from trendfold.runtime.workspace import Workspace
 
 FLOOR = "numpy.bincount"
 EVENTS = 10_000_000
 GROUPS = ((1_000, 30e6), (100_000, 15e6))
-"""How many groups, and the events/s promised for them."""
+"""Numbers of groups, and the promised events/s."""
 UNSORTED = 8e6
 WINDOW = 10_000
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """COUNT(*) of SEQ(A, B+, C): by group from events in order, and from a table in any order."""
+    """COUNT(*) of SEQ(A, B+, C): by group from sorted events, and from an unsorted table."""
     events = max(1, int(EVENTS * scale))
     rng = np.random.default_rng(seed)
     types = _types(rng, events)
@@ -55,14 +56,14 @@ def _types(rng: np.random.Generator, events: int) -> pa.DictionaryArray:
 
 
 def _grouped(batch: EventBatch) -> Callable[[], object]:
-    """From columns in memory, in order of time, to the aggregates of every group."""
+    """From sorted columns in memory to the aggregates of every group."""
     one = plan(parse("RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g").queries[0])
     batch.column("g")  # read from Arrow beforehand
-    return lambda: prepare(one, Workspace(batch), origin=0).fold()
+    return lambda: prepare(one, Workspace(batch)).fold()
 
 
 def _end_to_end(types: pa.DictionaryArray, seconds: NDArray[np.int64], codes: NDArray[np.intp]) -> Case:
-    """From a table of strings, timestamps and a number, one event per second in any order, to the result."""
+    """From a table of strings, timestamps and numbers, one event per second, unsorted, to the result."""
     times = pa.array(seconds * 1_000_000).cast(pa.timestamp("us"))
     table = pa.table({"type": types.cast(pa.string()), "ts": times, "x": np.zeros(len(types))})
     workload = parse(

@@ -1,7 +1,7 @@
-"""The figures that are committed: docs/benchmarks.json, and the pages that are written from it.
+"""The committed figures, docs/benchmarks.json, and the pages generated from them.
 
-`python -m trendfold.bench.published docs README.md` writes docs/benchmarks.md, docs/benchmarks.svg and the
-part of README.md between its marks again.
+`python -m trendfold.bench.published docs README.md` regenerates docs/benchmarks.md, docs/benchmarks.svg and
+the part of README.md between its markers.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from trendfold.bench.claims import Judged, judge, read_claims
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Report, short, times, to_json
-from trendfold.bench.page import command
+from trendfold.bench.paper_claims import Judged, judge, read_claims
+from trendfold.bench.report_page import command
 from trendfold.errors import InputError
 
 Kept = dict[str, Any]
-"""By the bench's name: date, command, settings, versions, ratios, notes and lines."""
+"""By bench: date, command, settings, versions, ratios, notes and lines."""
 FILE = "benchmarks.json"
 BEGIN, END = "<!-- benchmarks: written by `make benchmarks` -->", "<!-- end of benchmarks -->"
 
 
 def put(path: Path, reports: Sequence[Report]) -> str:
-    """The file's text with these reports in it; those of other benches stay."""
+    """The file's text with these reports added or replaced; other benches stay."""
     kept = read(path) if path.exists() else {}
     for report in reports:
         whole = json.loads(to_json(report))
@@ -43,7 +43,7 @@ _LINE = ("name", "events", "median_s", "events_per_s", "floor", "of_floor", "pea
 
 
 def read(path: Path) -> Kept:
-    """What is committed."""
+    """Read the committed figures."""
     try:
         kept: Kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
@@ -61,7 +61,7 @@ def to_markdown(kept: Kept) -> str:
 
 
 def _prose(*path: str) -> str:
-    """What is said around the figures."""
+    """Text around the figures."""
     return files("trendfold.bench").joinpath(*path).read_text(encoding="utf-8")
 
 
@@ -96,9 +96,9 @@ def _speed(line: Mapping[str, Any] | None) -> str:
 
 def _papers(kept: Kept) -> Iterable[str]:
     yield (
-        "## The papers' claims\n\nThe ratio that a paper reports, and the one that our implementation of "
-        "both sides gives, on streams of the papers' shapes at the size of one small machine. *Smaller* "
-        "means: the same side wins, by less."
+        "## The papers' claims\n\nThe ratio a paper reports, and the ratio of our implementations of both "
+        "sides, on streams like the papers' scaled to one small machine. *Smaller* means that the same "
+        "side wins, but by less."
     )
     claims = read_claims()
     for paper in dict.fromkeys(claim.paper for claim in claims):
@@ -112,7 +112,7 @@ def _papers(kept: Kept) -> Iterable[str]:
             f"- {each.claim.figure}: {each.claim.why}" for each in judged if each.claim.why and each.is_less
         ]
         if reasons:
-            yield "Where it does not hold, or holds by less:\n\n" + "\n".join(dict.fromkeys(reasons))
+            yield "Why a claim does not hold, or holds by less:\n\n" + "\n".join(dict.fromkeys(reasons))
 
 
 def _claim_row(judged: Judged) -> list[str]:
@@ -162,7 +162,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def headlines(kept: Kept) -> str:
-    """The three most telling lines, for README.md."""
+    """Three headline figures, for README.md."""
     lines = []
     for semantics, b in (("any", "10 B"), ("next", "10 B")):
         what = f"{semantics}, {b}, 1 query"
@@ -177,7 +177,7 @@ def headlines(kept: Kept) -> str:
 
 
 def _beside(kept: Kept, what: str) -> str:
-    """How many times what others reach."""
+    """The speedup over each peer."""
     found = ((who, _line(kept, "peers", f"{who}, {what}")) for who in ("Flink CEP", "Flink SQL", "Esper"))
     return ", ".join(f"{times(1 / line['of_floor'])} {who}'s" for who, line in found if line)
 
@@ -188,7 +188,7 @@ def _line(kept: Kept, bench: str, name: str) -> Mapping[str, Any] | None:
 
 
 def picture(kept: Kept) -> str:
-    """How many times faster than each peer, by B in a window."""
+    """A plot of the speedup over each peer, by B in a window."""
     figures: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for line in kept.get("peers", {}).get("lines", ()):
         who, semantics, b, queries = line["name"].split(", ")
@@ -201,7 +201,7 @@ def picture(kept: Kept) -> str:
 
 
 def with_headlines(text: str, kept: Kept) -> str:
-    """README.md with its part between the marks written again."""
+    """README.md with the part between its markers regenerated."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -210,7 +210,7 @@ def with_headlines(text: str, kept: Kept) -> str:
 
 
 def main(docs: str, readme: str) -> None:
-    """Write all pages again."""
+    """Regenerate all pages."""
     kept = read(Path(docs, FILE))
     Path(docs, "benchmarks.md").write_text(to_markdown(kept), encoding="utf-8")
     Path(docs, "benchmarks.svg").write_text(picture(kept), encoding="utf-8")

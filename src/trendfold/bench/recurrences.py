@@ -1,7 +1,7 @@
-"""Answers by recurrences that are written for one pattern each, to compare with: nothing of ours is in them.
+"""Reference answers from recurrences written for one pattern each, without trendfold's code.
 
-Events are in order of time, one at a moment. For SEQ(A, B+, C) their codes 0, 1, 2 are A, B, C, and windows
-are rows from `low` to before `high`. Counts pass a double's range, so answers are their logarithms to base 2.
+Events are in time order, one per moment. For SEQ(A, B+, C) the codes 0, 1, 2 are A, B, C, and windows are
+rows in [low, high). Counts exceed doubles, so answers are logarithms to base 2.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Ints = NDArray[np.int64]
 
 
 def windows(events: int, size: int, slide: int) -> tuple[Ints, Ints]:
-    """WITHIN size SLIDE slide over one event per second, from the first window that holds one."""
+    """WITHIN size SLIDE slide over one event per second, starting with the first non-empty window."""
     start = np.arange(slide - size - (slide - size) % slide, events, slide)
     return np.maximum(start, 0), np.minimum(start + size, events)
 
 
 def windows_to(last: Ints, size: int) -> tuple[Ints, Ints]:
-    """WITHIN size alone: one window that ends with each of these events."""
+    """WITHIN size without SLIDE: one window ending at each of these events."""
     return np.maximum(last + 1 - size, 0), last + 1
 
 
 def stretches(groups: Ints) -> tuple[Ints, Ints, Ints]:
-    """Rows group by group, and where the rows of each group begin and end."""
+    """Rows sorted by group, and the bounds of each group."""
     rows = np.argsort(groups, kind="stable")
     edges = np.append(0, np.cumsum(np.bincount(groups)))
     return rows, edges[:-1], edges[1:]
@@ -51,7 +51,7 @@ def counts(codes: Any, low: Ints, high: Ints, semantics: str = "skip-till-any-ma
 
 
 def aggregates(codes: Any, x: Floats, low: Ints, high: Ints) -> Floats:
-    """Per window log2 COUNT(*); SUM(B.x) and COUNT(B) by COUNT(*); MIN(B.x) and -MAX(B.x)."""
+    """Per window: log2 COUNT(*); SUM(B.x) and COUNT(B) divided by COUNT(*); MIN(B.x) and -MAX(B.x)."""
     found = np.zeros((len(low), 5))
     _aggregate(codes, x, low, high, found)
     return found
@@ -59,7 +59,7 @@ def aggregates(codes: Any, x: Floats, low: Ints, high: Ints) -> Floats:
 
 @numba.njit(cache=True)
 def _aggregate(codes: Any, x: Any, low: Any, high: Any, found: Any) -> None:  # pragma: no cover
-    """Of trends that end in A, in B and whole: how many, B's sum and number; all by 2 ** shift."""
+    """Count, sum and number of B, of trends that end in A, in B, and complete ones; scaled by 2 ** shift."""
     big = 2.0**300
     for k in range(low.shape[0]):
         shift, one = 0, 1.0
@@ -94,7 +94,7 @@ def _aggregate(codes: Any, x: Any, low: Any, high: Any, found: Any) -> None:  # 
 def _count_sparse(
     codes: Any, low: Any, high: Any, is_contiguous: Any, found: Any
 ) -> None:  # pragma: no cover
-    """Under next, A waits for a B and B for a B or C; under contiguous any other event is the end of both."""
+    """Under next, A waits for a B, and B for a B or C; under contiguous, any other event ends both."""
     for k in range(low.shape[0]):
         a = b = 0.0
         for i in range(low[k], high[k]):
@@ -133,7 +133,7 @@ def _count_lanes(codes: Any, groups: Any, low: Any, high: Any, found: Any) -> No
 
 
 def whole_numbers(codes: Any, v: Any, low: Ints, high: Ints) -> list[tuple[int, int, int]]:
-    """COUNT(*), COUNT(B) and SUM(B.v) of each window, in Python's own integers."""
+    """COUNT(*), COUNT(B) and SUM(B.v) of each window as Python integers."""
     found = []
     for first, last in zip(low.tolist(), high.tolist(), strict=True):
         a = b = b_many = b_sum = c = c_many = c_sum = 0
@@ -163,7 +163,7 @@ def falling(values: Floats, semantics: str) -> Floats:
 
 @numba.njit(cache=True)
 def _falling_next(values: Any) -> Any:  # pragma: no cover
-    """Events wait on a stack for the first that is lower; values on it never fall."""
+    """Events wait on a stack for the first lower one; values on the stack are non-decreasing."""
     waiting, many = np.zeros(values.shape[0]), np.zeros(values.shape[0])
     top, total = 0, 0.0
     for i in range(values.shape[0]):
@@ -179,7 +179,7 @@ def _falling_next(values: Any) -> Any:  # pragma: no cover
 
 @numba.njit(cache=True)
 def _falling_any(rank: Any) -> Any:  # pragma: no cover
-    """A Fenwick tree over ranks, the highest value first: of logarithms, and -inf for nothing."""
+    """A Fenwick tree of logarithms over ranks, highest value first; -inf is empty."""
     n = rank.shape[0]
     tree = np.full(n + 1, -np.inf)
     total = -np.inf
@@ -198,6 +198,6 @@ def _falling_any(rank: Any) -> Any:  # pragma: no cover
 
 @numba.njit(cache=True)
 def _log_sum(one: Any, other: Any) -> Any:  # pragma: no cover
-    """log2 of the sum of what two logarithms stand for."""
+    """log2 of the sum of two numbers given by their logarithms."""
     low, high = min(one, other), max(one, other)
     return high if low == -np.inf else high + np.log2(1.0 + 2.0 ** (low - high))

@@ -1,8 +1,8 @@
-"""Workloads of stock queries as GLORIA's authors generate them: sequences, Kleene patterns, and both.
+"""Workloads of stock queries like those GLORIA's authors generate: sequences, Kleene patterns, and both.
 
-All queries group by the level of one company's open price and ask for a least volume. Windows are 5 to 20
-minutes and slide every 5. What follows that company is a stretch of one common order of tickers, so that
-queries overlap; the tickers around it are anybody's.
+All queries group by the open price level of one company and require a minimum volume. Windows are 5 to 20
+minutes long and slide by 5. That company is followed by a run of one common order of tickers, so that queries
+overlap; the tickers around it are random.
 
 Source: GLORIA (SIGMOD 2022), Section 8.1.
 """
@@ -16,7 +16,7 @@ from trendfold.query.nodes import Query
 
 COMPANY = "CORE"
 ORDER = tuple(f"S{i:02}" for i in range(16))
-"""Tickers that queries share, in the order in which patterns name them."""
+"""The tickers that queries share, in pattern order."""
 AROUND = tuple(f"T{i:02}" for i in range(40))
 TYPES = (COMPANY, *ORDER, *AROUND)
 
@@ -30,13 +30,13 @@ def sequences(queries: int, seed: int) -> tuple[Query, ...]:
 
 
 def kleene(queries: int, seed: int, length: int, layers: int = 1) -> tuple[Query, ...]:
-    """SEQ(SEQ(CORE, ...)+, x, y): a common Kleene part of so many types, in so many layers."""
+    """SEQ(SEQ(CORE, ...)+, x, y): a common Kleene part of `length` types in `layers` layers."""
     random = Random(seed)
     return _parsed(random, [_kleene(random, 0, length, layers) for _ in range(queries)])
 
 
 def mixed(queries: int, seed: int, share: float = 1 / 7) -> tuple[Query, ...]:
-    """Sequences, and this share of Kleene patterns of two layers."""
+    """Sequences, and a `share` of Kleene patterns with two layers."""
     random = Random(seed)
     many = round(queries * share)
     patterns = [_kleene(random, random.randrange(4), 6, 2) for _ in range(many)]
@@ -46,7 +46,7 @@ def mixed(queries: int, seed: int, share: float = 1 / 7) -> tuple[Query, ...]:
 
 
 def through_a_hub(queries: int, seed: int) -> tuple[Query, ...]:
-    """SEQ(x, CORE, a pair, HUB, y), ten queries to a pair: where all meet again, little is left to choose."""
+    """SEQ(x, CORE, a pair, HUB, y), ten queries per pair: all go through HUB, which leaves few choices."""
     random = Random(seed)
     patterns = []
     for k in range(queries):
@@ -58,9 +58,9 @@ def through_a_hub(queries: int, seed: int) -> tuple[Query, ...]:
 
 
 def beside_hamlet(queries: int, seed: int, complex_share: float) -> tuple[Query, ...]:
-    """Simple queries SEQ(x+, CORE, y); this share of them goes on with five more tickers.
+    """Simple queries SEQ(x+, CORE, y); a `complex_share` of them has five more tickers.
 
-    Simple ones ask the same of an event, complex ones do not.
+    Simple queries have the same condition on events, complex ones different conditions.
     """
     random = Random(seed)
     texts = []
@@ -76,7 +76,7 @@ def beside_hamlet(queries: int, seed: int, complex_share: float) -> tuple[Query,
 
 
 def rare_beginnings(queries: int) -> tuple[Query, ...]:
-    """SEQ(CORE, S00, S01, y) where CORE is rare: hardly any snapshots, and many lanes."""
+    """SEQ(CORE, S00, S01, y) with rare CORE: few snapshots, and many lanes."""
     texts = [
         f"QUERY g{k} RETURN COUNT(*) PATTERN SEQ({COMPANY}, {ORDER[0]}, {ORDER[1]}, {AROUND[k % 20]}) "
         f"WITHIN 40 min SLIDE 5 min"
@@ -92,7 +92,7 @@ def _sequence(random: Random) -> str:
 
 
 def _kleene(random: Random, start: int, length: int, layers: int) -> str:
-    """Layers of Kleene plus around `length` types, the company first."""
+    """Layers of Kleene plus around `length` types, starting with the company."""
     inner = list(ORDER[start : start + length - 1])
     pattern = f"SEQ({', '.join([COMPANY, *inner] if layers == 1 else inner)})+"
     for layer in range(1, layers):

@@ -1,4 +1,4 @@
-"""Whole runs to compare: the same table and queries, by one strategy or another, together or alone."""
+"""Whole runs for comparison: the same table and queries with different strategies, shared or alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trendfold.api import parse
 from trendfold.bench.answers import rows
 from trendfold.bench.harness import Case, UnfinishedError
 from trendfold.errors import LimitError
-from trendfold.events.batch import Options
+from trendfold.events.options import Options
 from trendfold.plan.workload import plan_all
 from trendfold.query import needed_columns
 from trendfold.query.nodes import Query
@@ -19,14 +19,14 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.result import Result
 
 TRENDS = 200_000_000
-"""Trends that `construct` may build before it is given up."""
+"""How many trends `construct` may build before it is given up."""
 Run = Callable[[], Result]
 
 
 def run(
     table: pa.Table, queries: Sequence[Query], strategy: str, *, together: bool = True, unit: str = "ms"
 ) -> Run:
-    """From a table in memory to results; planning is not part of it."""
+    """A run from a table in memory to results, without planning."""
     options = Options(time_unit=unit)
     source = local.read(table, needed_columns(queries, options.columns), options)
     workloads = [queries] if together else [(query,) for query in queries]
@@ -50,7 +50,7 @@ def beside(
     floor: str | None = None,
     unit: str = "ms",
 ) -> list[Case]:
-    """One line per way to answer the queries; a way is a strategy, with `alone` if queries share nothing.
+    """One line per way: a strategy, followed by `alone` if queries share nothing.
 
     Each is compared with the way `floor`, or with the first.
     """

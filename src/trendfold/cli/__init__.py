@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs, so that `trendfold check` waits for no engine."""
+"""The command line. Each command imports what it needs, so that `trendfold check` loads no engine."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from trendfold.cli.show import (
     text_file,
     to_table,
 )
-from trendfold.cli.spark import choose_engine, progress_on, session_for
+from trendfold.cli.spark_engine import choose_engine, progress_on, session_for
 from trendfold.errors import InputError, QueryError, TrendfoldError, UnsupportedError, nearest, plural
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
     from trendfold.runtime.result import Result
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and say how it went.
+    """Run one command and return its exit code.
 
-    0 done, 1 failed while running, 2 bad query, option or input, 130 interrupted.
+    0 success, 1 failed while running, 2 bad query, option or input, 130 interrupted.
     """
     if argv is None:
         interrupt.listen()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # names and values may hold what the terminal cannot show
+        if isinstance(stream, TextIOWrapper):  # the terminal may not be able to encode names and values
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else argv
     try:
@@ -65,16 +65,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(args: argparse.Namespace) -> int:
     code = args.command(args)
     sys.stdout.flush()
-    if interrupt.is_asked():  # and whoever was interrupted has kept it to himself
+    if interrupt.is_asked():  # some library swallowed the interrupt
         raise KeyboardInterrupt
     return int(code or 0)
 
 
 def _say_failure(error: BaseException, args: argparse.Namespace) -> int:
-    """Say what went wrong, and return the exit code."""
+    """Print what went wrong, and return the exit code."""
     match error:
         case BrokenPipeError():
-            # Whoever read the output has gone. Python flushes once more at exit, to nowhere.
+            # The reader of the output is gone. Python flushes again at exit: send that to nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         case QueryError():
@@ -88,13 +88,13 @@ def _say_failure(error: BaseException, args: argparse.Namespace) -> int:
             return 1
         case Exception():
             told = f"{type(error).__name__}: {error}".partition("\n")[0]
-            say(f"error: {told} (not foreseen: run again with --debug and report what it shows)")
+            say(f"error: {told} (unexpected: run again with --debug and report the traceback)")
             return 1
     raise error
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Also where a library could not be loaded for it."""
+    """Whether memory ran out, possibly while loading a library."""
     is_unloadable = isinstance(error, ImportError) and "failed to map segment" in str(error)
     return isinstance(error, MemoryError) or is_unloadable or getattr(error, "errno", None) == errno.ENOMEM
 
@@ -104,34 +104,34 @@ def _is_later(words: Sequence[str]) -> bool:
 
 
 def _not_yet(_: argparse.Namespace) -> int:
-    raise UnsupportedError("'trendfold console' is not there yet; 'trendfold run' answers queries over files")
+    raise UnsupportedError("'trendfold console' is not available yet; use 'trendfold run'")
 
 
 _LATER = argparse.Namespace(command=_not_yet, debug=False)
-"""A command that is not there yet, and so is not in the help."""
+"""A planned command, not shown in the help."""
 
 
 class _NoPandas(MetaPathFinder):
-    """pyarrow imports pandas with its first array; that takes longer than to answer a small file.
+    """Hide pandas: pyarrow imports it with its first array, which takes longer than answering a small file.
 
-    For a process of our own only: nothing that runs locally needs it.
+    Only for the command line's own process: nothing that runs locally needs pandas.
     """
 
     def find_spec(self, name: str, *_: object) -> None:
-        """Say that there is no pandas, and leave everything else to others."""
+        """Raise for pandas; leave all other modules to the other finders."""
         if name == "pandas":
             raise ModuleNotFoundError(f"{name} is not needed here", name=name)
 
 
 def _settle_engine(args: argparse.Namespace, events: Files | None = None) -> None:
-    """Decide which engine runs, once what it runs over is known."""
+    """Choose the engine, once the input is known."""
     args.engine = choose_engine(args.engine, args.master, events)
     if args.is_own_process and args.engine == "local":
         sys.meta_path.insert(0, _NoPandas())
 
 
 def _located(error: QueryError, path: str | None) -> str:
-    """Every problem of a workload, with the file in front of line and column."""
+    """All problems of a workload, each as file:line:column."""
     if path is None:
         return str(error)
     return "\n\n".join(f"{path}:{'' if p.text else ' '}{p}" for p in error.problems)
@@ -141,7 +141,7 @@ def _located(error: QueryError, path: str | None) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options that are given twice are errors, unless they may be repeated: none silently wins."""
+    """A parser that rejects repeated options, unless they may be repeated; no value silently wins."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
@@ -158,7 +158,7 @@ class _StoreOnce(argparse.Action):
     ) -> None:
         given = namespace.__dict__.setdefault("given", set())
         if option is not None and self.dest in given:
-            parser.error(f"argument {option}: it is given twice; leave one out")
+            parser.error(f"argument {option}: given twice; leave one out")
         given.add(self.dest)
         setattr(namespace, self.dest, values)
 
@@ -183,12 +183,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_engine(run, "spark; local for under 256 MB, or where pyspark is not installed")
     run.add_argument("--strategy", default="auto", help="how queries are computed; default: auto")
     run.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
-    run.add_argument(
-        "--origin", help="where windows are counted from: a time, or a zone whose midnight counts"
-    )
+    run.add_argument("--origin", help="what windows are aligned to: a time, or a time zone for its midnight")
     run.add_argument("--output", metavar="DIR", help="write one file per query instead of printing")
     run.add_argument(
-        "--format", choices=tuple(EXTENSIONS), help="of the files, or json to print; default: parquet"
+        "--format", choices=tuple(EXTENSIONS), help="format of the files, or json to print; default: parquet"
     )
     run.add_argument("--rejects", metavar="DIR", help="write the rejected rows, with their reasons")
     run.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
@@ -200,25 +198,25 @@ def _parser() -> argparse.ArgumentParser:
     stream.add_argument(
         "--source",
         required=True,
-        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for files as they arrive; kafka:SERVERS/TOPIC for a "
+        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for arriving files; kafka:SERVERS/TOPIC for a "
         "topic of JSON objects, with --schema; rate:N for N rows a second",
     )
     stream.add_argument(
         "--watermark",
         required=True,
         metavar="D",
-        help="how much later an event may come, as '10 min'",
+        help="how late an event may arrive, such as '10 min'",
     )
-    stream.add_argument("--checkpoint", required=True, metavar="DIR", help="where to go on from after a stop")
+    stream.add_argument("--checkpoint", required=True, metavar="DIR", help="where to resume after a stop")
     stream.add_argument(
         "--output",
         metavar="DIR",
-        help="a folder per query instead of printing, or table:NAME, or kafka:SERVERS/TOPIC",
+        help="write a folder per query instead of printing, or table:NAME, or kafka:SERVERS/TOPIC",
     )
-    stream.add_argument("--format", choices=("parquet", "json"), help="of the files, or json to print")
+    stream.add_argument("--format", choices=("parquet", "json"), help="format of the files, or json to print")
     stream.add_argument("--rejects", metavar="DIR", help="write rejected and late rows, with their reasons")
     stream.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
-    stream.add_argument("--trigger", metavar="T", help="a duration, or available-now for what is there")
+    stream.add_argument("--trigger", metavar="T", help="a duration, or available-now for one pass")
     stream.add_argument(
         "--overwrite", action="store_true", help="remove what another stream or run wrote to the output"
     )
@@ -226,12 +224,12 @@ def _parser() -> argparse.ArgumentParser:
         "--max-ahead",
         default="1 d",
         metavar="D",
-        help="how far ahead of the clock an event may be, or none for any time; default: 1 d",
+        help="how far in the future an event may be, or none for no limit; default: 1 d",
     )
     stream.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
-    stream.add_argument("--files-per-batch", type=int, metavar="N", help="files of one micro-batch at most")
+    stream.add_argument("--files-per-batch", type=int, metavar="N", help="the most files in one micro-batch")
     stream.add_argument(
-        "--rows-per-batch", type=int, metavar="N", help="with kafka: messages of a micro-batch"
+        "--rows-per-batch", type=int, metavar="N", help="with kafka: the most messages in one micro-batch"
     )
     stream.add_argument(
         "--starting-offsets",
@@ -245,12 +243,12 @@ def _parser() -> argparse.ArgumentParser:
     stream.add_argument(
         "--conf", action="append", default=[], metavar="K=V", help="a setting of the Spark session"
     )
-    stream.add_argument("--types", default="", help="with rate: names of the event types, taken in turn")
+    stream.add_argument("--types", default="", help="with rate: names of the event types, used in turn")
     stream.add_argument("--strategy", default="auto")
     stream.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
-    stream.add_argument("--origin", help="where windows are counted from")
+    stream.add_argument("--origin", help="what windows are aligned to")
     _add_limits(stream)
-    stream.add_argument("--master", metavar="URL", help="of Spark, as local[2] or spark://HOST:PORT")
+    stream.add_argument("--master", metavar="URL", help="Spark master, such as local[2] or spark://HOST:PORT")
     stream.set_defaults(engine="spark")
     _add_columns(stream)
 
@@ -263,6 +261,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_input(explain, required=False)
     explain.add_argument("--strategy", default="auto")
     explain.add_argument("--format", choices=("text", "json", "html"), default="text")
+    explain.add_argument(
+        "--analyze", action="store_true", help="run the queries over --input, and tell what every step took"
+    )
 
     generate = command("generate", _generate, "write a seeded stream of synthetic events")
     generate.add_argument(
@@ -275,26 +276,24 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("--groups", type=int, help="distinct values of the attribute to group by")
     generate.add_argument("--burst", type=float, help="mean length of a run of events of one type")
     generate.add_argument(
-        "--disorder", type=float, default=0.0, metavar="SECONDS", help="how late a row may stand"
+        "--disorder", type=float, default=0.0, metavar="SECONDS", help="how late a row may be"
     )
     generate.add_argument(
-        "--ties", type=float, default=0.0, help="fraction of events at the time of the one before"
+        "--ties", type=float, default=0.0, help="fraction of events with the same time as the event before"
     )
     generate.add_argument(
-        "--types", default="", help="names of the event types, where the dataset leaves them open"
+        "--types", default="", help="names of the event types, for datasets that do not fix them"
     )
 
-    bench = command("bench", _bench, "measure side by side; fails when a promise is not kept")
+    bench = command("bench", _bench, "run benchmarks side by side; fails if a promised figure is missed")
     bench.add_argument("name", metavar="NAME", nargs="+", help="one or several; see docs/benchmarks.md")
-    bench.add_argument(
-        "--scale", type=float, default=1.0, metavar="X", help="multiplies the numbers of events"
-    )
+    bench.add_argument("--scale", type=float, default=1.0, metavar="X", help="multiply the numbers of events")
     bench.add_argument("--repeats", type=int, default=9, metavar="N")
     bench.add_argument("--seed", type=int, default=0, metavar="S")
     bench.add_argument("--json", metavar="FILE", help="also write every figure to a file")
-    bench.add_argument("--plot", metavar="FILE", help="also draw the figures, as SVG")
+    bench.add_argument("--plot", metavar="FILE", help="also plot the figures, as SVG")
     bench.add_argument("--report", metavar="DIR", help="also write report.html: tables and plots on one page")
-    bench.add_argument("--into", metavar="FILE", help="put the figures among those of a file")
+    bench.add_argument("--into", metavar="FILE", help="merge the figures into a file")
 
     demo = command("demo", _demo, "queries over generated rides, and a report with pictures")
     _add_engine(demo, "spark, or local where pyspark is not installed")
@@ -307,7 +306,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_overwrite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--overwrite", action="store_true", help="write into a folder that holds results of others, or data"
+        "--overwrite", action="store_true", help="write into a folder that holds other results or data"
     )
 
 
@@ -317,12 +316,12 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=N",
-        help="what a query may hold: trends, groups, matches, windows, rows, bytes of state; repeatable",
+        help="limit a query: trends, groups, matches, windows, rows, bytes of state; repeatable",
     )
 
 
 def _limits(args: argparse.Namespace) -> dict[str, Any]:
-    """Limits by name, as Python takes them; a number that is none stays text, and is told of there."""
+    """Limits by name; an invalid number stays text, for the API to report."""
     found: dict[str, Any] = {}
     for text in args.limit:
         name, separator, value = text.partition("=")
@@ -337,7 +336,7 @@ def _limits(args: argparse.Namespace) -> dict[str, Any]:
 def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--engine", choices=("spark", "local"), help=f"default: {default}")
     parser.add_argument(
-        "--master", metavar="URL", help="of Spark, as local[2], spark://HOST:PORT or sc://HOST:PORT"
+        "--master", metavar="URL", help="Spark master, such as local[2], spark://HOST:PORT or sc://HOST:PORT"
     )
 
 
@@ -358,12 +357,12 @@ def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--order-column", metavar="C", help="breaks ties in time")
     parser.add_argument("--id-column", metavar="C")
     parser.add_argument(
-        "--time-unit", choices=("s", "ms", "us"), default="s", help="of a numeric time column"
+        "--time-unit", choices=("s", "ms", "us"), default="s", help="unit of a numeric time column"
     )
     parser.add_argument(
         "--time-format",
         metavar="F",
-        help="how times are written, as for Python's strptime: '%%d/%%m/%%Y %%H:%%M'",
+        help="format of times, as for Python's strptime: '%%d/%%m/%%Y %%H:%%M'",
     )
     parser.add_argument("--csv-header", choices=("yes", "no"), default="yes")
     parser.add_argument("--csv-delimiter", metavar="C", help="default: a comma, for .tsv a tab")
@@ -377,7 +376,7 @@ def _files(args: argparse.Namespace) -> Files:
 
 
 def _csv(args: argparse.Namespace) -> CsvOptions:
-    from trendfold.events.text import CsvOptions
+    from trendfold.events.text_files import CsvOptions
 
     delimiter = "\t" if args.csv_delimiter == r"\t" else args.csv_delimiter
     return CsvOptions(args.csv_header == "yes", delimiter, args.schema)
@@ -402,7 +401,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.output is None and args.format not in (None, "json"):
         raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")
     workload = api.read(args.queries)
-    require_input(args)  # what can be told now is told before Spark starts
+    require_input(args)  # report what is wrong before Spark starts
     _settle_engine(args, _files(args))
     with claim_folders(workload, args) as claims, session_for(args.engine, args.master, args.debug):
         result = _answer(workload, args)
@@ -415,12 +414,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _stream(args: argparse.Namespace) -> int:
-    from trendfold.cli.stream import pairs, require_options, run_stream
+    from trendfold.cli.stream_command import pairs, require_options, run_stream
     from trendfold.runtime.limits import read_limits
     from trendfold.runtime.release import require_streamable
 
     workload = api.read(args.queries)
-    require_streamable(workload.queries)  # what can be told now is told before Spark starts
+    require_streamable(workload.queries)  # report what is wrong before Spark starts
     limits = _limits(args)
     read_limits(limits)
     require_options(args)
@@ -482,7 +481,7 @@ def _check(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """How many rows there are, and how many of them are rejected."""
+    """The number of rows, and how many of them are rejected."""
 
     events: int
     rejects: int
@@ -494,7 +493,8 @@ class _Checked:
 
 def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
     """Read the events as `run` would, and check the queries against their columns."""
-    from trendfold.events.batch import Options, read_batch, schema_of
+    from trendfold.events.batch import read_batch, schema_of
+    from trendfold.events.options import Options
     from trendfold.events.sources import in_format, read
     from trendfold.query import needed_columns
 
@@ -527,6 +527,8 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
 def _explain(args: argparse.Namespace) -> int:
     workload = api.read(args.queries)
     if args.input is None:
+        if args.analyze:
+            raise InputError("--analyze runs the queries, so it needs --input PATH")
         print(workload.explain(args.strategy, args.format))
         return 0
     _check_input(workload, args)
@@ -534,12 +536,12 @@ def _explain(args: argparse.Namespace) -> int:
         name: getattr(args, name)
         for name in ("type_column", "time_column", "order_column", "time_unit", "time_format")
     }
-    print(workload.explain(args.strategy, args.format, _files(args), **columns))
+    print(workload.explain(args.strategy, args.format, _files(args), args.analyze, **columns))
     return 0
 
 
 def _generate(args: argparse.Namespace) -> int:
-    from trendfold.events.generate import DATASETS, Options
+    from trendfold.events.generate import DATASETS, StreamSettings
     from trendfold.runtime.staging import make_folder, write_files
 
     if args.dataset not in DATASETS:
@@ -551,7 +553,7 @@ def _generate(args: argparse.Namespace) -> int:
         raise InputError(f"cannot tell the format of {args.output!r}; end it in .parquet, .csv or .jsonl")
     make_folder(path.parent)
     table = DATASETS[args.dataset](
-        Options(
+        StreamSettings(
             events=args.events,
             seed=args.seed,
             rate=args.rate,
@@ -573,8 +575,8 @@ def _bench(args: argparse.Namespace) -> int:
 
     from trendfold.bench import draws, run
     from trendfold.bench.harness import render, to_json
-    from trendfold.bench.page import to_html
     from trendfold.bench.published import put
+    from trendfold.bench.report_page import to_html
     from trendfold.runtime.staging import make_folder, write_files
 
     if not 0 < args.scale < math.inf:

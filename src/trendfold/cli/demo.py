@@ -1,4 +1,4 @@
-"""`trendfold demo`: queries over generated rides, on Spark, with a report to look at."""
+"""`trendfold demo`: queries over generated rides, on Spark, with an HTML report."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from trendfold.cli.folders import owner_of_run
 from trendfold.cli.plot import counts, sparkline
 from trendfold.cli.report import report
 from trendfold.cli.show import print_table, say, table_file, table_files, text_file, to_table
-from trendfold.cli.spark import progress_on
+from trendfold.cli.spark_engine import progress_on
 from trendfold.errors import plural
-from trendfold.events.generate import Options, ridesharing
+from trendfold.events.generate import StreamSettings, ridesharing
 from trendfold.runtime.outputs import claimed, write_together
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PARTS = 8
-"""Files that the events are written to, each after the other in time."""
+"""How many files the events are written to, in time order."""
 ROWS_SHOWN = 5
 QUERIES, REPORT, EVENTS, RESULTS = "demo.tql", "report.html", "events", "results"
 """Files and folders of the demo."""
 
 
 def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = False) -> None:
-    """Generate, run, print, write the results and a report into `folder`."""
+    """Generate events, run the queries, print, and write results and a report into `folder`."""
     text = files("trendfold").joinpath(QUERIES).read_text(encoding="utf-8")
     workload = api.parse(text)
     with claimed(folder, owner_of_run(QUERIES, workload, _files_of(workload)), overwrite) as claim:
-        table = ridesharing(Options(events=events, seed=seed))
+        table = ridesharing(StreamSettings(events=events, seed=seed))
         write_together([(claim, table_files(_parts(table), "parquet", EVENTS))])
         source = [str(claim.folder / name) for name in claim.written]
         print(
@@ -48,7 +48,7 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
         write_together([(claim, written)])
     total = sum(count for rows in tables.values() for _, count in counts(rows))
     print(
-        f"{total:.3g} trends in {result.summary.windows:,} windows were counted, and none built, "
+        f"{total:.3g} trends in {result.summary.windows:,} windows were counted without building any, "
         f"in {result.summary.seconds:.2f} s"
     )
     page, results, queries = (claim.folder / name for name in (REPORT, RESULTS, QUERIES))
@@ -62,14 +62,14 @@ def _files_of(workload: api.Workload) -> list[str]:
 
 
 def _parts(table: pa.Table) -> dict[str, pa.Table]:
-    """The events as several tables in the order of time, as a stream is kept: tasks fold each by itself."""
+    """The events as several tables in time order, as a stream is stored: tasks fold each on its own."""
     size = -(-table.num_rows // PARTS)
     return {f"part-{i}": table.slice(i * size, size) for i in range(PARTS)}
 
 
 def _warm_up(workload: api.Workload, table: pa.Table, source: list[str], engine: str) -> None:
-    """So that what is measured is the work. Here first: two workers would compile the same loops twice."""
-    say("compiling the loops, which takes a minute or two on the first run and little later")
+    """Compile the kernels so that only the work is timed; here first, or several workers would compile."""
+    say("compiling the kernels: a minute or two on the first run, little on later ones")
     workload.run(table.slice(0, 1_000), engine="local")
     if engine == "spark":
         workload.run(source[0], engine=engine).unpersist()
@@ -82,7 +82,7 @@ def _print(tables: dict[str, pa.Table]) -> None:
 
 
 def _print_lines(tables: dict[str, pa.Table]) -> None:
-    """What each query counts over time, in a line."""
+    """Print each query's counts over time as a line."""
     print("trends per window, logarithmic scale")
     width = max(map(len, tables))
     for name, rows in tables.items():

@@ -1,4 +1,4 @@
-"""Folders that a command writes into: apart from what it reads, and its own."""
+"""The folders a command writes into: separate from its input, and owned by it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from trendfold import api
 from trendfold.cli.show import table_file, table_files
-from trendfold.cli.spark import is_elsewhere
+from trendfold.cli.spark_engine import is_elsewhere
 from trendfold.errors import InputError
 from trendfold.events.sources import list_files
 from trendfold.runtime.outputs import OwnFolder, claimed, local_folder, write_together
@@ -26,7 +26,7 @@ REJECTS = "rejects"
 
 
 def require_input(args: Namespace) -> None:
-    """Raise if there is no input, or a folder to write into is, holds or lies in it, or in the other one."""
+    """Raise if there is no input, or if an output folder overlaps the input or the other output folder."""
     folders = {name: path for name in ("output", "rejects") if (path := getattr(args, name)) is not None}
     for name, folder in folders.items():
         local_folder(folder)
@@ -41,19 +41,19 @@ def require_input(args: Namespace) -> None:
         for place, file in real.items():
             if relation(folder, place) in ("is", "holds"):
                 raise InputError(
-                    f"--{name} {folder!r} holds {os.path.realpath(file)!r}, which is input by the name of "
-                    f"{str(file)!r}; choose a folder apart from it"
+                    f"--{name} {folder!r} holds {os.path.realpath(file)!r}, which is also input, as "
+                    f"{str(file)!r}; choose another folder"
                 )
 
 
 def _real_places(files: list[Path]) -> dict[str, Path]:
-    """Where files are once links are followed: their folders, and each file that is a link by itself."""
+    """The real locations of files: their folders, and the target of each file that is a link."""
     return {os.path.realpath(file if file.is_symlink() else file.parent): file for file in files}
 
 
 @contextmanager
 def claim_folders(workload: api.Workload, args: Namespace) -> Iterator[dict[str, OwnFolder]]:
-    """`output` and `rejects`, as far as they were asked for; refused if they hold what is not ours."""
+    """Claim the requested ones of `output` and `rejects`; raises if they hold files of others."""
     tables = {"output": [query.name for query in workload], REJECTS: [REJECTS]}
     with ExitStack() as stack:
         claims = {}
@@ -66,13 +66,13 @@ def claim_folders(workload: api.Workload, args: Namespace) -> Iterator[dict[str,
 
 
 def owner_of_run(query_file: str, workload: api.Workload, files: list[str]) -> Owner:
-    """A new run of a workload, that is to write these files."""
+    """The owner record of a new run of a workload that will write these files."""
     queries = tuple(query.name for query in workload)
     return Owner("run", uuid4().hex, os.path.basename(query_file), queries, tuple(files))
 
 
 def write_results(result: Result, claims: dict[str, OwnFolder], args: Namespace) -> None:
-    """Fill the folders that were claimed, both or none."""
+    """Write into the claimed folders, all or nothing."""
     tables: dict[str, dict[str, Any]] = {"output": dict(result), REJECTS: {REJECTS: result.rejects}}
     form = file_format(args)
     write_together([(claim, table_files(tables[name], form)) for name, claim in claims.items()])

@@ -1,4 +1,4 @@
-"""Results over time as SVG, and as one line of a terminal. Colours are variables of the page around them."""
+"""Plots of results over time as SVG, and as one terminal line. Colours are CSS variables of the page."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 WIDTH, LEFT, RIGHT = 860, 70, 20
 _LARGEST = 1e308
-"""Counts may be infinite as doubles; bars may not."""
+"""Counts may be infinite as doubles; bar heights may not."""
 _FAR = 1e4
-"""Values that differ by more are drawn on a logarithmic scale."""
+"""Values that differ by a larger factor are drawn on a logarithmic scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A column of a query over its windows: the least, middle and greatest value of all groups."""
+    """A result column by window: minimum, median and maximum over all groups."""
 
     name: str
     times: tuple[datetime, ...]
@@ -32,7 +32,7 @@ class Series:
 
 
 Bars = Sequence[tuple[datetime, float]]
-"""Windows, by the time they begin, and their counts over all groups."""
+"""Window starts, and the counts over all groups."""
 
 
 def counts(table: pa.Table) -> Bars:
@@ -60,7 +60,7 @@ def series(table: pa.Table, column: str) -> Series:
 
 
 def sparkline(bars: Bars, width: int = 60) -> str:
-    """One line of blocks, as tall as the logarithm; where windows are many, the greatest of neighbours."""
+    """One line of block characters, logarithmic; with many windows, the maximum of neighbours."""
     if not bars:
         return "(no rows)"
     per_block = -(-len(bars) // width)
@@ -74,7 +74,7 @@ def sparkline(bars: Bars, width: int = 60) -> str:
 
 
 def bar_chart(bars: Bars, height: int = 170) -> str:
-    """A bar per window, its height the logarithm of the count."""
+    """A bar per window; its height is the logarithm of the count."""
     base, high = height - 26, height - 44
     decades = max(1, math.ceil(max((math.log10(count + 1) for _, count in bars), default=1)))
     step = (WIDTH - LEFT - RIGHT) / max(1, len(bars))
@@ -94,7 +94,7 @@ def bar_chart(bars: Bars, height: int = 170) -> str:
 
 
 def line_chart(values: Series, height: int = 130) -> str:
-    """The middle of all groups as a line, between the least and the greatest; logarithmic if they lie far."""
+    """The median of all groups in a band from minimum to maximum; logarithmic if they are far apart."""
     base, high = height - 26, height - 40
     step = (WIDTH - LEFT - RIGHT) / max(1, len(values.times))
     bottom, top = min(0.0, *values.low, 0.0), max(values.high, default=1.0)
@@ -128,7 +128,7 @@ def _power(exponent: float) -> str:
 
 
 def heat_map(table: pa.Table, key: str) -> str:
-    """A row per group and a column per window; the stronger the colour, the more trends, logarithmic."""
+    """A row per group and a column per window; darker means more trends, on a logarithmic scale."""
     cells: dict[tuple[str, datetime], float] = {}
     rows = zip(*(table.column(name).to_pylist() for name in (key, "window_start", "count")), strict=True)
     order: dict[object, str] = {}
@@ -172,7 +172,7 @@ def _grid_line(y: float, label: str) -> str:
 
 
 def _hours(times: Sequence[datetime], step: float, base: float) -> list[str]:
-    """About eight times of day under the axis."""
+    """About eight time labels under the axis."""
     every = max(1, len(times) // 8)
     at = [(LEFT + (i + 0.5) * step, times[i]) for i in range(0, len(times), every)]
     y = f"{base + 16:.1f}"
@@ -180,14 +180,14 @@ def _hours(times: Sequence[datetime], step: float, base: float) -> list[str]:
 
 
 def figures(table: pa.Table, keys: Sequence[str]) -> Mapping[str, str]:
-    """All plots of one query's results, by what they show."""
+    """All plots of one query's results, by title."""
     found = {"Trends per window, logarithmic scale": bar_chart(counts(table))}
     if keys:
-        found[f"The same by {keys[0]}: the stronger the colour, the more"] = heat_map(table, keys[0])
+        found[f"The same by {keys[0]}: darker is more"] = heat_map(table, keys[0])
     others = [
         name for name in table.column_names if name not in ("window_start", "window_end", "count", *keys)
     ]
-    among = f": the middle {keys[0]}, and from the least to the greatest" if keys else ""
+    among = f": the median {keys[0]}, and the range from minimum to maximum" if keys else ""
     for name in others:
         found[f"{name}{among}"] = line_chart(series(table, name))
     return found

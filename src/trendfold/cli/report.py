@@ -1,4 +1,4 @@
-"""The demo's report: one page that needs nothing else, neither scripts nor a network."""
+"""The demo's report: one self-contained HTML page, without scripts or network access."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def report(workload: api.Workload, tables: Mapping[str, pa.Table], summary: Summary) -> str:
-    """Queries with plots of their results over time, what happened, and the plan."""
+    """The page: a summary, each query with plots of its results over time, and the plans."""
     parts = [
-        "<h1>Event trends of generated rides, counted and not built</h1>",
+        "<h1>Event trends of generated rides, counted without building them</h1>",
         _summary(summary),
         *(_query(query, tables[query.name], summary) for query in workload),
         "<h2>How it was computed</h2>",
@@ -57,7 +57,7 @@ def _query(query: Query, table: pa.Table, summary: Summary) -> str:
         f"<figure><figcaption>{escape(caption)}</figcaption>{svg}</figure>"
         for caption, svg in figures(table, keys).items()
     )
-    way = summary.ways.get(query.name)
+    way = summary.routes.get(query.name)
     told = f"{plural(summary.rows[query.name], 'row')}, strategy {summary.strategy[query.name]}" + (
         f", {way} on Spark" if way else ""
     )

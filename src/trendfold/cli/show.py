@@ -1,4 +1,4 @@
-"""Results to look at and to keep: tables, JSON lines, files that appear whole or not at all."""
+"""Print and write results: tables, JSON lines, and files that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from trendfold.runtime.staging import Write
 
 ROWS_SHOWN = 20
-"""Rows of a query that a terminal gets to see."""
+"""The most rows of a query shown on a terminal."""
 
 EXTENSIONS = {"parquet": "parquet", "csv": "csv", "json": "jsonl"}
-"""How files of a format are named."""
+"""The file name extension of each format."""
 
 
 def say(line: str) -> None:
-    """Whatever is not a result goes to standard error."""
+    """Print a message to standard error, which keeps standard output for results."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -36,7 +36,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal, elsewhere a line a second."""
+    """A progress bar on a terminal, elsewhere one line a second."""
     if not sys.stderr.isatty():
         last = time.monotonic()
 
@@ -60,19 +60,19 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def to_table(rows: Any, most: int | None = None) -> pa.Table:
-    """Rows of a result as a table: on Spark they are fetched, and no more of them than are wanted."""
+    """Rows of a result as a table; on Spark, fetches at most `most` rows."""
     if not hasattr(rows, "toArrow"):
         return rows.slice(0, most)
     return (rows if most is None else rows.limit(most)).toArrow()
 
 
 def rows_shown() -> int | None:
-    """How many rows of a query are printed: on a terminal the first of them, elsewhere all."""
+    """How many rows of a query to print: the first few on a terminal, elsewhere all (None)."""
     return ROWS_SHOWN if sys.stdout.isatty() else None
 
 
 def print_table(name: str, table: pa.Table, rows: int | None = None) -> None:
-    """The rows under their query's name, and how many more there are."""
+    """Print rows under their query's name, and how many more there are."""
     is_terminal = sys.stdout.isatty()
     cells = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
     right = [not _is_text(field.type) for field in table.schema]
@@ -114,7 +114,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _cell(value: object) -> str:
-    """A value to look at: counts without decimals, other numbers with six digits, nothing for null."""
+    """Format a value: counts without decimals, other numbers with six digits, null as empty."""
     match value:
         case None:
             return ""
@@ -135,7 +135,7 @@ def _cell(value: object) -> str:
 
 
 def _attribute(name: str, value: object) -> str:
-    """What is told of an event: its id and its time as they are, an attribute with its name."""
+    """Format an attribute of an event: id and time without, others with their name."""
     match name:
         case "id":
             return f"#{_cell(value)}"
@@ -146,12 +146,12 @@ def _attribute(name: str, value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that cannot move a terminal's cursor."""
+    """Text without control characters, so that it cannot move the terminal's cursor."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_json(name: str, table: pa.Table) -> None:
-    """One object per row, with the query's name."""
+    """Print one JSON object per row, with the query's name."""
     from trendfold.runtime.writing import query_lines
 
     for line in query_lines(name, table):
@@ -162,7 +162,7 @@ def print_json(name: str, table: pa.Table) -> None:
 
 
 def table_files(tables: Mapping[str, Any], file_format: str, folder: str = "") -> dict[str, Write]:
-    """One file per table, named after it, in a folder below the output's."""
+    """One file per table, named after it, optionally in a subfolder."""
     from trendfold.runtime.writing import WRITERS
 
     writer = WRITERS[file_format]
@@ -177,12 +177,12 @@ def table_files(tables: Mapping[str, Any], file_format: str, folder: str = "") -
 
 
 def table_file(name: str, file_format: str) -> str:
-    """The name of the file of a table; what a file name cannot hold is written %XX."""
+    """A table's file name; characters not allowed in file names are written as %XX."""
     from trendfold.runtime.writing import file_name
 
     return f"{file_name(name)}.{EXTENSIONS[file_format]}"
 
 
 def text_file(text: str) -> Write:
-    """A file of text."""
+    """A writer of a text file."""
     return lambda file: file.write(text.encode())

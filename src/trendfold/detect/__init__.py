@@ -1,1 +1,1 @@
-"""RETURN MATCHES: patterns to clauses, clauses to join plans that share, plans to columns of row numbers."""
+"""RETURN MATCHES: patterns become clauses, clauses become join plans, joins make tables of row numbers."""

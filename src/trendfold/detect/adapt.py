@@ -1,73 +1,75 @@
-"""Plans that follow the stream: what is counted while joins run, and when another plan pays.
+"""Adaptive plans: counts taken while joins run show when rates or selectivities have changed.
 
-Rates and selectivities are counted on the way: a batch knows the rows of every leaf, and per join the pairs
-that it looked at and those that held. Planning takes time that joins could have used, so it must promise to
-save more: what lasted for so many rows is expected to last for as many again.
+A batch counts the rows of every leaf and, per join, the pairs compared and those that fit. Replanning takes
+time too, so it must be expected to save more than it takes: what has lasted for n rows is expected to last
+for n more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.detect.cost import Priced
-from trendfold.detect.evaluate import Batch
-from trendfold.detect.local import best_tree
-from trendfold.detect.pattern import JoinPattern, Tree
-from trendfold.detect.search import PlanState
-from trendfold.detect.statistics import Statistics
+from trendfold.detect.evaluate import JoinedBatch
+from trendfold.detect.join_cost import price
+from trendfold.detect.join_statistics import JoinStatistics
+from trendfold.detect.one_pattern import best_tree
+from trendfold.detect.pattern import JoinPattern, JoinTree
+from trendfold.detect.plan_state import plan_state
 
 FEW = 16
-"""Rows of a leaf, or partial matches of a join, that may be there by chance."""
+"""Added to both sides of a comparison, so that small counts that differ by chance are not a change."""
 
 
 @dataclass(frozen=True)
-class Mended:
-    """New plans of all patterns, and what they and the old ones cost."""
+class Replanned:
+    """New plans of all patterns, and the cost of the old and of the new ones."""
 
-    trees: tuple[Tree, ...]
+    trees: tuple[JoinTree, ...]
     old_cost: float
     new_cost: float
 
 
-Mend = Callable[[Sequence[JoinPattern], Statistics, Sequence[Tree]], Mended]
+Replanner = Callable[[Sequence[JoinPattern], JoinStatistics, Sequence[JoinTree]], Replanned]
 
 
-def mend(patterns: Sequence[JoinPattern], statistics: Statistics, trees: Sequence[Tree]) -> Mended:
-    """Every pattern's own best plan under new statistics; what is the same in several is still shared.
+def replan(
+    patterns: Sequence[JoinPattern], statistics: JoinStatistics, trees: Sequence[JoinTree]
+) -> Replanned:
+    """Every pattern's own best plan under new statistics; equal parts are shared.
 
-    Nothing is searched for: that would take longer than most stretches of a stream do.
+    There is no search for more sharing: it takes longer than statistics usually stay the same.
     """
-    priced = [Priced(pattern, statistics) for pattern in patterns]
+    priced = [price(pattern, statistics) for pattern in patterns]
     walked = sum(each.walked for each in priced)
-    state = PlanState(priced, list(trees))
+    state = plan_state(priced, trees)
     old = state.cost
     better = [(i, best_tree(each)) for i, each in enumerate(priced)]
     state.apply([(i, tree) for i, tree in better if tree != trees[i]])
-    return Mended(tuple(state.trees), old + walked, state.cost + walked)
+    return Replanned(tuple(state.trees), old + walked, state.cost + walked)
 
 
 @dataclass(frozen=True)
 class Adapting:
-    """When plans may change."""
+    """When plans are changed."""
 
     looks_after: int = 1 << 15
-    """Rows after which rates and selectivities are compared with those before."""
+    """Rates and selectivities are compared with earlier ones every so many rows."""
     drift: float = 2.0
-    """A new plan is made where one has changed by more than this factor, ..."""
+    """Replanning is considered if one of them has changed by more than this factor, ..."""
     reluctance: float = 3.0
-    """... if joins take that many times as long, as far ahead as can be seen, as planning does."""
+    """... and if the joins ahead are expected to take so many times as long as replanning."""
     worth: float = 1.1
-    """It is followed if it is that much cheaper."""
-    mend: Mend = mend
+    """A new plan is followed if the old one costs so many times as much."""
+    replan: Replanner = replan
 
 
 @dataclass
-class Stretch:
-    """What joins did over some rows: places covered, seconds, and per slot what was made and looked at."""
+class StretchCounts:
+    """The work of joins over a stretch of rows: its span, its time, and the counts of every slot."""
 
     made: NDArray[np.float64]
     looked: NDArray[np.float64]
@@ -75,8 +77,8 @@ class Stretch:
     span: float = 0.0
     seconds: float = 0.0
 
-    def add(self, batch: Batch, span: float) -> None:
-        """One more batch."""
+    def add(self, batch: JoinedBatch, span: float) -> None:
+        """Count one more batch."""
         self.made += batch.made
         self.looked += batch.looked
         self.rows += batch.high - batch.low
@@ -84,8 +86,13 @@ class Stretch:
         self.seconds += batch.seconds
 
 
-def drift(now: Stretch, then: Stretch, leaves: int) -> float:
-    """By which factor a rate (of a leaf) or a selectivity (of a join) has changed most."""
+def no_counts(slots: int) -> StretchCounts:
+    """The counts of no rows."""
+    return StretchCounts(np.zeros(slots), np.zeros(slots))
+
+
+def drift(now: StretchCounts, then: StretchCounts, leaves: int) -> float:
+    """The largest factor by which a rate (of a leaf) or a selectivity (of a join) has changed."""
     expected = then.made.copy()
     expected[:leaves] *= now.span / max(then.span, 1.0)
     expected[leaves:] *= now.looked[leaves:] / np.maximum(then.looked[leaves:], 1.0)
@@ -94,35 +101,29 @@ def drift(now: Stretch, then: Stretch, leaves: int) -> float:
 
 
 @dataclass
-class Watch:
-    """One plan under observation."""
+class PlanWatch:
+    """Compares the work of the current plan with what it was made for."""
 
     adapting: Adapting
     leaves: int
-    slots: int
-    expected: Stretch
-    """What it was made for; from joins, what they did first."""
-    now: Stretch = field(init=False)
+    expected: StretchCounts
+    """The rates that the plan was made for, and the counts of joins in its first stretch."""
+    now: StretchCounts
+    """The latest stretch."""
     rows: int = 0
     """Rows since the plan was made."""
     first_pace: float = 0.0
-    """Seconds per row, at first ..."""
+    """Seconds per row in the first stretch."""
 
     @property
     def pace(self) -> float:
-        """... and now."""
+        """Seconds per row in the latest stretch."""
         return self.now.seconds / self.now.rows
 
-    def __post_init__(self) -> None:
-        self.now = self._nothing()
-
-    def _nothing(self) -> Stretch:
-        return Stretch(np.zeros(self.slots), np.zeros(self.slots))
-
-    def add(self, batch: Batch, span: float) -> None:
-        """One more batch."""
+    def add(self, batch: JoinedBatch, span: float) -> None:
+        """Count one more batch."""
         if self.now.rows >= self.adapting.looks_after:
-            self.now = self._nothing()
+            self.now = no_counts(len(self.now.made))
         self.now.add(batch, span)
         self.rows += batch.high - batch.low
         if self.rows <= self.adapting.looks_after:
@@ -131,9 +132,14 @@ class Watch:
             self.expected.looked += batch.looked
 
     def calls_for_plan(self, planning_s: float, rows_left: int) -> bool:
-        """Whether things have changed, and for so long that planning could pay."""
+        """Whether rates or selectivities have changed, and enough rows are ahead for replanning to pay."""
         if self.now.rows < self.adapting.looks_after:
             return False
         ahead = min(self.rows, rows_left) * self.pace
         is_long = ahead > self.adapting.reluctance * planning_s
         return is_long and drift(self.now, self.expected, self.leaves) > self.adapting.drift
+
+
+def watch_plan(adapting: Adapting, leaves: int, expected: StretchCounts) -> PlanWatch:
+    """Begin to watch a plan."""
+    return PlanWatch(adapting, leaves, expected, no_counts(len(expected.made)))

@@ -1,9 +1,9 @@
-"""Patterns as clauses (spec 8): disjunctive normal form, one clause one plan (MCEP, section 2).
+"""Patterns as clauses (spec 8): the disjunctive normal form, with one join plan per clause (MCEP, section 2).
 
-A clause is a set of elements and which of them come before which. Most elements are one event each and are
-joined. Of `E+` the first event is joined and the others are *walked*: built one by one for every match of the
-joined rest. What is repeated as a whole (`SEQ(A, B)+`), or would make too many clauses, is walked altogether.
-Under *next* and *contiguous* a whole operand is.
+A clause is a set of elements and a partial order on them. Most elements are one event each and are joined.
+Of `E+` the first event is joined and the others are *walked*: a depth-first search adds them to every match
+of the joined elements. A repeated sub-pattern (`SEQ(A, B)+`), or one with too many clauses, is walked as a
+whole. Under *next* and *contiguous* the whole operand is walked.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from trendfold.query.nodes import (
 )
 
 MOST_CLAUSES = 64
-"""A pattern without AND that would make more clauses is walked."""
+"""A pattern without AND that has more clauses than this is walked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
-    """One event at one position, or, if it is walked, a trend of a part of the pattern."""
+class ClauseElement:
+    """One event at one position or, if it is walked, a trend of a sub-pattern."""
 
     positions: frozenset[int]
     first: frozenset[int]
     last: frozenset[int]
     is_walked: bool = False
     is_kleene: bool = False
-    """Whether it is walked from a first event that is joined."""
+    """Whether its first event is joined and the walk starts there."""
     operand: int = 0
-    """Which operand of an outermost AND it is in."""
+    """The operand of an outermost AND that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """Two elements, the second directly after the first, and the NOT that stands between them."""
+    """Two elements, the second directly after the first in a trend, and the NOT between them."""
 
     left: int
     right: int
@@ -56,52 +56,53 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Elements that occur together, what is before what (closed), and who are neighbours."""
+    """Elements that occur together, their order (transitively closed), and which of them are neighbours."""
 
-    elements: tuple[Element, ...]
+    elements: tuple[ClauseElement, ...]
     before: frozenset[tuple[int, int]] = frozenset()
     neighbours: tuple[Neighbours, ...] = ()
     at_start: tuple[tuple[int, int], ...] = ()
-    """(operand, guard) of every NOT at an operand's start."""
+    """(operand, guard) of every NOT at the start of an operand."""
     at_end: tuple[tuple[int, int], ...] = ()
+    """... and at the end of one."""
 
     @property
     def fixed(self) -> tuple[int, ...]:
-        """The elements that are joined, by their only or their first event."""
+        """The joined elements; a Kleene element is joined by its first event."""
         return tuple(i for i, e in enumerate(self.elements) if not e.is_walked or e.is_kleene)
 
     @property
     def walked(self) -> tuple[int, ...]:
-        """The elements that are walked, in the order written."""
+        """The walked elements, in the order written."""
         return tuple(i for i, element in enumerate(self.elements) if element.is_walked)
 
 
 def clauses(query: Query, *, joins: bool = True) -> tuple[Clause, ...]:
-    """The clauses of a query; without `joins`, all that AND does not tear apart is walked."""
+    """The clauses of a query; without `joins`, each operand of an AND is walked as a whole."""
     counter = _Counter()
     pattern = query.pattern
     parts = pattern.parts if isinstance(pattern, Both) else (pattern,)
     most = MOST_CLAUSES if joins and query.semantics is Semantics.ANY else 0
-    operands = [_operand(counter.node(part), i, most) for i, part in enumerate(parts)]
-    found = (_beside(blocks) for blocks in product(*operands))
-    return tuple(dict.fromkeys(block.clause for block in found))
+    operands = [_operand(counter.numbered(part), i, most) for i, part in enumerate(parts)]
+    found = (_beside(drafts) for drafts in product(*operands))
+    return tuple(dict.fromkeys(draft.clause for draft in found))
 
 
-# ---------------------------------------------------------------- patterns with numbers
+# ---------------------------------------------------------------- positions and guards numbered
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
-    """A part of the pattern whose positions and guards have their numbers; copies are written out."""
+class _NumberedPattern:
+    """A sub-pattern whose positions and guards are numbered; the copies of `{m,n}` are written out."""
 
     kind: str  # event, not, seq, or, and, plus, maybe, some
-    parts: tuple[_Node, ...] = ()
+    parts: tuple[_NumberedPattern, ...] = ()
     number: int = 0
-    """The position of an event, the guard of a NOT, or how many copies a `some` must have."""
+    """The position of an event, the guard of a NOT, or the least number of copies of a `some`."""
 
     @property
     def positions(self) -> frozenset[int]:
-        """The positive positions under it."""
+        """Its positions outside NOT."""
         if self.kind in ("event", "not"):
             return frozenset({self.number} if self.kind == "event" else ())
         return frozenset().union(*(part.positions for part in self.parts))
@@ -113,61 +114,63 @@ class _Node:
 
 @dataclass(slots=True)
 class _Counter:
-    """Numbers positions and guards in the order in which `automaton.build` does."""
+    """Numbers positions and guards in the same order as `automaton.build`."""
 
     positions: int = 0
     guards: int = 0
 
-    def node(self, pattern: Pattern) -> _Node:
+    def numbered(self, pattern: Pattern) -> _NumberedPattern:
         match pattern:
             case EventRef():
                 self.positions += 1
-                return _Node("event", number=self.positions - 1)
+                return _NumberedPattern("event", number=self.positions - 1)
             case Not(body):
-                self.node(body)
+                self.numbered(body)
                 self.guards += 1
-                return _Node("not", number=self.guards - 1)
+                return _NumberedPattern("not", number=self.guards - 1)
             case Seq(parts):
-                return _Node("seq", tuple(map(self.node, parts)))
+                return _NumberedPattern("seq", tuple(map(self.numbered, parts)))
             case Either(parts):
-                return _Node("or", tuple(map(self.node, parts)))
+                return _NumberedPattern("or", tuple(map(self.numbered, parts)))
             case Both(parts):
-                return _Node("and", tuple(map(self.node, parts)))
+                return _NumberedPattern("and", tuple(map(self.numbered, parts)))
             case Plus(body):
-                return _Node("plus", (self.node(body),))
+                return _NumberedPattern("plus", (self.numbered(body),))
             case Maybe(body):
-                return _Node("maybe", (self.node(body),))
+                return _NumberedPattern("maybe", (self.numbered(body),))
             case Repeat(body, low, high):
-                copies = [self.node(body) for _ in range(high or low)]
+                copies = [self.numbered(body) for _ in range(high or low)]
                 if high is None:
-                    copies[-1] = _Node("plus", (copies[-1],))
-                return _Node("some", tuple(copies), low)
+                    copies[-1] = _NumberedPattern("plus", (copies[-1],))
+                return _NumberedPattern("some", tuple(copies), low)
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
+class _FirstLast:
+    """Where trends of a sub-pattern can begin and end."""
+
     first: frozenset[int]
     last: frozenset[int]
     can_be_empty: bool
 
 
-def _ends(node: _Node) -> _Ends:
-    """Where a part without AND can begin and end."""
-    if node.kind == "event":
-        here = frozenset({node.number})
-        return _Ends(here, here, can_be_empty=False)
-    inner = [_ends(part) for part in node.parts if part.kind != "not"]
-    if node.kind in ("plus", "maybe"):
-        return replace(inner[0], can_be_empty=inner[0].can_be_empty or node.kind == "maybe")
-    if node.kind == "or":
+def _first_last(pattern: _NumberedPattern) -> _FirstLast:
+    """The *first* and *last* of a sub-pattern without AND."""
+    if pattern.kind == "event":
+        here = frozenset({pattern.number})
+        return _FirstLast(here, here, can_be_empty=False)
+    inner = [_first_last(part) for part in pattern.parts if part.kind != "not"]
+    if pattern.kind in ("plus", "maybe"):
+        return replace(inner[0], can_be_empty=inner[0].can_be_empty or pattern.kind == "maybe")
+    if pattern.kind == "or":
         first, last = (frozenset().union(*(getattr(e, side) for e in inner)) for side in ("first", "last"))
-        return _Ends(first, last, any(e.can_be_empty for e in inner))
-    needed = len(inner) if node.kind == "seq" else node.number
+        return _FirstLast(first, last, any(e.can_be_empty for e in inner))
+    needed = len(inner) if pattern.kind == "seq" else pattern.number
     last = _reach(inner[:needed][::-1], "last").union(*(e.last for e in inner[needed:]))
-    return _Ends(_reach(inner, "first"), last, all(e.can_be_empty for e in inner[:needed]))
+    return _FirstLast(_reach(inner, "first"), last, all(e.can_be_empty for e in inner[:needed]))
 
 
-def _reach(ends: list[_Ends], side: str) -> frozenset[int]:
+def _reach(ends: list[_FirstLast], side: str) -> frozenset[int]:
     found: set[int] = set()
     for each in ends:
         found |= getattr(each, side)
@@ -180,126 +183,132 @@ def _reach(ends: list[_Ends], side: str) -> frozenset[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
-    """A clause of a part. `head` and `tail`: its only first and last element, unless an AND is there."""
+class _Draft:
+    """A clause of a sub-pattern.
+
+    `head` and `tail` are its only first and last element; None where the operands of an AND are in any order.
+    """
 
     clause: Clause
     head: int | None = None
     tail: int | None = None
     pending: int | None = None
-    """The guard of a NOT after the last element so far."""
+    """The guard of a NOT that follows the last element so far."""
 
 
-_EMPTY = _Block(Clause(()))
+_EMPTY = _Draft(Clause(()))
 
 
-def _operand(node: _Node, number: int, most: int) -> list[_Block]:
-    """The clauses of one operand, its NOTs at the ends apart."""
-    parts = node.parts if node.kind == "seq" else (node,)
+def _operand(pattern: _NumberedPattern, number: int, most: int) -> list[_Draft]:
+    """The clauses of one operand; a NOT at its start or end is kept in `at_start` or `at_end`."""
+    parts = pattern.parts if pattern.kind == "seq" else (pattern,)
     at_start = [(number, parts[0].number)] if parts[0].kind == "not" else []
     at_end = [(number, parts[-1].number)] if parts[-1].kind == "not" else []
     inner = parts[len(at_start) : len(parts) - len(at_end)]
     found = []
-    for block in _expand(inner[0] if len(inner) == 1 else _Node("seq", inner), most):
-        elements = tuple(replace(element, operand=number) for element in block.clause.elements)
-        clause = replace(block.clause, elements=elements, at_start=tuple(at_start), at_end=tuple(at_end))
-        found.append(replace(block, clause=clause))
-    return [block for block in found if block.clause.elements]
+    for draft in _expand(inner[0] if len(inner) == 1 else _NumberedPattern("seq", inner), most):
+        elements = tuple(replace(element, operand=number) for element in draft.clause.elements)
+        clause = replace(draft.clause, elements=elements, at_start=tuple(at_start), at_end=tuple(at_end))
+        found.append(replace(draft, clause=clause))
+    return [draft for draft in found if draft.clause.elements]
 
 
-def _expand(node: _Node, most: int) -> list[_Block]:
-    """Every clause of a part, the empty one too if it can be empty; none twice."""
-    if not node.has_and and node.kind != "event" and (node.kind == "plus" or _count(node) > most):
-        return _walked(node, most)
-    match node.kind:
+def _expand(pattern: _NumberedPattern, most: int) -> list[_Draft]:
+    """Every clause of a sub-pattern once, including the empty one if it can be empty."""
+    if not pattern.has_and and pattern.kind != "event" and (pattern.kind == "plus" or _count(pattern) > most):
+        return _walked(pattern, most)
+    match pattern.kind:
         case "event" if most == 0:
-            return _walked(node, most)
+            return _walked(pattern, most)
         case "event":
-            here = frozenset({node.number})
-            return [_Block(Clause((Element(here, here, here),)), 0, 0)]
+            here = frozenset({pattern.number})
+            return [_Draft(Clause((ClauseElement(here, here, here),)), 0, 0)]
         case "seq":
-            return _distinct(_chain(row) for row in product(*(_expand_part(p, most) for p in node.parts)))
+            return _distinct(_chain(row) for row in product(*(_expand_part(p, most) for p in pattern.parts)))
         case "and":
-            return _distinct(_beside(row) for row in product(*(_expand(p, most) for p in node.parts)))
+            return _distinct(_beside(row) for row in product(*(_expand(p, most) for p in pattern.parts)))
         case "or":
-            return _distinct(block for part in node.parts for block in _expand(part, most))
+            return _distinct(draft for part in pattern.parts for draft in _expand(part, most))
         case "maybe":
-            return _distinct([_EMPTY, *_expand(node.parts[0], most)])
+            return _distinct([_EMPTY, *_expand(pattern.parts[0], most)])
         case _:
-            return _distinct(_some(node, most))
+            return _distinct(_some(pattern, most))
 
 
-def _expand_part(node: _Node, most: int) -> list[_Block]:
-    return [_Block(Clause(()), pending=node.number)] if node.kind == "not" else _expand(node, most)
+def _expand_part(pattern: _NumberedPattern, most: int) -> list[_Draft]:
+    return [_Draft(Clause(()), pending=pattern.number)] if pattern.kind == "not" else _expand(pattern, most)
 
 
-def _some(node: _Node, most: int) -> Iterator[_Block]:
-    """`P{m,n}`: the first m copies, or one more, and so on."""
-    copies = [_expand(part, most) for part in node.parts]
-    for count in range(node.number, len(copies) + 1):
+def _some(pattern: _NumberedPattern, most: int) -> Iterator[_Draft]:
+    """`P{m,n}`: m copies, m + 1 copies, and so on up to n."""
+    copies = [_expand(part, most) for part in pattern.parts]
+    for count in range(pattern.number, len(copies) + 1):
         yield from (_chain(row) for row in product(*copies[:count]))
 
 
-def _walked(node: _Node, most: int) -> list[_Block]:
-    ends = _ends(node)
-    is_kleene = most > 0 and node.kind == "plus" and node.parts[0].kind == "event"
-    element = Element(node.positions, ends.first, ends.last, is_walked=True, is_kleene=is_kleene)
-    found = [_Block(Clause((element,)), 0, 0)]
+def _walked(pattern: _NumberedPattern, most: int) -> list[_Draft]:
+    ends = _first_last(pattern)
+    is_kleene = most > 0 and pattern.kind == "plus" and pattern.parts[0].kind == "event"
+    element = ClauseElement(pattern.positions, ends.first, ends.last, is_walked=True, is_kleene=is_kleene)
+    found = [_Draft(Clause((element,)), 0, 0)]
     return [_EMPTY, *found] if ends.can_be_empty else found
 
 
-def _count(node: _Node) -> int:
-    """How many clauses a part without AND has, at most."""
-    match node.kind:
+def _count(pattern: _NumberedPattern) -> int:
+    """An upper bound on the clauses of a sub-pattern without AND."""
+    match pattern.kind:
         case "event" | "not" | "plus":
             return 1
         case "or":
-            return sum(map(_count, node.parts))
+            return sum(map(_count, pattern.parts))
         case "maybe":
-            return 1 + _count(node.parts[0])
+            return 1 + _count(pattern.parts[0])
         case "seq":
-            return prod(map(_count, node.parts))
+            return prod(map(_count, pattern.parts))
         case _:
-            counts = [_count(part) for part in node.parts]
-            return sum(prod(counts[:k]) for k in range(node.number, len(counts) + 1))
+            counts = [_count(part) for part in pattern.parts]
+            return sum(prod(counts[:k]) for k in range(pattern.number, len(counts) + 1))
 
 
-def _distinct(blocks: Iterable[_Block]) -> list[_Block]:
-    """Each clause once: `(A?)?` is empty in two ways, and yet there is one empty sequence."""
-    return list(dict.fromkeys(blocks))
+def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
+    """Each clause once: `(A?)?` is empty in two ways, but there is only one empty sequence."""
+    return list(dict.fromkeys(drafts))
 
 
-def _chain(blocks: Iterable[_Block]) -> _Block:
-    """One after the other. A NOT stands between what is last before it and first after it."""
+def _chain(drafts: Iterable[_Draft]) -> _Draft:
+    """Drafts in sequence."""
     found = _EMPTY
-    for block in blocks:
-        if not block.clause.elements:
-            found = replace(found, pending=block.pending) if block.pending is not None else found
-            continue
-        joined = _together(found.clause, block.clause)
-        size = len(found.clause.elements)
-        if size:
-            across = product(range(size), range(size, len(joined.elements)))
-            joined = replace(joined, before=joined.before | frozenset(across))
-            if found.tail is not None and block.head is not None:
-                meeting = Neighbours(found.tail, block.head + size, found.pending)
-                joined = replace(joined, neighbours=(*joined.neighbours, meeting))
-        head = block.head if not size else found.head
-        tail = None if block.tail is None else block.tail + size
-        found = _Block(joined, head, tail, block.pending)
+    for draft in drafts:
+        if draft.clause.elements:
+            found = _followed(found, draft) if found.clause.elements else draft
+        elif draft.pending is not None:
+            found = replace(found, pending=draft.pending)
     return found
 
 
-def _beside(blocks: Iterable[_Block]) -> _Block:
-    """The operands of an AND: in any order."""
+def _followed(one: _Draft, other: _Draft) -> _Draft:
+    """One draft before the other. A NOT lies between the last element before it and the first after it."""
+    size = len(one.clause.elements)
+    clause = _together(one.clause, other.clause)
+    across = product(range(size), range(size, len(clause.elements)))
+    clause = replace(clause, before=clause.before | frozenset(across))
+    if one.tail is not None and other.head is not None:
+        meeting = Neighbours(one.tail, other.head + size, one.pending)
+        clause = replace(clause, neighbours=(*clause.neighbours, meeting))
+    tail = None if other.tail is None else other.tail + size
+    return _Draft(clause, one.head, tail, other.pending)
+
+
+def _beside(drafts: Iterable[_Draft]) -> _Draft:
+    """The operands of an AND, in any order."""
     joined = Clause(())
-    for block in blocks:
-        joined = _together(joined, block.clause)
-    return _Block(joined)
+    for draft in drafts:
+        joined = _together(joined, draft.clause)
+    return _Draft(joined)
 
 
 def _together(one: Clause, other: Clause) -> Clause:
-    """The elements of both; nothing between them yet."""
+    """The elements of both clauses, with no order between the two."""
     size = len(one.elements)
     return Clause(
         (*one.elements, *other.elements),

@@ -1,9 +1,9 @@
-"""A multitree over rows: partial matches as arrays of row numbers, joined batch by batch.
+"""Follows a multitree over rows: partial matches are arrays of row numbers, joined batch by batch.
 
-A batch is a range of rows. In each, a node joins what is new on one side with all there is on the other, so
-every partial match is made once; what no window reaches from the rows to come is dropped. Memory follows the
-window and the batch, which shrinks where partial matches are many. Where only a few matches are wanted, they
-are also found in blocks, depth first, so that no partial match is held for long.
+A batch is a range of rows. In each batch a node joins the new partial matches of one side with all of the
+other, so every partial match is made exactly once. Partial matches that no later row can reach within a
+window are dropped. Memory is proportional to the window and the batch, and batches shrink where there are
+many partial matches. Where only a few matches are wanted, joins can also run depth first, block by block.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.detect.join import Table, Tables, join_batch, join_block, keep_alive
-from trendfold.detect.lower import JoinProgram
-from trendfold.detect.space import Reaches, Rows, Space
+from trendfold.detect.join import PartialMatches, PoolTables, join_batch, join_block, keep_alive
+from trendfold.detect.lower_joins import JoinProgram
+from trendfold.detect.row_ranges import Reaches, RowNumbers, RowRanges
 from trendfold.kernel.program import Pairs
 
 FIRST_BATCH = 1 << 14
 FEW_MATCHES, MANY_MATCHES = 1 << 18, 1 << 21
-"""A batch that makes fewer partial matches is followed by one twice as long; one with more by half of it."""
+"""The batch size doubles after a batch with fewer partial matches, and halves after one with more."""
 TOO_MANY = 2 * MANY_MATCHES
-"""A batch of several rows that makes more is given up, and a shorter one is tried."""
+"""A batch of several rows with more partial matches than this is abandoned and retried with fewer rows."""
 PARTIAL_BYTES = 4 * 8 * 2
-"""A partial match of six events, old and new."""
+"""Two copies of a partial match of six events: in the old batch and in the new one."""
 BLOCK = 1 << 16
-"""Partial matches of one join that are held at a time, where a few matches are wanted."""
+"""How many partial matches of a join are held at a time when joins run depth first."""
 
 
 @dataclass(frozen=True)
-class Material:
-    """What joins read.
+class JoinInput:
+    """The arrays that joins read.
 
-    latest  int32[G, m]  per guard and moment: the latest start among N's trends that have ended by then
+    latest  int32[G, m]  per guard and moment: the latest start of the NOT's trends that end by then
     """
 
-    space: Space
-    leaves: Sequence[Rows]
-    """Per leaf the rows that can be it, in order."""
+    ranges: RowRanges
+    leaves: Sequence[RowNumbers]
+    """Per leaf its rows, in order."""
     reaches: Reaches
     pairs: Pairs
     latest: NDArray[np.int32]
 
 
 class PartialMatchError(Exception):
-    """There are more partial matches than may be held, after all matches that end before `row` are found."""
+    """More partial matches than may be held; all matches that end before `row` have been found."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)
@@ -55,18 +55,18 @@ class PartialMatchError(Exception):
 
 
 @dataclass
-class Counts:
-    """What an evaluation did, per node: partial matches made, and pairs looked at."""
+class JoinCounts:
+    """Per node: the partial matches made, and the pairs compared."""
 
     made: dict[int, int] = field(default_factory=dict)
     looked: dict[int, int] = field(default_factory=dict)
     batches: int = 0
     most_kept: int = 0
-    """The most partial matches that were kept from one batch to the next."""
+    """The largest number of partial matches kept from one batch to the next."""
     most_bytes: int = 0
-    """The most memory that the tables of a batch took."""
+    """The largest memory of the tables of one batch."""
 
-    def add(self, program: JoinProgram, batch: Batch) -> None:
+    def add(self, program: JoinProgram, batch: JoinedBatch) -> None:
         """Count one more batch."""
         for node, made, looked in zip(program.nodes, batch.made, batch.looked, strict=True):
             if not node.is_leaf:
@@ -78,126 +78,205 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What a batch of rows gave."""
+class JoinedBatch:
+    """The result of joining one batch of rows."""
 
     low: int
     high: int
-    """The row after it."""
-    tables: Mapping[int, Table]
-    """Per node that is wanted: its partial matches that end in the batch."""
+    """The row after its last one."""
+    tables: Mapping[int, PartialMatches]
+    """Per wanted node: its partial matches that end in the batch."""
     made: NDArray[np.int64]
+    """Per slot: partial matches made; valid until the next batch."""
     looked: NDArray[np.int64]
+    """Per slot: pairs compared; valid until the next batch."""
     kept: int
-    """How many partial matches are kept for batches to come."""
+    """How many partial matches are kept for later batches."""
     bytes: int
     """The memory of all its tables."""
     seconds: float
-    """How long it took."""
 
 
-def detect(
-    material: Material,
+# ---------------------------------------------------------------- batch by batch
+
+
+def detect_in_batches(
+    joined: JoinInput,
     program: JoinProgram,
     wanted: Sequence[int],
     most: int,
     start: int = 0,
     largest: int | None = None,
-) -> Iterator[Batch]:
+) -> Iterator[JoinedBatch]:
     """The matches of the `wanted` nodes that end in row `start` or later.
 
-    A batch has at most `largest` rows and holds at most `most` partial matches, or it raises a
-    PartialMatchError. Before `start`, only what a window reaches from there is looked at, so a plan can take
-    over from another at any row.
+    A batch has at most `largest` rows and holds at most `most` partial matches, or else it raises a
+    PartialMatchError. Of the rows before `start`, only those that a window reaches from there are joined, so
+    one plan can take over from another at any row.
     """
-    rows, reaches = len(material.space.moment), material.reaches
-    slots, count = program.slots, len(program.nodes)
-    slot = {node.number: i for i, node in enumerate(program.nodes)}
-    tables = Tables(*(np.zeros(count, np.int64) for _ in Tables._fields))
-    read = program.steps, slots, material.space, reaches.low, reaches.high, material.pairs, material.latest
-    is_joined = np.zeros(count, np.bool_)
-    is_joined[program.steps.probe] = is_joined[program.steps.sorted] = True
-    kept, pool = np.empty(0, np.int32), np.empty(1 << 16, np.int32)
-    low = int(reaches.low[slots.window, start].min(initial=start)) if start < rows else rows
-    size = FIRST_BATCH
+    rows, pool = len(joined.ranges.moment), _empty_pool(joined, program)
+    low, size = pool.first_row(start), FIRST_BATCH
     while low < rows:
         high = min(start if low < start else rows, low + min(size, largest or rows))
         began = perf_counter()
         room = most if high - low == 1 else min(most, TOO_MANY)
-        pool, used = join_batch(low, high, *read, room, kept, tables, pool)
-        if used < 0:
+        if not pool.join(low, high, room):
             if high - low == 1:
                 raise PartialMatchError(max(low, start))
             size = max(1, (high - low) // 4)
             continue
-        found = {number: _new(tables, slots.width, slot[number], pool) for number in wanted}
-        made = int(tables.made[program.leaves :].sum())
-        kept, alive = keep_alive(high, slots, is_joined, reaches.high, tables, pool)
+        found = {number: pool.new(number) for number in wanted}
+        kept = pool.keep(high)
         if low >= start:
-            size_now = pool.nbytes + kept.nbytes
-            yield Batch(low, high, found, tables.made, tables.looked, alive, size_now, perf_counter() - began)
+            counts = pool.tables.made, pool.tables.looked
+            yield JoinedBatch(low, high, found, *counts, kept, pool.bytes, perf_counter() - began)
         low = high
-        if 2 * kept.nbytes > most * PARTIAL_BYTES:  # the next batch copies them
+        if 2 * pool.kept.nbytes > most * PARTIAL_BYTES:  # the next batch copies them
             raise PartialMatchError(max(low, start))
-        size = max(1, size // 2) if made > MANY_MATCHES else size * 2 if made < FEW_MATCHES else size
+        size = _next_size(size, pool.made)
 
 
-def _new(tables: Tables, widths: Rows, slot: int, pool: Rows) -> Table:
-    """A copy of what is new in a slot: the pool is used again."""
-    width = int(widths[slot])
-    begin = int(tables.begin[slot] + width * tables.old[slot])
-    return pool[begin : begin + width * int(tables.new[slot])].reshape(-1, width).copy()
+def _next_size(size: int, made: int) -> int:
+    if made > MANY_MATCHES:
+        return max(1, size // 2)
+    return size * 2 if made < FEW_MATCHES else size
 
 
-def detect_in_blocks(material: Material, program: JoinProgram, most: int) -> Iterator[Table]:
-    """The matches of a left-deep program, some at a time, depth first.
+@dataclass
+class _Pool:
+    """The tables of the current batch, and the partial matches kept from the batches before."""
 
-    Of every join a block is held. Raises a PartialMatchError past `most` partial matches.
+    joined: JoinInput
+    program: JoinProgram
+    tables: PoolTables
+    slot: Mapping[int, int]
+    """Per node its slot."""
+    is_joined: NDArray[np.bool_]
+    """Per slot, whether another join reads it."""
+    values: NDArray[np.int32]
+    kept: NDArray[np.int32]
+
+    def first_row(self, start: int) -> int:
+        """The first row that a window reaches from row `start`."""
+        low = self.joined.reaches.low
+        if start >= low.shape[1]:
+            return start
+        return int(low[self.program.slots.window, start].min(initial=start))
+
+    def join(self, low: int, high: int, most: int) -> bool:
+        """Make the tables of the rows [low, high); False if that takes more than `most` partial matches."""
+        joined, program = self.joined, self.program
+        self.values, used = join_batch(
+            low, high, program.steps, program.slots, joined.ranges, joined.reaches.low, joined.reaches.high,
+            joined.pairs, joined.latest, most, self.kept, self.tables, self.values,
+        )  # fmt: skip
+        return bool(used >= 0)
+
+    def new(self, node: int) -> PartialMatches:
+        """A copy of the new partial matches of a node: the next batch overwrites the pool."""
+        slot, tables = self.slot[node], self.tables
+        width = int(self.program.slots.width[slot])
+        begin = int(tables.begin[slot] + width * tables.old[slot])
+        return self.values[begin : begin + width * int(tables.new[slot])].reshape(-1, width).copy()
+
+    def keep(self, high: int) -> int:
+        """Keep the partial matches that a row from `high` on can join; how many."""
+        reach, slots = self.joined.reaches.high, self.program.slots
+        self.kept, count = keep_alive(high, slots, self.is_joined, reach, self.tables, self.values)
+        return int(count)
+
+    @property
+    def made(self) -> int:
+        """How many partial matches the batch made."""
+        return int(self.tables.made[self.program.leaves :].sum())
+
+    @property
+    def bytes(self) -> int:
+        return self.values.nbytes + self.kept.nbytes
+
+
+def _empty_pool(joined: JoinInput, program: JoinProgram) -> _Pool:
+    count = len(program.nodes)
+    is_joined = np.zeros(count, np.bool_)
+    is_joined[program.steps.probe] = is_joined[program.steps.sorted] = True
+    return _Pool(
+        joined,
+        program,
+        PoolTables(*(np.zeros(count, np.int64) for _ in PoolTables._fields)),
+        {node.number: i for i, node in enumerate(program.nodes)},
+        is_joined,
+        np.empty(1 << 16, np.int32),
+        np.empty(0, np.int32),
+    )
+
+
+# ---------------------------------------------------------------- depth first
+
+
+def detect_in_blocks(
+    joined: JoinInput, program: JoinProgram, most: int
+) -> Iterator[tuple[PartialMatches, int]]:
+    """The matches of a left-deep program, some at a time, with the number of partial matches made so far.
+
+    Joins run depth first, one block of each at a time. Raises a PartialMatchError past `most` partial
+    matches.
     """
-    steps, slots, reaches = program.steps, program.slots, material.reaches
-    read = steps, slots, material.space, reaches.low, reaches.high, material.pairs, material.latest
+    steps = program.steps
     if not len(steps.probe):
-        yield _leaf(program, 0)
+        yield _leaf(program, 0), 0
         return
     right = [_leaf(program, slot) for slot in steps.sorted]
     levels, made = [_Level(_leaf(program, int(steps.probe[0])))], 0
     while levels:
         n, level = len(levels) - 1, levels[-1]
-        if not len(block := level.block):
+        if not len(level.block):
             levels.pop()
             continue
-        room = max(BLOCK, len(right[n]))  # enough for one row with all
-        found, rows = join_block(n, block.reshape(-1), right[n].reshape(-1), *read, room)
-        if found < 0:
-            level.size //= 2
+        table = _join_block(joined, program, n, level, right[n])
+        if table is None:
             continue
-        level.at += len(block)
-        level.size *= 2 if found < room // 4 else 1
-        made += found
+        made += len(table)
         if made > most:
             raise PartialMatchError(0)
-        width = int(slots.width[program.leaves + n])
-        table = rows[: width * found].reshape(-1, width)
         if len(levels) == len(steps.probe):
-            yield table
+            yield table, made
         else:
             levels.append(_Level(table))
 
 
 @dataclass
 class _Level:
-    """Partial matches on their way through one join, and how many go at once."""
+    """The partial matches that enter one join, and how many of them are joined at once."""
 
-    table: Table
+    table: PartialMatches
     at: int = 0
     size: int = 1
 
     @property
-    def block(self) -> Table:
+    def block(self) -> PartialMatches:
         return self.table[self.at : self.at + self.size]
 
 
-def _leaf(program: JoinProgram, slot: int) -> Table:
+def _join_block(
+    joined: JoinInput, program: JoinProgram, n: int, level: _Level, right: PartialMatches
+) -> PartialMatches | None:
+    """Join the next block by step n; None if it makes too many partial matches, and the block shrinks."""
+    block, room = level.block, max(BLOCK, len(right))  # room for one row with all of the right side
+    found, rows = join_block(
+        n, block.reshape(-1), right.reshape(-1), program.steps, program.slots, joined.ranges,
+        joined.reaches.low, joined.reaches.high, joined.pairs, joined.latest, room,
+    )  # fmt: skip
+    if found < 0:
+        level.size //= 2
+        return None
+    level.at += len(block)
+    level.size *= 2 if found < room // 4 else 1
+    width = int(program.slots.width[program.leaves + n])
+    table: PartialMatches = rows[: width * found].reshape(-1, width)
+    return table
+
+
+def _leaf(program: JoinProgram, slot: int) -> PartialMatches:
     """The rows of a leaf as a table."""
     start = program.slots.leaf_start
     rows = program.slots.leaf[start[slot] : start[slot + 1]]

@@ -1,63 +1,64 @@
-"""Many join plans as one: the multi-pattern tree and multitree (MCEP, sections 3.2 and 5).
+"""The plans of many patterns as one graph of joins: the multi-pattern multitree (MCEP, sections 3.2 and 5).
 
-A node is known by what it computes: its two children and what must hold between their columns. So two
-patterns that join the same leaves in the same way share the node, and adding or removing a plan looks up one
-node per element.
+A node is identified by what it computes: its two children and the conditions between their columns. Two
+patterns that join the same leaves in the same way therefore share the node, and adding or removing a plan
+takes one lookup per node.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from trendfold.detect.pattern import JoinPattern, Tree
+from trendfold.detect.pattern import JoinPattern, JoinTree
 
-Entry = tuple[str, int, int, int]
-"""What must hold between columns a and b: (kind, number, a, b).
+ColumnCondition = tuple[str, int, int, int]
+"""A condition between columns a and b: (kind, number, a, b).
 
 Kinds are "before" and "apart", whose number is 0, "asked" (a condition), and "guard" (a NOT).
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JoinNode:
     """A join of two nodes, or a leaf. Its columns are those of the left child, then those of the right."""
 
     number: int
     leaves: tuple[int, ...]
     left: int = -1
     right: int = -1
-    between: tuple[Entry, ...] = ()
+    between: tuple[ColumnCondition, ...] = ()
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it is joined from nothing."""
+        """Whether it has no children."""
         return self.left < 0
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One pattern's plan in the multitree: its root, and which element each column of the root is."""
+    """One pattern's plan in the multitree: its root, and the element of each column of the root."""
 
     root: int
     columns: tuple[int, ...]
     nodes: tuple[int, ...]
-    """All nodes of the plan, each as often as it stands there."""
+    """All nodes of the plan, each as often as the plan contains it."""
 
 
 @dataclass
 class Multitree:
-    """Nodes with the patterns that use them; without `shares`, every pattern has nodes of its own."""
+    """Join nodes and the plans that use them; without `shares`, every pattern has nodes of its own."""
 
     shares: bool = True
-    nodes: list[Node] = field(default_factory=list)
-    _number: dict[object, int] = field(default_factory=dict)
-    _planned: dict[tuple[int, Tree], Planned] = field(default_factory=dict)
+    nodes: list[JoinNode] = field(default_factory=list)
     windows: dict[int, Counter[int | None]] = field(default_factory=dict)
     """Per node in use: how many plans with which window use it."""
+    _number: dict[Hashable, int] = field(default_factory=dict)
+    _planned: dict[tuple[int, JoinTree], Planned] = field(default_factory=dict)
 
-    def plan(self, owner: int, pattern: JoinPattern, tree: Tree) -> Planned:
-        """The nodes of a plan; new ones where nothing computes the same."""
+    def plan(self, owner: int, pattern: JoinPattern, tree: JoinTree) -> Planned:
+        """The nodes of a plan; a node is made only if no other computes the same."""
         known = self._planned.get((owner, tree))
         if known is None:
             nodes: list[int] = []
@@ -65,15 +66,15 @@ class Multitree:
             known = self._planned[owner, tree] = Planned(root, columns, tuple(nodes))
         return known
 
-    def add(self, owner: int, pattern: JoinPattern, tree: Tree) -> Planned:
-        """Use the nodes of a plan once more."""
+    def add(self, owner: int, pattern: JoinPattern, tree: JoinTree) -> Planned:
+        """Count a plan as a user of its nodes."""
         planned = self.plan(owner, pattern, tree)
         for node in planned.nodes:
             self.windows.setdefault(node, Counter())[pattern.window] += 1
         return planned
 
-    def remove(self, owner: int, pattern: JoinPattern, tree: Tree) -> None:
-        """Use them once less; nodes that nobody uses any more are out of the plan."""
+    def remove(self, owner: int, pattern: JoinPattern, tree: JoinTree) -> None:
+        """Undo `add`; nodes without users are no longer in use."""
         for node in self.plan(owner, pattern, tree).nodes:
             users = self.windows[node]
             users[pattern.window] -= 1
@@ -83,11 +84,11 @@ class Multitree:
                     del self.windows[node]
 
     def window(self, node: int) -> int | None:
-        """The longest window of those that use a node; None is no window at all."""
+        """The longest window among the users of a node; None is no window."""
         return longest(self.windows[node])
 
-    def in_use(self) -> list[Node]:
-        """The nodes of the plan, children first."""
+    def in_use(self) -> list[JoinNode]:
+        """The nodes that plans use, children before parents."""
         return [self.nodes[number] for number in sorted(self.windows)]
 
     def users(self, node: int) -> int:
@@ -95,28 +96,28 @@ class Multitree:
         return sum(self.windows[node].values())
 
     def _build(
-        self, owner: int, pattern: JoinPattern, tree: Tree, nodes: list[int]
+        self, owner: int, pattern: JoinPattern, tree: JoinTree, nodes: list[int]
     ) -> tuple[int, tuple[int, ...]]:
+        """The root of a plan and the elements of its columns; `nodes` collects all of its nodes."""
         if isinstance(tree, int):
             leaf = pattern.leaves[tree]
-            number = self._intern(("leaf", leaf), (leaf,), -1, -1, ())
+            number = self._intern(("leaf", leaf), JoinNode(len(self.nodes), (leaf,)))
             nodes.append(number)
             return number, (tree,)
         sides = [self._build(owner, pattern, part, nodes) for part in tree]
-        (left, a), (right, b) = sorted(sides)  # a join is the same from both sides
+        (left, a), (right, b) = sorted(sides)  # so that (x, y) and (y, x) are one node
         between = _between(pattern, a + b, len(a))
         key = (left, right, between) if self.shares else (left, right, between, owner)
         leaves = self.nodes[left].leaves + self.nodes[right].leaves
-        number = self._intern(key, leaves, left, right, between)
+        number = self._intern(key, JoinNode(len(self.nodes), leaves, left, right, between))
         nodes.append(number)
         return number, a + b
 
-    def _intern(
-        self, key: object, leaves: tuple[int, ...], left: int, right: int, between: tuple[Entry, ...]
-    ) -> int:
-        number = self._number.setdefault(key, len(self.nodes))
+    def _intern(self, key: Hashable, node: JoinNode) -> int:
+        """The number of the node with this key; the given one if it is the first."""
+        number = self._number.setdefault(key, node.number)
         if number == len(self.nodes):
-            self.nodes.append(Node(number, leaves, left, right, between))
+            self.nodes.append(node)
         return number
 
 
@@ -127,9 +128,9 @@ def longest(windows: Counter[int | None]) -> int | None:
     return None if None in windows else max(w for w in windows if w is not None)
 
 
-def _between(pattern: JoinPattern, columns: tuple[int, ...], cut: int) -> tuple[Entry, ...]:
-    """What must hold between the columns before `cut` and those from there on."""
-    found: list[Entry] = []
+def _between(pattern: JoinPattern, columns: tuple[int, ...], cut: int) -> tuple[ColumnCondition, ...]:
+    """The conditions between the columns before `cut` and the others."""
+    found: list[ColumnCondition] = []
     for a in range(cut):
         for b in range(cut, len(columns)):
             relation = pattern.relation(columns[a], columns[b])

@@ -1,38 +1,39 @@
-"""What is joined: the elements of a clause that are one event each, and what must hold between any two.
+"""The joined part of a clause: its elements of one event each, and the conditions between any two of them.
 
-This is the paper's P = (E, S, C, W): `leaves` are E, the orders of `relations` are S, the rest of them C.
+This is the paper's P = (E, S, C, W): `leaves` are E, the orders in `relations` are S, the rest of them C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from trendfold.automaton.glushkov import Position
-from trendfold.automaton.predicates import Predicates
-from trendfold.detect.clauses import Clause
+from trendfold.automaton.machine import Machine
+from trendfold.automaton.predicates import Pairwise, Predicates
+from trendfold.detect.canonical import CanonicalNumbers
+from trendfold.detect.clauses import Clause, Neighbours
 
-Tree = int | tuple["Tree", "Tree"]
+JoinTree = int | tuple["JoinTree", "JoinTree"]
 """A plan of one pattern: an element, or two plans that are joined. A left-deep tree is an order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What must hold between two elements, the first and the second.
+    """The conditions between a first and a second element.
 
-    Conditions and guards are (number, whether the second element is its left side).
+    Conditions and guards are pairs (number, whether the second element is the left side).
     """
 
     order: int = 0
-    """1: the first is before the second; -1: after it; 0: they may come in any order."""
+    """1: the first element comes before the second; -1: after it; 0: in any order."""
     asked: tuple[tuple[int, bool], ...] = ()
     guards: tuple[tuple[int, bool], ...] = ()
     is_apart: bool = False
-    """Whether one event could be both, and must not."""
+    """Whether one event could take both elements, which must not happen."""
 
     def flipped(self) -> Relation:
-        """The same with the two elements exchanged."""
+        """The same conditions with the two elements exchanged."""
         return Relation(
             -self.order,
             tuple((c, not back) for c, back in self.asked),
@@ -46,9 +47,9 @@ NO_RELATION = Relation()
 
 @dataclass(frozen=True)
 class JoinPattern:
-    """Elements to join; equal leaves are the same rows, whichever pattern they are in.
+    """Elements to join. Equal leaves have the same rows, in whichever pattern they occur.
 
-    `relations` holds (i, j) for i < j where anything must hold.
+    `relations` holds (i, j) for i < j where there are conditions.
     """
 
     name: str
@@ -56,76 +57,119 @@ class JoinPattern:
     relations: Mapping[tuple[int, int], Relation]
     window: int | None
     kleene: frozenset[int] = frozenset()
-    """The elements that are the first event of `E+`."""
+    """The elements that are the first event of an `E+`."""
 
     def relation(self, i: int, j: int) -> Relation:
-        """What must hold between i and j."""
+        """The conditions between i and j."""
         if i < j:
             return self.relations.get((i, j), NO_RELATION)
-        return self._back.get((i, j), NO_RELATION)
+        return self._flipped.get((i, j), NO_RELATION)
 
     @cached_property
-    def _back(self) -> dict[tuple[int, int], Relation]:
+    def _flipped(self) -> dict[tuple[int, int], Relation]:
         return {(j, i): relation.flipped() for (i, j), relation in self.relations.items()}
 
     @cached_property
-    def written(self) -> Tree:
-        """The trivial plan: elements in the order written."""
+    def written(self) -> JoinTree:
+        """The trivial plan: elements in the order in which the query has them."""
         return left_deep(range(len(self.leaves)))
 
 
-def left_deep(order: range | tuple[int, ...]) -> Tree:
-    """The tree of an order-based plan: the elements join one by one."""
-    tree: Tree = order[0]
+def left_deep(order: range | tuple[int, ...]) -> JoinTree:
+    """The tree of an order-based plan: elements are joined one by one."""
+    tree: JoinTree = order[0]
     for element in order[1:]:
         tree = (tree, element)
     return tree
 
 
-def elements_of(tree: Tree) -> tuple[int, ...]:
-    """The elements under a tree, from left to right."""
+def elements_of(tree: JoinTree) -> tuple[int, ...]:
+    """The elements of a tree, from left to right."""
     return (tree,) if isinstance(tree, int) else elements_of(tree[0]) + elements_of(tree[1])
 
 
 def join_pattern(
     name: str,
     clause: Clause,
-    positions: tuple[Position, ...],
-    predicates: Predicates,
+    machine: Machine,
     window: int | None,
     leaf_of: Callable[[int], int],
-    same_condition: Mapping[int, int],
-    same_guard: Mapping[int, int],
+    canonical: CanonicalNumbers,
 ) -> JoinPattern:
-    """The part of a clause that is joined. Conditions and guards that say the same get the same number."""
-    at = [min(clause.elements[i].positions) for i in clause.fixed]
-    place = {element: i for i, element in enumerate(clause.fixed)}
-    ordered = {(place[i], place[j]) for i, j in clause.before if i in place and j in place}
-    meeting = {
-        (place[n.left], place[n.right]): n
-        for n in clause.neighbours
-        if n.left in place and n.right in place and not clause.elements[n.left].is_kleene
-    }  # what comes after the last event of E+ is judged when that is known
-    crossing = [
-        (same_condition[len(predicates.adjacency) + c], cross.left, cross.right)
-        for c, cross in enumerate(predicates.cross)
-        if not cross.left.isdisjoint(at) and not cross.right.isdisjoint(at)
-    ]
-    relations = {}
-    for j in range(len(at)):
-        for i in range(j):
-            asked: list[tuple[int, bool]] = []
-            guards: list[tuple[int, bool]] = []
-            for a, b, back in ((i, j, False), (j, i, True)):
-                if (a, b) in meeting:
-                    asked += [(same_condition[c], back) for c in predicates.between(at[a], at[b])]
-                    guard = meeting[a, b].guard
-                    guards += [(same_guard[guard], back)] if guard is not None else []
-                asked += [(c, back) for c, left, right in crossing if at[a] in left and at[b] in right]
-            order = ((i, j) in ordered) - ((j, i) in ordered)
-            is_apart = not order and positions[at[i]].type == positions[at[j]].type
-            found = Relation(order, tuple(sorted(set(asked))), tuple(sorted(set(guards))), is_apart)
-            if found != NO_RELATION:
-                relations[i, j] = found
-    kleene = frozenset(place[i] for i in clause.fixed if clause.elements[i].is_kleene)
-    return JoinPattern(name, tuple(map(leaf_of, at)), relations, window, kleene)
+    """The joined part of a clause; `leaf_of` gives the leaf with the rows of a position."""
+    joined = _joined_elements(clause, machine, canonical)
+    pairs = ((i, j) for j in range(len(joined.at)) for i in range(j))
+    relations = {(i, j): joined.relation(i, j) for i, j in pairs}
+    kleene = frozenset(k for k, i in enumerate(clause.fixed) if clause.elements[i].is_kleene)
+    return JoinPattern(
+        name,
+        tuple(map(leaf_of, joined.at)),
+        {pair: relation for pair, relation in relations.items() if relation != NO_RELATION},
+        window,
+        kleene,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinedElements:
+    """The joined elements of a clause, numbered in the order written, and what the clause says of them."""
+
+    machine: Machine
+    canonical: CanonicalNumbers
+    at: tuple[int, ...]
+    """Per element its position."""
+    ordered: frozenset[tuple[int, int]]
+    meeting: Mapping[tuple[int, int], Neighbours]
+    crossing: tuple[tuple[int, Pairwise], ...]
+    """The cross predicates among these elements, with their canonical numbers."""
+
+    def relation(self, i: int, j: int) -> Relation:
+        """All conditions between two elements."""
+        order = ((i, j) in self.ordered) - ((j, i) in self.ordered)
+        types = [self.machine.automaton.positions[self.at[k]].type for k in (i, j)]
+        both_ways = (i, j, False), (j, i, True)
+        asked = {(c, back) for a, b, back in both_ways for c in self._asked(a, b)}
+        guards = {(g, back) for a, b, back in both_ways for g in self._guards(a, b)}
+        return Relation(
+            order, tuple(sorted(asked)), tuple(sorted(guards)), not order and types[0] == types[1]
+        )
+
+    def _asked(self, a: int, b: int) -> Iterator[int]:
+        """The conditions whose left side is a and whose right side is b."""
+        left, right = self.at[a], self.at[b]
+        if (a, b) in self.meeting:
+            between = self.machine.predicates.between(left, right)
+            yield from (self.canonical.conditions[c] for c in between)
+        yield from (c for c, cross in self.crossing if left in cross.left and right in cross.right)
+
+    def _guards(self, a: int, b: int) -> Iterator[int]:
+        """The NOT between a and its neighbour b, if there is one."""
+        meeting = self.meeting.get((a, b))
+        if meeting is not None and meeting.guard is not None:
+            yield self.canonical.guards[meeting.guard]
+
+
+def _joined_elements(clause: Clause, machine: Machine, canonical: CanonicalNumbers) -> _JoinedElements:
+    number = {element: i for i, element in enumerate(clause.fixed)}
+    at = tuple(min(clause.elements[i].positions) for i in clause.fixed)
+    return _JoinedElements(
+        machine,
+        canonical,
+        at,
+        frozenset((number[i], number[j]) for i, j in clause.before if i in number and j in number),
+        {
+            (number[n.left], number[n.right]): n
+            for n in clause.neighbours
+            # What follows E+ is compared with its last event, which is known only after the walk.
+            if n.left in number and n.right in number and not clause.elements[n.left].is_kleene
+        },
+        tuple(_crossing(at, machine.predicates, canonical)),
+    )
+
+
+def _crossing(
+    at: Collection[int], predicates: Predicates, canonical: CanonicalNumbers
+) -> Iterator[tuple[int, Pairwise]]:
+    for number, cross in enumerate(predicates.cross, len(predicates.adjacency)):
+        if not cross.left.isdisjoint(at) and not cross.right.isdisjoint(at):
+            yield canonical.conditions[number], cross

@@ -1,4 +1,4 @@
-"""A table of events, read once: times, types, order, and columns on demand; rejects kept apart."""
+"""A table of events: times, types and order are read once, other columns on demand; rejects are separate."""
 
 from __future__ import annotations
 
@@ -22,59 +22,19 @@ from trendfold.events.findings import (
     because,
     odd_numbers,
 )
+from trendfold.events.options import Options
 from trendfold.events.required import require_columns
 from trendfold.events.schema import Kind, Schema
 from trendfold.events.times import LONGEST, flat_text, read_format, read_iso, read_numbers
 
-TICKS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-"""Microseconds per tick of a numeric time column."""
-
 REASONS = ("", NULL_TYPE, NULL_TIME, UNPARSABLE, OUT_OF_RANGE, NULL_ORDER)
-"""Why a row is rejected, by code; 0 where it is not."""
+"""Why a row is rejected, by code; 0 means it is accepted."""
 _GOOD, _NULL_TYPE, _NULL_TIME, _UNPARSABLE, _OUT_OF_RANGE, _NULL_ORDER = range(len(REASONS))
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Which columns mean what."""
-
-    type_column: str = "type"
-    time_column: str = "ts"
-    order_column: str | None = None
-    id_column: str | None = None
-    time_unit: str = "s"
-    on_reject: str = "keep"
-    time_format: str | None = None
-    """How times are written, as for Python's strptime; None is ISO 8601, or numbers."""
-
-    @property
-    def named(self) -> dict[str, str]:
-        """The columns that are read whatever the queries are, by option."""
-        options = ("type_column", "time_column", "order_column", "id_column")
-        return {option: name for option in options if (name := getattr(self, option)) is not None}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that are read whatever the queries are."""
-        return tuple(self.named.values())
-
-    @property
-    def ticks(self) -> int:
-        """Microseconds per unit of a numeric time column."""
-        return TICKS[self.time_unit]
-
-    def __post_init__(self) -> None:
-        if self.time_unit not in TICKS:
-            raise InputError(f"unknown time_unit {self.time_unit!r}; choose one of {', '.join(TICKS)}")
-        if self.on_reject not in ("keep", "fail"):
-            raise InputError(f"unknown on_reject {self.on_reject!r}; choose 'keep' or 'fail'")
-        if self.time_format is not None:
-            read_format(self.time_format)  # raises where it is wrong
 
 
 @dataclass(frozen=True)
 class EventBatch:
-    """The rows that are events, in the order given.
+    """The accepted rows, in the order given.
 
     time        int64[n]  microseconds
     type_code   int32[n]  into type_names
@@ -91,7 +51,7 @@ class EventBatch:
     """Microseconds per unit of a numeric time column."""
     rejects: pa.Table
     positions: NDArray[np.int64] | None = None
-    """Where its rows stood before rejects were taken out; None where nothing was."""
+    """The rows' positions before rejects were removed; None if nothing was rejected."""
     findings: Findings = field(default_factory=Findings, repr=False)
     _columns: dict[str, Column] = field(default_factory=dict, repr=False)
 
@@ -99,13 +59,13 @@ class EventBatch:
         return len(self.time)
 
     def column(self, name: str) -> Column:
-        """A column of the table as arrays, converted on first use."""
+        """A column as numpy arrays, converted on first use."""
         if name not in self._columns:
             self._columns[name] = from_arrow(self.table.column(name))
         return self._columns[name]
 
     def order_of(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
-        """The order ranks of some rows; empty where there is no order column."""
+        """The order ranks of some rows; empty without an order column."""
         return np.zeros(0, np.int64) if self.order is None else self.order[rows]
 
     @cached_property
@@ -144,7 +104,7 @@ def read_batch(table: pa.Table, options: Options) -> EventBatch:
 
 
 def _refused(table: pa.Table, reasons: NDArray[np.uint8], options: Options) -> Findings:
-    """Rejects by kind, with an example of each; or an error where none is allowed."""
+    """Rejects by kind, with an example of each; raises if `on_reject` is "fail"."""
     kinds, first, counts = np.unique(reasons, return_index=True, return_counts=True)
     times = table.column(options.time_column)
     examples = {REASONS[k]: str(times[int(row)].as_py()) for k, row in zip(kinds, first, strict=True)}
@@ -158,13 +118,13 @@ def _refused(table: pa.Table, reasons: NDArray[np.uint8], options: Options) -> F
 
 
 def _mark(reasons: NDArray[np.uint8], where: NDArray[np.bool_], reason: int) -> None:
-    """Give rows a reason that have none yet."""
+    """Set a reason for rows that have none yet."""
     if where.any():
         reasons[where & (reasons == _GOOD)] = reason
 
 
 def _encode(types: pa.ChunkedArray) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """A code per row, and the names the codes stand for."""
+    """A code per row, and the type name of each code."""
     encoded = types.dictionary_encode().unify_dictionaries()
     indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
     if not indices:
@@ -174,7 +134,7 @@ def _encode(types: pa.ChunkedArray) -> tuple[NDArray[np.int32], tuple[str, ...]]
 
 
 def _types(data: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Names of types, or codes of names where no name has two."""
+    """Type names, or dictionary codes if the dictionary has no duplicates."""
     if kind_of(data.type) is Kind.STRING and (
         not pa.types.is_dictionary(data.type) or all(_is_distinct(chunk.dictionary) for chunk in data.chunks)
     ):
@@ -192,7 +152,7 @@ def _is_distinct(words: pa.Array) -> bool:
 
 
 def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], NDArray[np.uint8], Findings]:
-    """Times in microseconds, per row why it cannot be one as a number into REASONS, and what was found."""
+    """Times in microseconds, a code into REASONS per row, and the findings."""
     reasons = np.zeros(len(data), np.uint8)
     if data.null_count:
         reasons[pc.is_null(data).to_numpy()] = _NULL_TIME
@@ -217,7 +177,7 @@ def _times(data: pa.ChunkedArray, options: Options) -> tuple[NDArray[np.int64], 
 
 
 def _whole_micros(column: Column, reasons: NDArray[np.uint8]) -> tuple[NDArray[np.int64], int]:
-    """Microseconds, and how many times were finer and are cut."""
+    """Times in microseconds, and how many were truncated to them."""
     values = column.values.astype(np.int64, copy=False)
     if column.per_microsecond == 1:
         return values, 0
@@ -226,9 +186,9 @@ def _whole_micros(column: Column, reasons: NDArray[np.uint8]) -> tuple[NDArray[n
 
 
 def _scaled_integers(values: NDArray[np.int64], ticks: int, reasons: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Whole numbers of ticks as microseconds; what 62 bits cannot hold is marked."""
+    """Ticks converted to microseconds; values beyond 62 bits are marked as out of range."""
     furthest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
-    if furthest * ticks >= 2**61:  # near the limit: look at every one
+    if furthest * ticks >= 2**61:  # near the limit: check each one
         _mark(reasons, np.abs(values.astype(np.float64)) * ticks >= LONGEST, _OUT_OF_RANGE)
         values = np.where(reasons == _GOOD, values, 0)
     return values if ticks == 1 else values * ticks
@@ -237,7 +197,7 @@ def _scaled_integers(values: NDArray[np.int64], ticks: int, reasons: NDArray[np.
 def _text_times(
     data: pa.ChunkedArray, options: Options, reasons: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], Findings]:
-    """Text in the format that is given; otherwise ISO 8601, and numbers in the time unit."""
+    """Parse text times by the given format; without one, as ISO 8601 or numbers in the time unit."""
     text = flat_text(data)
     if options.time_format is not None:
         times = read_format(options.time_format).read(text)
@@ -257,7 +217,7 @@ def _text_times(
 
 
 def _rejects(table: pa.Table, reasons: NDArray[np.uint8]) -> pa.Table:
-    """The rows that have a reason, with it."""
+    """The rejected rows with their reasons."""
     bad = np.flatnonzero(reasons)
     rows = table.take(pa.array(bad)) if len(bad) else table.slice(0, 0)
     rows = pa.table({name: decoded(rows.column(name)) for name in rows.column_names})

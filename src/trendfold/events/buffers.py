@@ -1,6 +1,6 @@
-"""Memory for large columns that is used again: touching fresh pages costs more than folding their rows.
+"""A memory pool for large arrays: faulting in fresh pages costs more than folding their rows.
 
-An array's memory returns here when nothing refers to it any more, views included.
+An array's memory returns to the pool once nothing refers to it any more, views included.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 _SMALLEST = 1 << 20
-"""Bytes below which the allocator reuses memory by itself."""
+"""Below this many bytes the allocator already reuses memory."""
 _MOST_KEPT = 1 << 30
-"""Bytes kept for later; what is past it goes back to the system."""
+"""The most bytes the pool keeps; more than that goes back to the system."""
 
 
 class Buffers:
-    """A pool of memory blocks, each of a few sizes so that they fit again."""
+    """A pool of memory blocks in a few sizes, so that they can be reused."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[NDArray[np.uint8]]] = {}
         self._kept = 0
-        self._lock = threading.RLock()  # memory may come back in the middle of anything
+        self._lock = threading.RLock()  # a finalizer may return memory at any point
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Like numpy.empty."""
@@ -34,7 +34,7 @@ class Buffers:
         if count * kind.itemsize < _SMALLEST:
             return np.empty(shape, kind)
         block = self._take(_rounded(count * kind.itemsize))
-        # Views of an array refer to the object its memory comes from: its end is the end of them all.
+        # Views of an array refer to the object that owns its memory: it is freed when the last view is.
         flat = np.frombuffer(block.data, kind, count)
         weakref.finalize(flat.base, self._give, block).atexit = False
         return flat.reshape(shape)
@@ -54,7 +54,7 @@ class Buffers:
 
 
 def _rounded(size: int) -> int:
-    """The next of four sizes per power of two."""
+    """Round up to one of four sizes per power of two."""
     step = 1 << max(0, size.bit_length() - 3)
     return -(-size // step) * step
 
@@ -63,5 +63,5 @@ _BUFFERS = Buffers()
 
 
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """Like numpy.empty, from the memory of earlier arrays where it is large."""
+    """Like numpy.empty; large arrays reuse the memory of earlier ones."""
     return _BUFFERS.empty(shape, dtype)

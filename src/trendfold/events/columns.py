@@ -1,4 +1,4 @@
-"""Arrow columns as arrays a query can compute with: values beside validity, by kind."""
+"""Arrow columns -> numpy arrays of values and validity, by kind."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PER_MICROSECOND = {"s": 1, "ms": 1, "us": 1, "ns": 1000}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Values and where they are not null.
+    """Values, and where they are valid (not null).
 
-    STRING values are codes into `words`, which is sorted by bytes, so codes compare as the strings do.
-    TIME values are microseconds, or nanoseconds where `per_microsecond` is 1000. A value of one row
-    alone (a literal) has shape () and fits every length.
+    STRING values are codes into `words`, which is sorted bytewise, so codes compare like the strings.
+    TIME values are microseconds, or nanoseconds where `per_microsecond` is 1000. A literal has shape () and
+    broadcasts to any length.
     """
 
     kind: Kind
@@ -33,17 +33,17 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no value is known to be null: `valid` is one True that fits every row."""
+        """Whether there are no nulls: `valid` is a single True that broadcasts to all rows."""
         return not any(self.valid.strides) and (self.valid.size == 0 or bool(self.valid.flat[0]))
 
     def take(self, rows: NDArray[np.integer]) -> Column:
-        """The column of some rows."""
+        """The column restricted to some rows."""
         valid = all_valid(len(rows)) if self.is_whole else self.valid[rows]
         return replace(self, values=self.values[rows], valid=valid)
 
 
 def all_valid(rows: int) -> NDArray[np.bool_]:
-    """Validity without nulls: one True for all rows, never written to."""
+    """Validity without nulls: one read-only True broadcast to all rows."""
     return np.broadcast_to(np.True_, (rows,))
 
 
@@ -65,14 +65,14 @@ def kind_of(type_: pa.DataType) -> Kind:
 
 
 def scale_of(type_: pa.DataType) -> int | None:
-    """The digits after the point of a decimal type; None for any other."""
+    """The number of decimal places of a decimal type; None for any other type."""
     if pa.types.is_dictionary(type_):
         return scale_of(type_.value_type)
     return type_.scale if pa.types.is_decimal(type_) else None
 
 
 def unscaled(data: pa.ChunkedArray) -> tuple[NDArray[np.uint64], NDArray[np.bool_]] | None:
-    """Decimals without their point: magnitudes and signs, null is 0; None if 64 bits do not hold one."""
+    """Unscaled decimals as magnitudes and signs (null is 0); None if one exceeds 64 bits."""
     values = decoded(data)
     try:
         wide = values.cast(pa.decimal128(38, values.type.scale))
@@ -95,12 +95,12 @@ _ALL_ONES = np.uint64(2**64 - 1)
 
 
 def decoded(data: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values instead of codes."""
+    """Decode a dictionary column."""
     return data.cast(data.type.value_type) if pa.types.is_dictionary(data.type) else data
 
 
 def from_arrow(data: pa.ChunkedArray) -> Column:
-    """NaN and infinities become null, -0.0 becomes 0.0, strings become codes of sorted words."""
+    """Convert a column: NaN and infinity become null, -0.0 becomes 0.0, strings become codes."""
     type_ = data.type.value_type if pa.types.is_dictionary(data.type) else data.type
     match kind_of(type_):
         case Kind.STRING:
@@ -119,9 +119,9 @@ def from_arrow(data: pa.ChunkedArray) -> Column:
 
 
 def floats(values: NDArray[np.float64], valid: NDArray[np.bool_]) -> Column:
-    """A FLOAT column: what is not finite is null, and there is one zero."""
+    """A FLOAT column: non-finite values become null, -0.0 becomes 0.0."""
     finite = np.isfinite(values)
-    with np.errstate(invalid="ignore"):  # a signalling NaN, from a damaged file
+    with np.errstate(invalid="ignore"):  # a damaged file may hold a signalling NaN
         return Column(Kind.FLOAT, values + 0.0, valid if finite.all() else valid & finite)
 
 
@@ -140,7 +140,7 @@ def _valid(data: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
 def _integers(data: pa.ChunkedArray) -> Column:
     try:
         wide = data.cast(pa.int64())
-    except pa.ArrowInvalid:  # unsigned values past 2^63
+    except pa.ArrowInvalid:  # unsigned values above 2^63
         return floats(*_filled(data.cast(pa.float64(), safe=False), 0.0))
     return Column(Kind.INTEGER, *_filled(wide, 0))
 
@@ -172,7 +172,7 @@ def _strings(data: pa.ChunkedArray) -> Column:
 
 
 def _without_repeats(words: pa.Array, rank: NDArray[np.int64]) -> tuple[pa.Array, NDArray[np.int64]]:
-    """A user's dictionary may hold a word twice; equal words must have equal codes."""
+    """Merge duplicate dictionary entries: equal words must have equal codes."""
     if len(words) < 2:
         return words, rank
     fresh = np.ones(len(words), np.bool_)
@@ -183,9 +183,9 @@ def _without_repeats(words: pa.Array, rank: NDArray[np.int64]) -> tuple[pa.Array
 
 
 def codes(column: Column) -> tuple[NDArray[Any], int]:
-    """Integers that are equal exactly where the values are, and a number above them all.
+    """Dense codes, equal exactly where the values are, and an upper bound above all of them.
 
-    Null is 0, and sorts first.
+    Null is 0 and sorts first.
     """
     if column.kind is Kind.FLOAT:
         return _ranks(column.values, column)

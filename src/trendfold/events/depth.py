@@ -1,4 +1,4 @@
-"""JSON that nests very deep, found by its bytes alone: readers recurse, and it would end the process."""
+"""Find deeply nested JSON by scanning bytes: recursive JSON readers would overflow the stack on it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_NESTED = 200
-"""Levels of objects and arrays in one line of JSON."""
+"""The most nested objects and arrays allowed in one line of JSON."""
 
 Bytes = NDArray[np.uint8]
 
 _BLOCK = 4 << 20
-"""Bytes that are looked at together."""
+"""Bytes scanned at a time."""
 _NEWLINE, _QUOTE, _BLANK = b'\n" '
 _OPEN, _CLOSE = b"{}"
 _CASE = 0x20
@@ -38,14 +38,14 @@ def _newlines(data: Bytes) -> int:
     return sum(int((data[at : at + _BLOCK] == _NEWLINE).sum()) for at in range(0, len(data), _BLOCK))
 
 
-# ---------------------------------------------------------------- where it may be
+# ---------------------------------------------------------------- candidates
 
 
 def _crowded(data: Bytes) -> Iterator[tuple[int, int]]:
-    """Stretches of whole lines with more brackets than MOST_NESTED, those in strings too.
+    """Stretches of whole lines with more than MOST_NESTED brackets, counting those inside strings.
 
-    Arrow reads a value on over the ends of lines. Not where a brace closes before the end and one opens after
-    it: after a closing brace no value goes on like that, and no string has two lines.
+    Arrow continues a value across line ends, except where one line ends with a closing brace and the next
+    starts with an opening one: no value continues like that, and no string spans lines.
     """
     begin, count = 0, 0
     for at in range(0, len(data), _BLOCK):
@@ -62,7 +62,7 @@ def _crowded(data: Bytes) -> Iterator[tuple[int, int]]:
 
 
 def _begins_line(data: Bytes, opens: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which brackets are the first of a line, the line before ending with a brace."""
+    """Which brackets start a line whose previous line ends with a closing brace."""
     before, is_first = opens - 1, np.zeros(len(opens), np.bool_)
     left = np.flatnonzero(before >= 0)
     while len(left):
@@ -74,11 +74,11 @@ def _begins_line(data: Bytes, opens: NDArray[np.int64]) -> NDArray[np.bool_]:
     return found
 
 
-# ---------------------------------------------------------------- a close look
+# ---------------------------------------------------------------- exact nesting
 
 
 def _deepest(data: Bytes, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Line by line whether more than MOST_NESTED levels are open in it; brackets in strings do not count."""
+    """For each line, whether more than MOST_NESTED levels are open; ignores brackets in strings."""
     found, level = [], 0
     cuts = np.flatnonzero(np.diff(starts // _BLOCK, prepend=-1, append=-1))
     for low, high in pairwise(cuts.tolist()):
@@ -89,8 +89,8 @@ def _deepest(data: Bytes, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _deep(data: Bytes, starts: NDArray[np.int64], level: int) -> tuple[NDArray[np.bool_], int]:
-    """The same for some lines, before which `level` levels are open; and how many are open after them."""
-    # A backslash and what it escapes are no brackets and no quotes.
+    """The same for some lines, starting with `level` open levels; also returns the level at the end."""
+    # Blank out escaped characters: they are neither brackets nor quotes.
     text = data.tobytes().replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
     plain = np.frombuffer(text, np.uint8)
     quotes = np.cumsum(plain == _QUOTE)

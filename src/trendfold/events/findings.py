@@ -1,4 +1,4 @@
-"""What reading the events has found: rejects by kind, times that were cut, numbers that are no such times."""
+"""Observations made while reading events: rejects by kind, truncated times, implausible numeric times."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.events.options import Options
 from trendfold.events.times import suggested_formats
-
-if TYPE_CHECKING:
-    from trendfold.events.batch import Options
 
 NULL_TYPE, NULL_TIME, NULL_ORDER = "null type", "null time", "null order"
 UNPARSABLE, OUT_OF_RANGE = "unparsable time", "time out of range"
@@ -22,20 +19,20 @@ UNPARSABLE, OUT_OF_RANGE = "unparsable time", "time out of range"
 FAR_YEAR = 2200
 _FAR = int(np.datetime64(f"{FAR_YEAR}-01-01", "us").astype(np.int64))
 _SHOWN = 80
-"""Characters of an example that are told."""
+"""The most characters of an example that are shown."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in a part of the events; parts add up.
+    """Findings about some of the events; those of several parts can be added.
 
-    rejects   by kind, how many
-    examples  by kind, a value
-    cut       times that were finer than a microsecond
-    numbers   times that are numbers
-    dates     by format, how many of these look like dates that are written as a number
+    rejects   how many, by kind
+    examples  a value, by kind
+    cut       times finer than a microsecond
+    numbers   times given as numbers
+    dates     by format, how many of these look like a date written as a number
     far       how many of these lie after FAR_YEAR
-    odd       one that looks like a date or lies so far, and the time it is read as
+    odd       an example of `dates` or `far`, and the time it is read as
     """
 
     rejects: Mapping[str, int] = field(default_factory=dict)
@@ -58,17 +55,17 @@ class Findings:
         )
 
     def to_json(self) -> bytes:
-        """As it is sent from a task."""
+        """Serialize, to send from a task."""
         return json.dumps(asdict(self)).encode()
 
     @staticmethod
     def from_json(text: bytes) -> Findings:
-        """As it was sent."""
+        """Deserialize."""
         value = json.loads(text)
         return Findings(**value | {"odd": tuple(value["odd"])})
 
     def warnings(self, events: int, options: Options) -> tuple[str, ...]:
-        """What a user should know; first of all, if it is so, that most of `events` rows are rejected."""
+        """Warnings for the user; the first says if most of the `events` rows are rejected."""
         found = [self._mostly_rejected(events, options), self._cut(), self._odd_numbers(options)]
         return tuple(told for told in found if told)
 
@@ -86,7 +83,7 @@ class Findings:
             return ""
         told = "1 time is finer than a microsecond and was" if self.cut == 1 else ""
         told = told or f"{self.cut:,} times are finer than a microsecond and were"
-        return f"{told} cut to microseconds"
+        return f"{told} truncated to microseconds"
 
     def _odd_numbers(self, options: Options) -> str:
         number, time = self.odd
@@ -105,7 +102,7 @@ class Findings:
 
 
 def because(kind: str, example: str, options: Options) -> str:
-    """Why rows are rejected, and what to do about it."""
+    """Why rows are rejected, and how to fix it."""
     column = options.time_column
     shown = repr(example if len(example) <= _SHOWN else f"{example[:_SHOWN]}...")
     for null, name, option in (
@@ -116,7 +113,7 @@ def because(kind: str, example: str, options: Options) -> str:
         if kind == null:
             return f"{name!r} is null; is another column the {option}?"
     if kind == UNPARSABLE:
-        fails = "is no ISO 8601 time" if options.time_format is None else ""
+        fails = "is not an ISO 8601 time" if options.time_format is None else ""
         fails = fails or f"time_format={options.time_format!r} does not read"
         return f"{column!r} holds {shown}, which {fails}; {_format_hint(example)}"
     if kind == OUT_OF_RANGE:
@@ -134,7 +131,7 @@ def _format_hint(example: str) -> str:
 
 
 def _unit_hint(number: str) -> str:
-    """The unit in which a number would be a time of our days."""
+    """A hint for the unit in which a number would be a plausible date."""
     seconds = abs(float(number or 0))
     for unit, ticks in (("s", 1), ("ms", 10**3), ("us", 10**6)):
         if _is_near(seconds / ticks):
@@ -145,18 +142,18 @@ def _unit_hint(number: str) -> str:
 
 
 def _is_near(seconds: float) -> bool:
-    """Whether it is a time between the eighties and FAR_YEAR."""
+    """Whether a time lies between the 1980s and FAR_YEAR."""
     return 10 * 365 * 86_400 <= seconds < _FAR / 10**6
 
 
-# ---------------------------------------------------------------- numbers that are no such times
+# ---------------------------------------------------------------- implausible numbers
 
 _DATE_DIGITS = {"%Y%m%d": 0, "%Y%m%d%H%M": 4, "%Y%m%d%H%M%S": 6}
-"""Formats of dates that are written as one number, and their digits after the day."""
+"""Formats of dates written as one number, and the digits after the day."""
 
 
 def odd_numbers(values: NDArray[np.integer] | NDArray[np.floating], micros: NDArray[np.int64]) -> Findings:
-    """Look at times that are numbers, as given and as they are read."""
+    """Check numeric times: `values` as given, `micros` as interpreted."""
     if not len(values):
         return Findings()
     low, latest = values.min(), micros.max()
@@ -175,7 +172,7 @@ def odd_numbers(values: NDArray[np.integer] | NDArray[np.floating], micros: NDAr
 
 
 def _are_dates(values: NDArray[np.integer] | NDArray[np.floating], digits: int) -> bool:
-    """Whether every number is a day before FAR_YEAR, with a time of day where it has digits left."""
+    """Whether every number is a date before FAR_YEAR, followed by `digits` digits of a time of day."""
     if values.max() >= FAR_YEAR * 10_000 * 10**digits:
         return False
     whole = values.astype(np.int64)
@@ -188,5 +185,5 @@ def _are_dates(values: NDArray[np.integer] | NDArray[np.floating], digits: int) 
 
 
 def sum_of(findings: Iterable[Findings]) -> Findings:
-    """What was found in all parts."""
+    """The sum of the findings of all parts."""
     return sum(findings, Findings())

@@ -1,7 +1,7 @@
-"""Seeded synthetic streams, shaped like the data the papers measure on.
+"""Seeded synthetic streams, modelled on the data the papers evaluate on.
 
-Times are in microseconds although most papers round them to seconds: whether events share a time is then
-decided by `Options.ties` alone.
+Times are in microseconds although most papers round them to seconds, so only `StreamSettings.ties` decides
+whether events share a time.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Array: TypeAlias = "pa.Array[Any]"
 
 ORIGIN_US = 1_704_067_200_000_000
-"""2024-01-01 00:00 UTC, a Monday: the time every stream begins."""
+"""2024-01-01 00:00 UTC, a Monday: the start of every stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a stream looks like. None stands for the value that fits the dataset."""
+class StreamSettings:
+    """Parameters of a generated stream; None means the dataset's default."""
 
     events: int = 10_000
     seed: int = 0
@@ -39,11 +39,11 @@ class Options:
     burst: float | None = None
     """Mean length of a run of events of one type."""
     disorder_s: float = 0.0
-    """How many seconds of other events may lie, in row order, before an event that is older than they."""
+    """How many seconds late a row may be relative to the rows before it."""
     ties: float = 0.0
     """Fraction of events that share the previous event's time."""
     types: Sequence[str] = ()
-    """Names of the event types, where the dataset leaves them open: stock, taxi, bus."""
+    """Names of the event types, for datasets that do not fix them: stock, taxi, bus."""
 
     def __post_init__(self) -> None:
         _require(self.events >= 0, "events", self.events, "0 or more")
@@ -66,12 +66,12 @@ def _require(is_met: bool, option: str, value: object, wanted: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a ride: its event type, and its chance in each of `OUTCOMES`."""
+    """One step of a ride: its event type, and its probability under each of `OUTCOMES`."""
 
     type: str
     chances: tuple[float, float, float]
     mean: float = 1.0
-    """How many events the step has on average, once it happens."""
+    """The mean number of events of the step, if it happens."""
 
 
 RIDE = (
@@ -97,10 +97,10 @@ RIDE = (
     Stage("Receipt", (0.5, 0, 0)),
     Stage("Rate", (0.4, 0, 0)),
 )
-"""The steps in the order every ride takes them; 20 event types."""
+"""The steps of a ride in order; 20 event types."""
 
 OUTCOMES = (0.7, 0.2, 0.1)
-"""Shares of rides that are finished, cancelled by the rider, given up without a pickup."""
+"""Shares of rides that are completed, cancelled by the rider, or abandoned without a pickup."""
 
 KINDS = ("Pool", "X", "XL", "Comfort", "Black")
 DRIVERS = 2_000
@@ -109,11 +109,11 @@ STEP_S = 5.0
 """Mean time between two events of a ride."""
 
 
-def ridesharing(options: Options) -> pa.Table:
-    """Rides of a (driver, rider) from Request over Travel to Dropoff or Cancel, interleaved.
+def ridesharing(options: StreamSettings) -> pa.Table:
+    """Interleaved rides of a (driver, rider) from Request through Travel to Dropoff or Cancel.
 
-    20 event types, 10 k events a minute, grouped by district. `burst` reorders events of nearby times so that
-    equal types stand together, each ride's own order kept; runs only get longer.
+    20 event types, 10 k events a minute, grouped by district. `burst` reorders events close in
+    time so that equal types are adjacent, keeping the order within each ride; runs only get longer.
     Source: HAMLET (SIGMOD 2021), Section 5.1 and Figure 1.
     """
     _refuse_types(options, "ridesharing")
@@ -139,8 +139,8 @@ def ridesharing(options: Options) -> pa.Table:
     return _stream(options, rate, _named([step.type for step in RIDE], stage), columns)
 
 
-def stock(options: Options) -> pa.Table:
-    """Trades of companies whose ticker is the event type; each price is a random walk.
+def stock(options: StreamSettings) -> pa.Table:
+    """Trades of companies; the ticker is the event type, and each price is a random walk.
 
     220 tickers, 4.5 k events a minute, bursts of 120. `groups` is the number of companies, at least one per
     type: `types=("Stock",)` gives many companies of one type. `open_level` is the open price in steps of 10.
@@ -171,8 +171,8 @@ def stock(options: Options) -> pa.Table:
     return _stream(options, options.rate or 4_500 / 60, _named(tickers, code), columns)
 
 
-def taxi(options: Options) -> pa.Table:
-    """Taxi trips whose pick-up location is the event type.
+def taxi(options: StreamSettings) -> pa.Table:
+    """Taxi trips; the pick-up location is the event type.
 
     217 locations, 200 events a minute, grouped by driver.
     Source: HAMLET (SIGMOD 2021), Section 5.1; GLORIA, Section 8.1; COGRA (SIGMOD 2019), Section 8.1.
@@ -198,11 +198,11 @@ def taxi(options: Options) -> pa.Table:
     return _stream(options, options.rate or 200 / 60, _named(places, code), columns)
 
 
-def bus(options: Options) -> pa.Table:
+def bus(options: StreamSettings) -> pa.Table:
     """Positions of buses; the vehicle journey is the event type.
 
-    4,368 journeys on 120 lines (`groups`). The rate, not published, is that of a thousand buses which report
-    every 20 s.
+    4,368 journeys on 120 lines (`groups`). The rate is not published; it is that of a thousand buses
+    reporting every 20 s.
     Source: GLORIA, Section 8.1.
     """
     rng, n = _random(options, "bus"), options.events
@@ -225,8 +225,8 @@ PLUGS_PER_HOUSE = 53
 MEASUREMENTS = ("Load", "Work")
 
 
-def smart_home(options: Options) -> pa.Table:
-    """Measurements of plugs in houses: the load now (W), or the work so far (kWh).
+def smart_home(options: StreamSettings) -> pa.Table:
+    """Measurements of smart plugs in houses: current load (W), or cumulative work (kWh).
 
     40 houses (`groups`) of 53 plugs, 20 k events a minute.
     Source: HAMLET (SIGMOD 2021), Section 5.1, after the DEBS 2014 challenge.
@@ -255,11 +255,11 @@ ACTIVE = (
 )
 
 
-def activity(options: Options) -> pa.Table:
-    """Reports of people's activity and heart rate, all of the one type Activity.
+def activity(options: StreamSettings) -> pa.Table:
+    """Reports of people's activity and heart rate; the only event type is Activity.
 
     14 people (`groups`), 18 activities, `kind` passive or active; nine reports a second from each person.
-    As there is one type only, `burst` is the mean number of a person's reports before the activity changes.
+    With only one type, `burst` is the mean number of a person's reports before the activity changes.
     Source: COGRA (SIGMOD 2019), Section 8.1 and query q4.
     """
     _refuse_types(options, "activity")
@@ -280,7 +280,7 @@ def activity(options: Options) -> pa.Table:
     return _stream(options, options.rate or 9.0 * people, pa.repeat("Activity", n), columns)
 
 
-DATASETS: dict[str, Callable[[Options], pa.Table]] = {
+DATASETS: dict[str, Callable[[StreamSettings], pa.Table]] = {
     "ridesharing": ridesharing,
     "stock": stock,
     "taxi": taxi,
@@ -298,14 +298,14 @@ def _interleaved_rides(rng: np.random.Generator, n: int, rate: float) -> tuple[I
     chances = np.array([stage.chances for stage in RIDE])
     means = np.array([stage.mean for stage in RIDE])
     events_per_ride = float((chances * means[:, None] @ np.array(OUTCOMES)).sum())
-    # More rides than needed: the last ones end after the stream does and are cut there.
+    # More rides than needed: the last ones are cut off at the end of the stream.
     rides = int(1.3 * n / events_per_ride) + 50
     outcome = rng.choice(len(OUTCOMES), size=rides, p=OUTCOMES)
     happens = rng.random((rides, len(RIDE))) < chances.T[outcome]
     counts = (happens * rng.geometric(1 / means, size=(rides, len(RIDE)))).ravel()
     stage = np.repeat(np.tile(np.arange(len(RIDE)), rides), counts)
     ride = np.repeat(np.repeat(np.arange(rides), len(RIDE)), counts)
-    # A short stream has shorter steps, so that it holds whole rides too.
+    # A short stream has shorter steps, so that it contains complete rides too.
     step_s = min(STEP_S, 0.1 * n / rate / events_per_ride)
     started = np.sort(rng.random(rides)) * rides * events_per_ride / rate
     time = started[ride] + _sum_so_far(rng.exponential(step_s, size=len(ride)), ride)
@@ -314,9 +314,9 @@ def _interleaved_rides(rng: np.random.Generator, n: int, rate: float) -> tuple[I
 
 
 def _bursts_of_stages(stage: Ints, burst: float) -> Ints:
-    """An order in which runs of one type have about `burst` events and every ride keeps its own order.
+    """A row order in which runs of one type have about `burst` events and every ride stays in order.
 
-    Rows are cut into blocks and each block sorted by stage, which never falls within a ride.
+    Rows are cut into blocks, each sorted by stage; stages never decrease within a ride.
     """
     shares = np.bincount(stage, minlength=len(RIDE)) / max(len(stage), 1)
     block = _block_size(shares, burst, len(stage))
@@ -336,18 +336,18 @@ def _block_size(shares: Floats, burst: float, largest: int) -> int:
 # ---------------------------------------------------------------- parts of every stream
 
 
-def _random(options: Options, purpose: str) -> np.random.Generator:
-    """Numbers of their own for each purpose: asking for disorder, say, leaves the events what they were."""
+def _random(options: StreamSettings, purpose: str) -> np.random.Generator:
+    """An independent random stream per purpose: adding disorder, say, does not change the events."""
     return np.random.default_rng([options.seed, *purpose.encode()])
 
 
-def _refuse_types(options: Options, dataset: str) -> None:
+def _refuse_types(options: StreamSettings, dataset: str) -> None:
     if options.types:
         raise InputError(f"option 'types' is not for {dataset!r}, whose event types are fixed; leave it out")
 
 
-def _stream(options: Options, rate: float, types: Array, columns: Mapping[str, Array]) -> pa.Table:
-    """The events with their times, in the order of their arrival."""
+def _stream(options: StreamSettings, rate: float, types: Array, columns: Mapping[str, Array]) -> pa.Table:
+    """The events with their times, in arrival order."""
     since_start = _times_us(options, rate)
     ts = pa.array(ORIGIN_US + since_start).cast(pa.timestamp("us", tz="UTC"))
     table = pa.table({"type": types, "ts": ts, **columns})
@@ -357,8 +357,8 @@ def _stream(options: Options, rate: float, types: Array, columns: Mapping[str, A
     return table.take(np.argsort(since_start + late, kind="stable"))
 
 
-def _times_us(options: Options, rate: float) -> Ints:
-    """Rising times with exponential gaps of a microsecond or more, and none before a tie."""
+def _times_us(options: StreamSettings, rate: float) -> Ints:
+    """Increasing times with exponential gaps of at least a microsecond, and no gap before a tie."""
     rng = _random(options, "times")
     is_tied = rng.random(options.events) < options.ties
     is_tied[:1] = True
@@ -378,7 +378,7 @@ def _bursts(rng: np.random.Generator, n: int, kinds: int, burst: float) -> Ints:
 
 
 def _sum_so_far(values: Floats, key: Ints) -> Floats:
-    """For each row the sum of `values` over the rows with its key, up to and including its own."""
+    """Running sum of `values` per key, the row itself included."""
     order = np.argsort(key, kind="stable")
     total = np.cumsum(values[order])
     is_first = np.diff(key[order], prepend=-1) != 0

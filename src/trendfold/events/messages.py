@@ -1,4 +1,4 @@
-"""Messages of one JSON object each -> columns; a message that is none is told of with its text."""
+"""Messages of one JSON object each -> columns; unreadable messages are rejected with their text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from trendfold.events.depth import MOST_NESTED
-from trendfold.events.text import convert, read_objects
+from trendfold.events.text_files import convert, read_objects
 
 Array: TypeAlias = "pa.Array[Any]"
 
 _FEW = 256
-"""Messages that are read one by one where they cannot be read at once."""
+"""Up to this many messages are parsed one by one if they cannot be parsed in bulk."""
 
 
 @dataclass(frozen=True)
 class Messages:
-    """A row per message. One that is no event is a row of nulls with its `text` and a `reason`."""
+    """A row per message; a rejected one is a row of nulls with its `text` and a `reason`."""
 
     table: pa.Table
     text: Array
@@ -29,14 +29,14 @@ class Messages:
 
 
 def read_messages(values: Array, types: Mapping[str, pa.DataType]) -> Messages:
-    """The declared columns of messages; other fields are left alone."""
+    """Parse the declared columns of messages; other fields are ignored."""
     table = _quick(values, types)
     if table is not None:
         nothing = pa.nulls(len(values), pa.string())
         return Messages(table, nothing, nothing)
     if len(values) <= _FEW:
         return _careful(values.to_pylist(), types)
-    half = len(values) // 2  # most of them are fine
+    half = len(values) // 2  # most messages are fine: bisect to isolate the bad ones
     low, high = read_messages(values[:half], types), read_messages(values[half:], types)
     return Messages(
         pa.concat_tables([low.table, high.table]),
@@ -46,7 +46,7 @@ def read_messages(values: Array, types: Mapping[str, pa.DataType]) -> Messages:
 
 
 def _careful(values: Sequence[bytes | None], types: Mapping[str, pa.DataType]) -> Messages:
-    """One by one."""
+    """Parse messages one by one."""
     refused = [_unreadable(value) for value in values]
     texts = [None if value is None else value.decode("utf-8", "backslashreplace") for value in values]
     readable = ["{}" if reason else str(text) for reason, text in zip(refused, texts, strict=True)]
@@ -57,7 +57,7 @@ def _careful(values: Sequence[bytes | None], types: Mapping[str, pa.DataType]) -
 
 
 def _unreadable(value: bytes | None) -> str:
-    """Why a message is no text, or ""."""
+    """Why a message cannot be decoded, or ""."""
     if value is None:
         return "no value"
     try:
@@ -68,17 +68,17 @@ def _unreadable(value: bytes | None) -> str:
 
 
 def _quick(values: Array, types: Mapping[str, pa.DataType]) -> pa.Table | None:
-    """All messages at once by Arrow, or None where they need more care than it takes."""
+    """Parse all messages at once with Arrow; None if that fails or could misread them."""
     import pyarrow.json as arrow_json
 
     if not len(values) or not _is_a_line_each(values):
         return None
-    # Arrow would read times its own way, and dates not at all.
+    # Arrow parses times differently, and dates not at all.
     as_text = {name: kind for name, kind in types.items() if pa.types.is_temporal(kind)}
     columns = pa.schema([(name, pa.string() if name in as_text else kind) for name, kind in types.items()])
     options = arrow_json.ParseOptions(explicit_schema=columns, unexpected_field_behavior="ignore")
     lines = pa.py_buffer(b"\n".join(values.to_pylist()))
-    # One block: an object never spans two, and lines are of any length.
+    # One block, because an object must not span two and lines may have any length.
     whole = arrow_json.ReadOptions(use_threads=False, block_size=lines.size + 1)
     try:
         table = arrow_json.read_json(pa.BufferReader(lines), whole, options)
@@ -95,10 +95,10 @@ def _quick(values: Array, types: Mapping[str, pa.DataType]) -> pa.Table | None:
 
 
 def _is_a_line_each(values: Array) -> bool:
-    """Whether joined by line feeds each message would still be read by itself.
+    """Whether messages joined by line feeds would still be parsed separately.
 
-    Between `}` and `{` Arrow accepts no other than the end of an object, so that two halves in two messages
-    never become one.
+    Arrow accepts nothing but an object's end between `}` and `{`, so halves of an object in two messages
+    never merge.
     """
     if values.null_count:
         return False

@@ -1,34 +1,31 @@
-"""The columns that options name: each is there, once, and of a type that can be what it is said to be."""
+"""Check the columns named by options: each exists, is unique, and has a suitable type."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from trendfold.errors import InputError, nearest
 from trendfold.events.columns import kind_of
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
-
-if TYPE_CHECKING:
-    from trendfold.events.batch import Options
 
 
 def require_columns(schema: pa.Schema, options: Options) -> None:
-    """Raise one InputError with every column that is missing, doubled or of a wrong type."""
+    """Raise one InputError listing every column that is missing, duplicated or of the wrong type."""
     require_names(schema.names, options, schema.names)
     problems = [told for option, name in options.named.items() if (told := _misfit(schema, option, name))]
     _raise([*problems, *_not_text(schema, options)])
 
 
 def require_names(names: Sequence[str], options: Options, needed: Collection[str]) -> None:
-    """Raise one InputError with every column that is missing, and every needed one that is doubled."""
+    """Raise one InputError listing every missing column and every duplicated column that is needed."""
     counts = Counter(names)
     doubled = sorted(name for name in counts if counts[name] > 1 and name in needed)
-    told = [f"column {name!r} is there more than once; rename one" for name in doubled]
+    told = [f"column {name!r} exists more than once; rename one" for name in doubled]
     _raise([*_missing(names, options), *told])
 
 
@@ -88,11 +85,11 @@ def _not_text(schema: pa.Schema, options: Options) -> list[str]:
     ]
 
 
-# ---------------------------------------------------------------- text files that were read another way
+# ---------------------------------------------------------------- text files read with wrong options
 
 
 def _misread(names: Sequence[str]) -> str:
-    """What to do about the columns of a CSV file that was read with a wrong delimiter or header."""
+    """A hint if column names suggest a CSV file read with the wrong delimiter or header option."""
     if len(names) == 1:
         for delimiter in ";\t|,":
             if delimiter in names[0]:

@@ -1,4 +1,4 @@
-"""What a column holds, as far as a query can tell."""
+"""The kinds of column values that queries distinguish."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 class Kind(StrEnum):
-    """The kinds of value a query tells apart; each has its own comparisons."""
+    """The kinds of values that queries distinguish; each kind has its own comparisons."""
 
     INTEGER = "integer"
     FLOAT = "float"
@@ -16,15 +16,15 @@ class Kind(StrEnum):
     BOOLEAN = "boolean"
     TIME = "time"
     NULL = "null"
-    """A column without a single value; it goes with every other kind."""
+    """An all-null column; compatible with every other kind."""
     OTHER = "other"
-    """Lists, structs and the like: may be carried along, never compared."""
+    """Lists, structs and the like: passed through, never compared."""
 
     @property
     def is_number(self) -> bool:
-        """Whether values can be added up."""
+        """Whether values can be summed."""
         return self in (Kind.INTEGER, Kind.FLOAT)
 
 
 Schema: TypeAlias = Mapping[str, Kind]
-"""Column names and what they hold."""
+"""Column names and their kinds."""

@@ -1,4 +1,4 @@
-"""Whatever a user hands over -> one Arrow table of the columns a workload needs, and what is no row of it."""
+"""Any supported input -> one Arrow table of the columns a workload needs, and the rejected lines."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import pyarrow as pa
 from trendfold.errors import InputError, RejectError, TrendfoldError, nearest
 from trendfold.events.columns import decoded
 from trendfold.events.findings import Findings, sum_of
-from trendfold.events.text import (
+from trendfold.events.text_files import (
     REASON,
     TEXT,
     CsvOptions,
-    Part,
+    FileContent,
     Text,
     Type,
     concat_rejects,
     csv_columns,
-    empty,
+    empty_table,
     first_line,
     present,
     read_csv,
@@ -38,10 +38,10 @@ FORMATS = {
     **dict.fromkeys(("csv", "tsv", "txt", "dat"), "csv"),
     **dict.fromkeys(("json", "jsonl", "ndjson"), "json"),
 }
-"""File name endings and what they stand for."""
+"""File formats by file name extension."""
 
 COMPRESSIONS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
-"""Further endings that text files may have."""
+"""Compressions by the extra extension of a text file."""
 
 
 AnyPath = str | os.PathLike[str]
@@ -49,7 +49,7 @@ AnyPath = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Events in files: a file, a folder or a glob, or several of them, not read yet."""
+    """Events in files that are not read yet: one or several files, folders or globs."""
 
     path: AnyPath | Sequence[AnyPath]
     csv: CsvOptions = field(default_factory=CsvOptions)
@@ -78,10 +78,10 @@ def _several(path: AnyPath | Sequence[AnyPath]) -> Sequence[AnyPath]:
 
 @dataclass(frozen=True)
 class Source:
-    """The rows of an input, and those that could not be read as rows of its table.
+    """The rows of an input, and its rejected lines.
 
-    `rejects` has the columns of `table` as far as they could be read, then `text` (the line as it stood in
-    the file) and `reason`; an underscore goes before a name that is taken.
+    `rejects` has the columns of `table` as far as they could be parsed, then `text` (the line as it stands
+    in the file) and `reason`; a name that is taken gets an underscore in front.
     """
 
     table: pa.Table
@@ -95,9 +95,7 @@ class Source:
         return self.table.schema
 
     def with_text(self, column: str, time_format: str | None = None) -> Source:
-        """The same with `column` as text if it has not a single value, so that its absence has a type; and if
-        it has whole numbers that a format is to read.
-        """
+        """Cast `column` to text if it is all null (so it has a type) or if a format reads its integers."""
         at = self.table.schema.get_field_index(column)
         if at < 0 or not is_for_text(self.table.schema.field(at).type, time_format):
             return self
@@ -105,13 +103,13 @@ class Source:
         return replace(self, table=self.table.set_column(at, column, text))
 
     def require_whole(self) -> None:
-        """Raise a RejectError if a line is no row: for `on_reject="fail"`."""
+        """Raise a RejectError if any line was rejected: for `on_reject="fail"`."""
         if self.rejects.num_rows:
             reason = self.rejects.column(self.rejects.num_columns - 1)[0]
             raise RejectError(f"a line is rejected: {reason}; pass on_reject='keep' to keep rejects apart")
 
     def with_rejects(self, rejects: pa.Table) -> pa.Table:
-        """The lines that are no rows, then the rows that are no events."""
+        """All rejects: first the rejected lines, then the rejected rows."""
         if not self.rejects.num_rows:
             return rejects
         together = pa.concat_tables([rejects, self.rejects], promote_options="permissive")
@@ -120,12 +118,12 @@ class Source:
 
 
 def is_for_text(type_: pa.DataType, time_format: str | None) -> bool:
-    """Whether a column of times is taken as text: one without a value, or of numbers that have a format."""
+    """Whether a time column is read as text: it is all null, or a format reads its integers."""
     return bool(pa.types.is_null(type_) or (time_format is not None and pa.types.is_integer(type_)))
 
 
 def in_format(data: Any, time_column: str, time_format: str | None) -> Any:
-    """Files whose times are read as text, for a format of their own; anything else as it is."""
+    """Files set up to read times as text for a custom format; any other data unchanged."""
     files = as_files(data)
     if time_format is None or files is None:
         return data
@@ -133,10 +131,10 @@ def in_format(data: Any, time_column: str, time_format: str | None) -> Any:
 
 
 def read(data: Any, columns: Collection[str] | None = None, time_column: str | None = None) -> Source:
-    """The rows of `data` with only the `columns` that are asked for.
+    """Read the given `columns` of `data`.
 
-    Where one of them is not there, all that are there come back, so that a message can name the nearest;
-    from files without any row. In text files the time column is read as numbers where most of it is.
+    If one is missing, all existing columns are returned (for files, without rows), so that an error can
+    suggest the nearest name. In text files, a time column that is mostly numbers is read as numbers.
     """
     if isinstance(data, Source):
         return data
@@ -185,7 +183,7 @@ def _project(table: pa.Table, columns: Collection[str] | None) -> pa.Table:
 
 
 def _wanted(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
-    """The columns to read: those asked for, or all when one that is asked for is not there."""
+    """The columns to read: those requested, or all if a requested one is missing."""
     there = list(dict.fromkeys(names))
     if columns is None or not set(columns) <= set(there):
         return there
@@ -199,12 +197,12 @@ def _read_files(files: Files, columns: Collection[str] | None, time_column: str 
     options = files.csv
     paths, warnings = listed(files)
     if not paths:
-        return Source(empty(dict.fromkeys(columns or (), pa.null())), warnings=warnings)
+        return Source(empty_table(dict.fromkeys(columns or (), pa.null())), warnings=warnings)
     readers = [_Reader(path, options, time_column) for path in paths]
     require_one_format(str(files), [reader.format for reader in readers])
     known = _union(reader.columns() for reader in readers)
     if known and columns is not None and not set(columns) <= set(known):
-        return Source(empty(known))
+        return Source(empty_table(known))
     parts = [reader.read(columns) for reader in readers]
     schemas = [_plain(part.table.schema) for part in parts]
     schema = _unify([(reader.path, each) for reader, each in zip(readers, schemas, strict=True)])
@@ -219,8 +217,8 @@ def _read_files(files: Files, columns: Collection[str] | None, time_column: str 
 def list_files(path: AnyPath | Sequence[AnyPath]) -> list[Path]:
     """The files of a path, sorted: the file itself, all files under a folder, or all that match a glob.
 
-    Names that begin with `_` or `.` are no data, as in Spark's own folders. A file that
-    several paths lead to is read once.
+    Names that begin with `_` or `.` are skipped, as Spark does. A file that several paths lead to is read
+    once.
     """
     return listed(Files(path))[0]
 
@@ -264,14 +262,14 @@ def _under(folder: Path) -> list[Path]:
 
 
 def size_on_disk(files: Files) -> int | None:
-    """How many bytes the files of an input have; None where they are not on this machine."""
+    """The size of an input's files in bytes; None if they are not on this machine."""
     if any("://" in path for path in files.paths):
         return None
     return sum(each.stat().st_size for each in listed(files)[0])
 
 
 def missing_file(path: Path) -> str:
-    """What to say of a file that is not there: the nearest name beside it, or that its folder is missing."""
+    """The message for a missing file: suggests a similar name, or says that its folder is missing."""
     folder = path.parent
     if not folder.is_dir():
         return f"there is no file {str(path)!r}, nor a folder {str(folder)!r}; check the path"
@@ -283,7 +281,7 @@ def missing_file(path: Path) -> str:
 
 
 def file_format(path: Path) -> tuple[str, str | None]:
-    """What a file holds, and how it is compressed."""
+    """A file's format and compression."""
     named = named_format(path.name)
     if named is not None:
         return named
@@ -293,7 +291,7 @@ def file_format(path: Path) -> tuple[str, str | None]:
 
 
 def named_format(name: str) -> tuple[str, str | None] | None:
-    """What a file holds and how it is compressed, as far as its name tells."""
+    """Format and compression by file name; None if the name does not tell."""
     endings = [ending.lower() for ending in name.split(".")[1:]]
     compression = COMPRESSIONS.get(endings[-1]) if endings else None
     if compression:
@@ -302,7 +300,7 @@ def named_format(name: str) -> tuple[str, str | None] | None:
 
 
 def unknown_format(path: str) -> str:
-    """What to say of a file whose name tells nothing."""
+    """The message for a file whose name does not tell its format."""
     return (
         f"cannot tell what {path!r} holds; its name should end in .parquet, .csv or .jsonl "
         f"(pass a glob to leave other files out)"
@@ -318,7 +316,7 @@ def _begins_as_parquet(path: Path) -> bool:
 
 
 def require_one_format(where: str, formats: Iterable[str]) -> None:
-    """Raise if files are of several formats."""
+    """Raise if the files have different formats."""
     counts = Counter(formats)
     if len(counts) > 1:
         held = " and ".join(f"{count} {name}" for name, count in counts.most_common())
@@ -329,17 +327,17 @@ def require_one_format(where: str, formats: Iterable[str]) -> None:
 
 
 class _Reader:
-    """One file, opened when its columns are asked for."""
+    """One file, opened lazily."""
 
     def __init__(self, path: Path, options: CsvOptions, time_column: str | None) -> None:
         self.path, self.options, self.time_column = path, options, time_column
         self.format, self.compression = file_format(path)
         options.require_for(self.format)
-        self._json: Part | None = None
+        self._json: FileContent | None = None
         self._text: Text | None = None
 
     def columns(self) -> dict[str, Type]:
-        """The columns the file has; null types where only reading it would tell."""
+        """The file's columns; the type is null if only reading the file would tell."""
         with _blame(self.path):
             match self.format:
                 case "parquet":
@@ -358,8 +356,8 @@ class _Reader:
         """How many rows a Parquet file has."""
         return int(self._parquet().metadata.num_rows)
 
-    def read(self, columns: Collection[str] | None, row_groups: Sequence[int] | None = None) -> Part:
-        """The rows of the file, or of some row groups, with those of `columns` that it has."""
+    def read(self, columns: Collection[str] | None, row_groups: Sequence[int] | None = None) -> FileContent:
+        """Read the `columns` the file has, of all rows or of some row groups."""
         with _blame(self.path):
             match self.format:
                 case "parquet":
@@ -369,8 +367,8 @@ class _Reader:
                     words = [name for name in names if _is_coded(schema.field(name), self.time_column)]
                     file = self._parquet(words)
                     if row_groups is None:
-                        return Part(_sound(file.read(columns=names)), pa.table({}))
-                    return Part(_sound(file.read_row_groups(row_groups, columns=names)), pa.table({}))
+                        return FileContent(_sound(file.read(columns=names)), pa.table({}))
+                    return FileContent(_sound(file.read_row_groups(row_groups, columns=names)), pa.table({}))
                 case "csv":
                     assert self._text is not None
                     return read_csv(self._text, self.path, self.options, columns, self.time_column)
@@ -393,7 +391,7 @@ class _Reader:
         return pq.ParquetFile(self.path, read_dictionary=coded)
 
     def fits(self, schema: pa.Schema) -> pa.Schema:
-        """The schema of this file's rows: Parquet holds words as codes, and they stay codes."""
+        """The schema of this file's rows: strings that Parquet dictionary-encodes stay encoded."""
         if self.format != "parquet":
             return schema
         fields = [
@@ -404,7 +402,7 @@ class _Reader:
 
 
 def _sound(table: pa.Table) -> pa.Table:
-    """The table, whose words are text and whose codes have words: loops look codes up without asking."""
+    """Validate strings and dictionary codes: kernels look codes up without bounds checks."""
     for column in table.columns:
         if pa.types.is_dictionary(column.type) or pa.types.is_string(column.type):
             column.validate(full=True)
@@ -412,13 +410,13 @@ def _sound(table: pa.Table) -> pa.Table:
 
 
 def _is_coded(field: pa.Field, time_column: str | None) -> bool:
-    """Whether a column of a Parquet file is read as codes of words; times in words are read one by one."""
+    """Whether to read a Parquet column dictionary-encoded; text times are read as plain strings."""
     is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
     return bool(is_text and field.name != time_column)
 
 
 class _blame:  # noqa: N801 - reads as a statement
-    """Turn what pyarrow or the system raises into an InputError that names the file."""
+    """Turn an exception of pyarrow or the system into an InputError that names the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -427,13 +425,13 @@ class _blame:  # noqa: N801 - reads as a statement
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, MemoryError):  # pyarrow's is an ArrowException too, and says nothing of the file
+        if isinstance(error, MemoryError):  # pyarrow's is an ArrowException too; do not blame the file
             return
         if isinstance(error, OSError) and error.errno == errno.ENOMEM:
             raise MemoryError(str(error)) from None
         if isinstance(error, pa.ArrowException) and "Failed to launch worker thread" in str(error):
             raise TrendfoldError(
-                f"cannot read {str(self.path)!r}: the system has no room for another thread; free some "
+                f"cannot read {str(self.path)!r}: the system cannot start another thread; free some "
                 f"memory, or allow more processes (ulimit -u)"
             ) from None
         if isinstance(error, OSError) and error.strerror:
@@ -443,12 +441,12 @@ class _blame:  # noqa: N801 - reads as a statement
             raise InputError(f"cannot read {str(self.path)!r}: {reason}") from None
 
 
-# ---------------------------------------------------------------- one file at a time, by whoever has it
+# ---------------------------------------------------------------- one file at a time
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What is known of a file before its rows are used; text files had to be read for it."""
+    """A file's schema and size, known before its rows are used; text files are read for it."""
 
     path: str
     format: str
@@ -463,7 +461,7 @@ def look(
     columns: Collection[str] | None = None,
     time_column: str | None = None,
 ) -> Looked:
-    """Look at one file: those of `columns` it has, or all of its columns where one is not there."""
+    """Inspect one file: the `columns` it has, or all of its columns if one is missing."""
     reader = _Reader(Path(path), options, time_column)
     known = reader.columns()
     wanted = _wanted(known, columns)
@@ -476,7 +474,7 @@ def look(
 
 
 def unify(looked: Sequence[Looked]) -> pa.Schema:
-    """The columns that the rows of all files have in common."""
+    """One schema for the rows of all files."""
     require_one_format(repr(str(Path(looked[0].path).parent)), [one.format for one in looked])
     return _unify([(Path(one.path), one.schema) for one in looked])
 
@@ -488,7 +486,7 @@ def read_file(
     row_groups: Sequence[int] | None = None,
     time_column: str | None = None,
 ) -> Source:
-    """The rows of one file, or of some row groups of it, in columns that were unified before."""
+    """Read one file, or some of its row groups, into the unified columns."""
     reader = _Reader(Path(path), options, time_column)
     reader.columns()
     part = reader.read(schema.names, row_groups)
@@ -501,7 +499,7 @@ def read_file(
 
 
 def _union(columns: Iterable[Mapping[str, Type]]) -> dict[str, Type]:
-    """All columns of all files; a type that is known goes before one that is not."""
+    """All columns of all files; a known type wins over an unknown one."""
     found: dict[str, Type] = {}
     for part in columns:
         for name, kind in part.items():
@@ -511,7 +509,7 @@ def _union(columns: Iterable[Mapping[str, Type]]) -> dict[str, Type]:
 
 
 def _unify(schemas: Sequence[tuple[Path, pa.Schema]]) -> pa.Schema:
-    """One schema by name; numbers widen, and a clash names both files."""
+    """Merge schemas by column name; numbers widen, and an error for a conflict names both files."""
     found: dict[str, tuple[Path, pa.Field]] = {}
     for path, schema in schemas:
         for column in schema.remove_metadata():
@@ -533,7 +531,7 @@ def _unify(schemas: Sequence[tuple[Path, pa.Schema]]) -> pa.Schema:
 
 
 def _fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly these columns; those it has not are null."""
+    """The table with exactly these columns; missing ones are null."""
     columns = [
         _as_type(table.column(column.name), column.type)
         if column.name in table.column_names
@@ -550,19 +548,19 @@ def _as_type(data: pa.ChunkedArray, wanted: Type) -> pa.ChunkedArray:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """The schema with words instead of codes."""
+    """The schema with dictionary columns decoded."""
     return pa.schema(
         [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     )
 
 
 def _named_rejects(rejects: pa.Table, taken: Collection[str]) -> pa.Table:
-    """Rejects with `text` and `reason` last, under names that no column has."""
+    """Rejects with `text` and `reason` as last columns, renamed if a column has that name."""
     last = [name for name in (TEXT, REASON) if name in rejects.column_names]
     rejects = rejects.select([*(name for name in rejects.column_names if name not in last), *last])
     return rejects.rename_columns([untaken(n[1:], taken) if n in last else n for n in rejects.column_names])
 
 
 def untaken(name: str, taken: Collection[str]) -> str:
-    """The name with as many underscores in front as it takes to be new."""
+    """The name, with underscores in front until it is unique."""
     return untaken(f"_{name}", taken) if name in taken else name

@@ -1,7 +1,7 @@
-"""Times as people write them -> UTC microseconds: ISO 8601, a format of their own, numbers in a unit.
+"""Parse times into UTC microseconds: ISO 8601, a custom format, or numbers in a unit.
 
-Everything here works on whole columns; text without an offset is UTC, and what is finer than a microsecond is
-cut to one.
+All functions work on whole columns. Text without an offset is UTC; times finer than a microsecond are
+truncated.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from trendfold.errors import InputError
 Array: TypeAlias = "pa.Array[Any]"
 
 LONGEST = 2**62
-"""Microseconds past which a time is out of range."""
+"""Times beyond this many microseconds are out of range."""
 
 
 @dataclass(frozen=True)
 class Times:
     """Times in microseconds, row by row.
 
-    is_time   where there is one; elsewhere the microseconds are 0
-    is_finer  where it was finer than a microsecond, and was cut
+    is_time   whether the row has a time; if not, its microseconds are 0
+    is_finer  whether the time was finer than a microsecond, and was truncated
     """
 
     micros: NDArray[np.int64]
@@ -54,14 +54,14 @@ def no_times(rows: int) -> Times:
 
 
 def flat_text(data: pa.ChunkedArray) -> Array:
-    """A column of text in one piece, without blanks around the values."""
+    """A text column as one chunk, with surrounding blanks stripped."""
     flat = data.cast(pa.large_string()).combine_chunks()
     text = pa.concat_arrays(flat.chunks) if isinstance(flat, pa.ChunkedArray) else flat
     return pc.utf8_trim_whitespace(text)
 
 
 def matches(text: Array, pattern: str) -> NDArray[np.bool_]:
-    """Where a regular expression fits."""
+    """Where a regular expression matches."""
     found: NDArray[np.bool_] = pc.fill_null(pc.match_substring_regex(text, pattern), False).to_numpy(
         zero_copy_only=False
     )
@@ -79,7 +79,7 @@ _OFFSET = r"[T ].*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 def read_iso(text: Array) -> Times:
-    """Dates and times as `2024-02-29T12:00:00.25+01:00`, `2024-02-29 12:00` or `2024-02-29`."""
+    """Parse ISO 8601: `2024-02-29T12:00:00.25+01:00`, `2024-02-29 12:00` or `2024-02-29`."""
     found, fits = no_times(len(text)), matches(text, _ISO)
     long = fits & matches(text, r"\.\d{7}")
     if long.any():
@@ -94,7 +94,7 @@ def read_iso(text: Array) -> Times:
 
 
 def cast_each(text: Array, kind: pa.DataType) -> tuple[Array, NDArray[np.bool_]]:
-    """Cast at once; where one value stops it, halve until that value stands alone: it is null."""
+    """Cast a whole array; if a value fails, bisect to isolate it and make it null."""
     try:
         return text.cast(kind), np.ones(len(text), np.bool_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -112,16 +112,16 @@ NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Numbers as they are written, and the times they are; is_number where there is one, in range or not."""
+class NumericTimes:
+    """Parsed numbers and the times they mean; `is_number` holds even if the time is out of range."""
 
     times: Times
     values: NDArray[np.float64]
     is_number: NDArray[np.bool_]
 
 
-def read_numbers(text: Array, ticks: int) -> Numbers:
-    """Numbers of `ticks` microseconds; whole ones are exact, others are rounded to microseconds."""
+def read_numbers(text: Array, ticks: int) -> NumericTimes:
+    """Parse numbers in units of `ticks` microseconds; integers are exact, others rounded."""
     found, is_number = no_times(len(text)), matches(text, NUMBER)
     values = np.zeros(len(text))
     values[is_number] = text.filter(pa.array(is_number)).cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -131,10 +131,10 @@ def read_numbers(text: Array, ticks: int) -> Numbers:
     whole = found.is_time & matches(text, WHOLE)
     digits = pc.replace_substring_regex(text.filter(pa.array(whole)), r"^\+", "")
     found.micros[whole] = _whole(digits) * ticks
-    return Numbers(found, values, is_number)
+    return NumericTimes(found, values, is_number)
 
 
-# ---------------------------------------------------------------- a format of one's own
+# ---------------------------------------------------------------- custom formats
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LONG_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -159,12 +159,12 @@ _DIRECTIVES = {
     "A": f"(?:{_DAYS})",
     "%": "%",
 }
-"""What may stand after % in a format, as in Python's strptime, and the text that it reads."""
+"""The % directives of a format, as in Python's strptime, and the text each matches."""
 
 
 @cache
 def read_format(written: str) -> TimeFormat:
-    """A format such as `%d/%m/%Y %H:%M`; one that names no year, or something unknown, is an InputError."""
+    """Parse a format such as `%d/%m/%Y %H:%M`; an unknown directive or a missing year is an InputError."""
     pattern, names, rest = "", set[str](), written
     while rest:
         literal, percent, rest = rest.partition("%")
@@ -173,7 +173,7 @@ def read_format(written: str) -> TimeFormat:
             break
         name, rest = rest[:1], rest[1:]
         if name not in _DIRECTIVES:
-            raise _wrong(written, f"knows no '%{name}'; it takes %{' %'.join(_DIRECTIVES)}")
+            raise _wrong(written, f"has the unknown directive '%{name}'; it takes %{' %'.join(_DIRECTIVES)}")
         if name in names:
             raise _wrong(written, f"has '%{name}' twice; leave one out")
         names |= {name} - set("%")
@@ -182,7 +182,7 @@ def read_format(written: str) -> TimeFormat:
         if {one, other} <= names:
             raise _wrong(written, f"has both '%{one}' and '%{other}'; leave one out")
     if not names & {"Y", "y"}:
-        raise _wrong(written, "names no year; write it as Python's strptime does, such as '%d/%m/%Y %H:%M'")
+        raise _wrong(written, "has no year; write it as Python's strptime does, such as '%d/%m/%Y %H:%M'")
     return TimeFormat(written, f"(?i)^{pattern}$")
 
 
@@ -192,13 +192,13 @@ def _wrong(written: str, why: str) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class TimeFormat:
-    """A format, and the regular expression of the text that fits it."""
+    """A time format, and the regular expression for text in that format."""
 
     written: str
     pattern: str
 
     def read(self, text: Array) -> Times:
-        """The times of text that fits; a date that no calendar has, such as 31 February, is none."""
+        """Parse text; values that do not match, or impossible dates such as 31 February, are no times."""
         coded = text.dictionary_encode()  # many events have equal times, and parsing is slow
         parts = pc.extract_regex(coded.dictionary, pattern=self.pattern)
         fits = parts.is_valid().to_numpy(zero_copy_only=False)
@@ -212,7 +212,7 @@ class TimeFormat:
 
 
 def _assembled(parts: Mapping[str, Array]) -> Times:
-    """Times from what the directives of a format read."""
+    """Assemble times from the parts that the directives matched."""
     rows = len(next(iter(parts.values())))
 
     def number(name: str, default: int) -> NDArray[np.int64]:
@@ -251,20 +251,20 @@ def _whole(digits: Array) -> NDArray[np.int64]:
 
 
 def _month_starts(year: NDArray[np.int64], month: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The first days of a month and of the one after it, counted from 1970."""
+    """The first day of a month and of the next month, in days since 1970."""
     months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
     first, after = months.astype("datetime64[D]"), (months + 1).astype("datetime64[D]")
     return first.astype(np.int64), after.astype(np.int64)
 
 
 def _fraction(digits: Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Digits after the point as microseconds, and where there were more that are not 0."""
+    """Fraction digits as microseconds, and where nonzero digits were truncated."""
     six = pc.utf8_rpad(pc.utf8_slice_codeunits(digits, 0, 6), 6, "0")
     return _whole(six), matches(digits, r"^\d{6}0*[1-9]")
 
 
 def _offset(text: Array) -> NDArray[np.int64]:
-    """Minutes east of Greenwich from `Z`, `+01`, `+0130` or `+01:30`."""
+    """UTC offset in minutes from `Z`, `+01`, `+0130` or `+01:30`."""
     digits = pc.utf8_rpad(pc.replace_substring_regex(text, r"[^0-9]", ""), 4, "0")
     number = _whole(digits)
     west = pc.starts_with(text, "-").to_numpy(zero_copy_only=False)
@@ -292,7 +292,7 @@ _COMMON = [
 
 
 def suggested_formats(example: str) -> list[str]:
-    """The common formats that read a value; two where day and month could be either."""
+    """The common formats that match a value; two if day and month are ambiguous."""
     text = pa.array([example.strip()], pa.large_string())
     found = [written for written in _COMMON if read_format(written).read(text).is_time[0]]
     return [written for written in found if sorted(written) == sorted(found[0])][:2]

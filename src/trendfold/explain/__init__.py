@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from trendfold.errors import InputError, UnsupportedError
-from trendfold.explain.matches import Drawing, traced
+from trendfold.explain.match_plan import Drawing, traced
 from trendfold.explain.page import fragment, to_html
 from trendfold.explain.text import WIDTH, to_text
-from trendfold.explain.value import Explained, Unplanned, describe, to_json
+from trendfold.explain.value import Explained, Unplanned, Value, describe, to_json
 from trendfold.plan import PLANNERS, QueryPlan
+from trendfold.plan.fold_steps import PhysicalPlan
 from trendfold.plan.papers import PAPERS
 from trendfold.plan.workload import plan_all
 from trendfold.query.nodes import Query
@@ -40,14 +41,16 @@ class Explanation:
 
     plans: tuple[Explained, ...]
     format: str = "text"
+    ran: PhysicalPlan | None = None
+    """How the queries are folded over data that was given, or were folded."""
 
     def __str__(self) -> str:
-        return FORMATS[self.format](self.plans)
+        return FORMATS[self.format](to_json(self.plans, self.ran))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return fragment(to_json(self.plans))
+        return fragment(to_json(self.plans, self.ran))
 
 
 def explain(
@@ -55,17 +58,19 @@ def explain(
     strategy: str = "auto",
     format: str = "text",
     drawings: Sequence[Drawing] | None = None,
+    ran: PhysicalPlan | None = None,
 ) -> Explanation:
     """Plan what can be planned together; a query that cannot be planned is explained by the reason.
 
-    With `drawings`, the joins of queries that return matches are those of a run.
+    With `drawings`, the joins of queries that return matches are those of a run; with `ran`, so are the ways
+    in which aggregates are folded.
     """
     require_format(format)
     alone = [_plan_or_reason(query, strategy) for query in queries]
     together = iter(plan_all([each.query for each in alone if isinstance(each, QueryPlan)], strategy))
     plans = tuple(next(together) if isinstance(each, QueryPlan) else each for each in alone)
     known = traced([plan for plan in plans if isinstance(plan, QueryPlan)], drawings)
-    return Explanation(tuple(known.get(plan.query.name, plan) for plan in plans), format)
+    return Explanation(tuple(known.get(plan.query.name, plan) for plan in plans), format, ran)
 
 
 def require_format(format: str) -> None:
@@ -83,11 +88,11 @@ def _plan_or_reason(query: Query, strategy: str) -> QueryPlan | Unplanned:
         return Unplanned(query, strategy, str(error))
 
 
-def _json_text(plans: Iterable[Explained]) -> str:
-    return json.dumps(to_json(plans), indent=2, ensure_ascii=False)
+def _json_text(value: Value) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-FORMATS: dict[str, Callable[[Iterable[Explained]], str]] = {
+FORMATS: dict[str, Callable[[Value], str]] = {
     "text": to_text,
     "json": _json_text,
     "html": to_html,

@@ -1,28 +1,27 @@
-"""Plans as a page, or as the part of one that a notebook shows."""
+"""Plans as an HTML page, or as a fragment for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 
-from trendfold.explain.multitree import picture_joins
-from trendfold.explain.path import path_picture
+from trendfold.explain.multitree_picture import picture_joins
+from trendfold.explain.path_picture import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks
-from trendfold.explain.value import Explained, Value, to_json
+from trendfold.explain.value import Value
 
 
-def to_html(plans: Iterable[Explained]) -> str:
-    """Plans as one page that needs nothing else."""
+def to_html(value: Value) -> str:
+    """Plans as one self-contained HTML page."""
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>trendfold</title>'
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head>\n'
-        f'<body style="margin:0">{fragment(to_json(plans))}</body></html>\n'
+        f'<body style="margin:0">{fragment(value)}</body></html>\n'
     )
 
 
 def fragment(value: Value) -> str:
-    """What a notebook shows: its style touches nothing around it."""
+    """An HTML fragment for notebooks; its styles do not affect the rest of the page."""
     queries = "\n".join(_query_html(query) for query in value["queries"])
     return f'<div class="trendfold"><style>{_style()}</style>\n{queries}</div>'
 
@@ -44,7 +43,7 @@ def _section_html(section: Section) -> str:
 
 
 def _style() -> str:
-    """Light and dark, and: pointing at a place lights up the edges that touch it."""
+    """Styles for light and dark mode; hovering a place highlights its edges."""
     touching = "".join(
         f".trendfold svg:has(.at-{i}:hover) .touch-{i}{{stroke:var(--accent);fill:var(--accent)}}"
         for i in range(MAX_DRAWN + 2)

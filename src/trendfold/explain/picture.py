@@ -11,12 +11,12 @@ from trendfold.explain.sections import Names, names_of
 from trendfold.explain.value import Value
 
 MAX_DRAWN = 40
-"""Bigger automata are not drawn; JSON has them whole."""
+"""Larger automata are not drawn; the JSON has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """A place in the drawing: where its middle is, and how wide it is."""
+    """A place in the drawing: its centre and width."""
 
     number: int
     x: float
@@ -27,7 +27,7 @@ _RADIUS, _NARROWEST, _GAP, _LETTER, _LINE = 20, 86, 130, 7, 15
 
 
 def picture(operand: Value) -> str:
-    """The position automaton as SVG: ⊥ on the left, ⊤ on the right, what loops back below."""
+    """The position automaton as SVG: ⊥ on the left, ⊤ on the right, back edges below."""
     name = names_of(operand)
     places: list[int | str] = ["⊥", *(p["index"] for p in operand["positions"] if not p["negated"]), "⊤"]
     if len(places) > MAX_DRAWN + 2:
@@ -57,13 +57,13 @@ def _lay_out(places: Sequence[int | str], name: Names) -> dict[int | str, _Box]:
 
 
 def _rise(a: _Box, b: _Box) -> float:
-    """How far an edge leaves the line of places: neighbours not at all, others to pass over those between."""
+    """The height of an edge's arc: 0 between neighbours, otherwise enough to pass the places between."""
     span = b.number - a.number
     return 0 if span == 1 else 48 if span == 0 else 24 + 30 * abs(span)
 
 
 def _notes(edge: Value, operand: Value) -> list[tuple[str, str]]:
-    """What stands on an edge: (style, words)."""
+    """The labels of an edge: (style, words)."""
     found = []
     if edge["guard"] is not None:
         found.append(("not", f"NOT {operand['guards'][edge['guard']]['pattern']}"))
@@ -89,7 +89,7 @@ def _edge_svg(edge: Value, a: _Box, b: _Box, operand: Value, name: Names) -> str
 
 
 def _curve(a: _Box, b: _Box) -> tuple[str, str, tuple[float, float]]:
-    """An edge's path, the corners of its arrow head, and the point where its words go."""
+    """An edge's path, the corners of its arrow head, and the position of its label."""
     rise = _rise(a, b)
     if rise == 0:
         start, end = a.x + a.width / 2, b.x - b.width / 2
@@ -122,5 +122,5 @@ def _box_svg(box: _Box, label: str, grain: Value | None) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """A text that fits, with an ellipsis where it does not."""
+    """The text, truncated to `room` characters with an ellipsis."""
     return text if len(text) <= room else text[: room - 1] + "…"

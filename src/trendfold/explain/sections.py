@@ -1,4 +1,4 @@
-"""The value of a plan as titled tables of words, which text aligns and a page frames."""
+"""A plan's JSON value -> titled tables of words, for text and HTML output."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trendfold.errors import plural
-from trendfold.explain.gloria import gain_row, other_rows, pool_row
+from trendfold.explain.gloria_path import gain_row, other_rows, pool_row
 from trendfold.explain.value import EXTREME_BYTES, NEGATED_BYTES, NUMBER_BYTES, Value
+from trendfold.plan.fold_steps import size_text
 from trendfold.query.nodes import Semantics, WindowUnit
 
 Row = tuple[str, ...]
@@ -15,14 +16,14 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled table of words, which text aligns and a page frames."""
+    """A titled table of words."""
 
     title: str
     rows: tuple[Row, ...]
 
 
 MAX_ROWS = 60
-"""Longer tables are cut; JSON has them whole."""
+"""Longer tables are truncated; the JSON has all rows."""
 
 _UNITS_US = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1_000}
 
@@ -35,7 +36,7 @@ def _section(title: str, rows: Iterable[Row]) -> Section:
 
 
 def blocks(value: Value) -> list[tuple[str, list[Section]]]:
-    """A query's tables: those of the whole query, then those of each operand under its heading."""
+    """A query's tables: first those of the whole query, then those of each operand under a heading."""
     if "reason" in value:
         rows = [_section("strategy", [(value["strategy"],)]), _section("no plan", [(value["reason"],)])]
         return [("", rows)]
@@ -52,6 +53,7 @@ def blocks(value: Value) -> list[tuple[str, list[Section]]]:
 def _query_sections(value: Value) -> list[Section]:
     return [
         _section("strategy", _strategy_rows(value)),
+        _section("folded", [row for step in value.get("steps", ()) for row in _step_rows(step)]),
         _section("semantics", [(value["semantics"], value["semantics_means"])]),
         _section("partition", _partition_rows(value["partition"])),
         _section("group by", [_key_row(key) for key in value["group_by"]]),
@@ -59,10 +61,26 @@ def _query_sections(value: Value) -> list[Section]:
         _section("on Spark", _spark_rows(value["spark"])),
         *_sharing_sections(value["sharing"]),
         _section("together", [(line,) for line in value["together"]]),
-        _section("combined", [("product of the operands' counts; each operand is judged alone",)])
+        _section("combined", [("the product of the operands' counts; operands are matched independently",)])
         if len(value["operands"]) > 1
         else _section("combined", ()),
     ]
+
+
+def _step_rows(step: Value) -> list[Row]:
+    """One way in which the query is folded over the data, with whom, and what it took if it ran."""
+    rows: list[Row] = [(step["way"], step["why"])]
+    if step["with"]:
+        shown = ", ".join(step["with"][:_MOST_NAMES]) + ", ..." * (len(step["with"]) > _MOST_NAMES)
+        rows.append(("together with", f"{plural(len(step['with']), 'query', 'queries')}: {shown}"))
+    took = [plural(step["rows"], "row"), f"{step['seconds']:.3f} s"]
+    took += [size_text(step["bytes"])] if step["bytes"] else []
+    took += [plural(step["tasks"], "task")] if step["tasks"] > 1 else []
+    took += [plural(n, what.removesuffix("s")) for what, n in step["counts"].items() if n]
+    return [*rows, ("took", ", ".join(took))]
+
+
+_MOST_NAMES = 8
 
 
 # ---------------------------------------------------------------- RETURN MATCHES
@@ -76,18 +94,16 @@ def _match_sections(value: Value) -> list[Section]:
         _section("partition", _partition_rows(value["partition"])),
         _section("group by", [_key_row(key) for key in value["group_by"]]),
         _section("window", _match_window_rows(value["window"])),
-        _section(
-            "on Spark", [(way, FINDING_WAYS[way].format(_keys(value))) for way in value["spark"]["ways"]]
-        ),
+        _section("on Spark", [(r, FINDING_ROUTES[r].format(_keys(value))) for r in value["spark"]["routes"]]),
         _section("clauses", (_clause_row(k, c) for k, c in enumerate(matches["clauses"], 1))),
         _section("joins", _join_rows(matches)),
     ]
 
 
-FINDING_WAYS = {
-    "by partition": "rows are shuffled by {}",
-    "overlapping in time": "the time is cut into parts that overlap by the longest window, a task for each",
-    "in one task": "nothing brings rows together: neither [attribute], GROUP BY nor a window of time",
+FINDING_ROUTES = {
+    "by partition": "shuffle key: {}",
+    "overlapping in time": "time ranges that overlap by the longest window, one task each",
+    "in one task": "no shuffle key: the query has no [attribute], no GROUP BY and no time window",
 }
 
 
@@ -97,9 +113,9 @@ def _keys(value: Value) -> str:
 
 def _match_window_rows(window: Value) -> list[Row]:
     if window["kind"] == "none":
-        return [("none", "a match may take as long as the input")]
+        return [("none", "a match may span the whole input")]
     length = _length(window["length"], window["unit"])
-    return [(length, f"from a match's first event to its last it is less than {length}")]
+    return [(length, f"a match spans less than {length} from its first event to its last")]
 
 
 def _clause_row(number: int, clause: Value) -> Row:
@@ -113,7 +129,7 @@ def _clause_row(number: int, clause: Value) -> Row:
 
 
 def _join_rows(matches: Value) -> list[Row]:
-    """The trees of all clauses, each node under what it is joined into; shared ones are drawn once."""
+    """The join trees of all clauses, each node below its parent; shared nodes are listed once."""
     nodes = {node["number"]: node for node in matches["nodes"]}
     rows: list[Row] = []
     drawn: set[int] = set()
@@ -146,13 +162,13 @@ def _join_row(node: Value, depth: int, is_measured: bool, again: bool) -> Row:
 
 
 def partial_matches(node: Value, is_measured: bool) -> str:
-    """How many partial matches a node was expected to have, and how many it had."""
+    """A node's estimated number of partial matches, and the actual one."""
     made = f", {node['made']:,} made" if is_measured and node["made"] is not None else ""
     return f"{node['estimated']:,.0f} estimated{made}"
 
 
 def held_between(node: Value) -> list[str]:
-    """What a join asks of its two sides, as it would be written."""
+    """The conditions of a join on its two sides, as a query would write them."""
     orders = [f"{a} before {b}" for a, b in node["before"]]
     return [*orders, *node["asked"], *node["guards"]]
 
@@ -163,7 +179,7 @@ def _strategy_rows(value: Value) -> list[Row]:
 
 
 def _sharing_sections(sharing: Value) -> list[Section]:
-    """What is shared with whom, or why nothing is."""
+    """What the query shares and with which queries, or why it shares nothing."""
     if "alone" in sharing:
         return [_section("alone", [(sharing["alone"],)])]
     if not sharing:
@@ -175,7 +191,7 @@ def _sharing_sections(sharing: Value) -> list[Section]:
     return [
         _section("shares", [_pair_row(pair) for pair in sharing["with"]]),
         _section("bursts", [_burst_row(each) for each in sharing["sub_patterns"]]),
-        _section("panes", [(length, "gcd of all windows and slides; no burst crosses the end of one")]),
+        _section("panes", [(length, "gcd of all window lengths and slides; bursts end at pane boundaries")]),
         _section(
             "template", [(f"{t['from']} → {t['to']}", ", ".join(t["queries"])) for t in sharing["template"]]
         ),
@@ -183,7 +199,7 @@ def _sharing_sections(sharing: Value) -> list[Section]:
 
 
 def _path_sections(sharing: Value) -> list[Section]:
-    """The path through GLORIA's graph: what each transition shares, and what else there was."""
+    """The path through GLORIA's graph: what each transition shares, and the alternatives."""
     return [
         _section("sharing", [gain_row(sharing)]),
         _section("path", [pool_row(pool) for pool in sharing["path"]]),
@@ -209,31 +225,35 @@ def _partition_rows(partition: Value) -> list[Row]:
     if not partition["attributes"]:
         return []
     each = "value" if len(partition["attributes"]) == 1 else "combination of values"
-    means = f"a stream per {each}; an event with a null there is in none"
+    means = f"a separate stream per {each}; events with a null there are skipped"
     return [(", ".join(partition["attributes"]), means), ("from", " AND ".join(partition["from"]))]
 
 
 def _key_row(key: Value) -> Row:
     if key["kind"] == "plain":
-        return key["key"], "plain", "partitions every event; null is a value"
+        return key["key"], "plain", "partitions all events; null is a group of its own"
     own = ", ".join(key["own_types"])
     copied = ", ".join([*key["copied_types"], *["all other types"] * key["copies_other_types"]])
-    parts = ["a stream per value"]
-    parts += [f"{own}: only in the stream of its value"] if own else []
+    parts = ["a separate stream per value"]
+    parts += [f"{own}: only in the stream of their value"] if own else []
     parts += [f"{copied}: copied to every stream"] if copied else []
     return key["key"], "qualified", "; ".join(parts)
 
 
-WAYS = {
-    "stretches": "where parts of the source are in order: folded where they are, matrices are exchanged",
-    "by partition": "rows are shuffled by {}",
-    "split in time": "rows are shuffled by time, where one key has more of them than a core's share",
+ROUTES = {
+    "stretches": "if the parts of the source are in time order: each is folded in place, and only matrices "
+    "are shuffled",
+    "by partition": "shuffle key: {}",
+    "split in time": "if one key has more rows than a core's share: rows are shuffled by time",
 }
 
 
 def _spark_rows(spark: Value) -> list[Row]:
-    keys = ", ".join(spark["shuffle_by"]) or "nothing: one task folds them all"
-    return [(spark["mode"], spark["why"]), *((way, WAYS[way].format(keys)) for way in spark["ways"])]
+    keys = ", ".join(spark["shuffle_by"]) or "none; one task folds all rows"
+    return [
+        (spark["mode"], spark["why"]),
+        *((route, ROUTES[route].format(keys)) for route in spark["routes"]),
+    ]
 
 
 def _window_rows(window: Value) -> list[Row]:
@@ -241,25 +261,25 @@ def _window_rows(window: Value) -> list[Row]:
         return [("none", "one window over the whole input")]
     length = _length(window["length"], window["unit"])
     if window["kind"] == "per-event":
-        means = f"one window (t - {length}, t] for every time t of an event that can end a trend"
-        overlap = ("overlap", f"as many windows as such times in {length}")
+        means = f"one window (t - {length}, t] for each time t at which a trend can end"
+        overlap = ("overlap", f"one window per such time within {length}")
         return [("per-event", means), overlap, *_folded_rows(window)]
     slide, pane = _length(window["slide"], window["unit"]), _length(window["pane"], window["unit"])
     return [
         (window["kind"], f"{length} long, a new one every {slide}"),
-        ("pane", f"{pane} = gcd(length, slide); {plural(window['panes_per_window'], 'pane')} to a window"),
+        ("pane", f"{pane} = gcd(length, slide); {plural(window['panes_per_window'], 'pane')} per window"),
         ("overlap", _overlap(*window["windows_per_event"])),
         *_folded_rows(window),
     ]
 
 
 FOLDED = {
-    "stacks": "stretches between edges once, windows as products by two stacks: an event costs the same in "
-    "any number of windows; each window on its own where that is cheaper",
-    "lanes": "many windows at once, each a lane: neighbours are found once for all of them, and eight lanes "
-    "are added at a time; each window on its own where that is cheaper",
-    "together": "every open window is a lane, beside those of the queries it is folded together with",
-    "each": "every window on its own: an event costs one fold per window that it is in",
+    "stretches": "overlapping windows can share the stretches between their edges (two-stack aggregation): "
+    "an event then costs the same in any number of windows; explain with data says whether that is cheaper",
+    "trees": "overlapping windows can pass through the same trees in batches: neighbours are then looked up "
+    "once per batch; explain with data says whether that is cheaper",
+    "together": "every open window is a lane, next to the lanes of the other queries in its group",
+    "nothing": "every window on its own: an event is folded once per window it is in",
 }
 
 
@@ -276,7 +296,7 @@ def _overlap(least: int, most: int) -> str:
 
 
 def _length(length: int, unit: str) -> str:
-    """A length as a query writes it."""
+    """A window length in query syntax."""
     if unit == WindowUnit.EVENTS:
         return plural(length, "event")
     for word, microseconds in _UNITS_US.items():
@@ -304,7 +324,7 @@ Names = dict[int | str, str]
 
 
 def names_of(operand: Value) -> Names:
-    """What places are called: a number and an alias, or a type where there is none."""
+    """Place names: number and alias, or type if there is no alias."""
     found: Names = {"⊥": "⊥", "⊤": "⊤"}
     return found | {p["index"]: f"{p['index']} {p['alias'] or p['type']}" for p in operand["positions"]}
 
@@ -335,7 +355,8 @@ def _predicate_rows(predicates: Value, name: Names) -> list[Row]:
         rows.append(("local", local["text"], f"at {_at(local['positions'], name)}"))
     for pair in predicates["adjacency"]:
         on = ", ".join(f"{name[p]} → {name[q]}" for p, q in pair["edges"])
-        rows.append(("adjacency", pair["text"], f"on {on}" if on else "never: these are no neighbours"))
+        where = f"on {on}" if on else "never: these positions are never adjacent"
+        rows.append(("adjacency", pair["text"], where))
     for pair in predicates["cross"]:
         between = f"any {_at(pair['left'], name)} and any {_at(pair['right'], name)} of a trend"
         rows.append(("cross", pair["text"], between))
@@ -364,7 +385,7 @@ def _guard_reason(way: Value, name: Names) -> str:
     where = _at(way["places"], name)
     match way["how"]:
         case "by class":
-            return f"counts at {where} are split by its progress"
+            return f"splits the counts at {where} by its progress"
         case "by binding time":
             return f"at {where}: {way['why']}"
     return str(way["why"])
@@ -375,14 +396,14 @@ def _carried_rows(carried: Value, name: Names) -> list[Row]:
     for sort, items in (("number", carried["numbers"]), ("extreme", carried["extremes"])):
         for item in items:
             where = f"at {_at(item['positions'], name)}" if item["positions"] else ""
-            users = f"for {', '.join(item['for'])}" if item["for"] else "always: all else rides on it"
+            users = f"for {', '.join(item['for'])}" if item["for"] else "always: the other aggregates need it"
             rows.append((sort, item["what"], where, users))
     return rows
 
 
 def _state_rows(state: Value | None, name: Names) -> list[Row]:
     if state is None:
-        return [("every trend that is being built: grows with events, up to limits.trends",)]
+        return [("every partial trend: grows with events, up to limits.trends",)]
     per = " and ".join(filter(None, [", ".join(state["per"][:-1]), state["per"][-1]]))
     rows = [_vectors(state)] if state["states"] else []
     if state["kept_at"]:
@@ -398,7 +419,7 @@ def _state_rows(state: Value | None, name: Names) -> list[Row]:
 
 
 def _vectors(state: Value) -> str:
-    """The arithmetic of what waits in vectors."""
+    """The size of the state vectors, as a formula."""
     vector = f"{plural(state['numbers'], 'number')} × {NUMBER_BYTES} bytes"
     if state["extremes"]:
         vector = f"({vector} + {plural(state['extremes'], 'extreme')} × {EXTREME_BYTES} bytes)"
@@ -419,15 +440,15 @@ def _cost_rows(operand: Value, value: Value, name: Names) -> list[Row]:
 
 def _cost_reason(cost: Value, operand: Value, is_contiguous: bool, name: Names) -> str:
     if cost["type"] is None:
-        return "comes between neighbours" if is_contiguous else "skipped"
+        return "breaks adjacency" if is_contiguous else "skipped"
     guard = {p["index"]: p["guard"] for p in operand["positions"]}
     taken = [p for p in cost["takes"] if guard[p] is None]
     parts = [f"takes {_at(taken, name)}"] if taken else []
     for number in sorted({guard[p] for p in cost["takes"]} - {None}):
         is_idle = operand["guards"][number]["judged"][0]["how"] == "never"
-        parts.append("comes between neighbours" if is_idle else f"moves guard {number}")
+        parts.append("breaks adjacency" if is_idle else f"advances guard {number}")
     if cost["reads"]:
         which = "the last moment's bindings" if is_contiguous else "every binding"
-        asks = f"asks {which} at" if cost["cost"] == "O(bindings)" else "finds bindings by value at"
+        asks = f"scans {which} at" if cost["cost"] == "O(bindings)" else "looks up bindings by value at"
         parts.append(f"{asks} {_at(cost['reads'], name)}")
     return "; ".join(parts)

@@ -7,7 +7,7 @@ from typing import Any
 from trendfold.papers.gloria import Considered, Share, SharingPlan
 from trendfold.papers.hamlet.plan import Pair, Sharable
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.workload import shape_of
+from trendfold.plan.workload import lane_shape
 
 Value = dict[str, Any]
 
@@ -42,7 +42,7 @@ def tell_lanes(plan: QueryPlan, group: Group) -> list[str]:
     for k, member in enumerate(group.members):
         if k == plan.number:
             continue
-        is_alike = shape_of(member) == shape_of(plan)
+        is_alike = lane_shape(member) == lane_shape(plan)
         what = "of the same shape: lanes side by side" if is_alike else "of another shape: a block of its own"
         lines.append(f"{member.query.name}: {what}")
     return lines

@@ -1,21 +1,21 @@
-"""Plans for a terminal."""
+"""Plans as text for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from textwrap import wrap
 
 from trendfold.explain.sections import Row, Section, blocks
-from trendfold.explain.value import Explained, Value, to_json
+from trendfold.explain.value import Value
 
 WIDTH = 100
 _INDENT, _TITLE = 2, 12
 
 
-def to_text(plans: Iterable[Explained]) -> str:
-    """Plans for a terminal: aligned, no line longer than 100 characters."""
-    return "\n\n\n".join(_query_text(value) for value in to_json(plans)["queries"])
+def to_text(value: Value) -> str:
+    """Plans as aligned text, no line longer than 100 characters."""
+    return "\n\n\n".join(_query_text(query) for query in value["queries"])
 
 
 def _query_text(value: Value) -> str:
@@ -38,8 +38,8 @@ def _section_lines(section: Section) -> list[str]:
 
 
 def _align(rows: Sequence[Row], room: int) -> list[str]:
-    """Rows as lines of at most `room` characters: columns of one width, long cells wrapped."""
-    if len(rows[-1]) < len(rows[0]):  # the note under a table that was cut spans it
+    """Align rows in columns within `room` characters; long cells are wrapped."""
+    if len(rows[-1]) < len(rows[0]):  # the note under a truncated table spans all columns
         return [*_align(rows[:-1], room), *_align(rows[-1:], room)]
     columns = [column for column in zip(*rows, strict=True) if any(column)]
     widths = [max(map(len, column)) for column in columns]

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
-from trendfold.explain.matches import Traced, traced
+from trendfold.explain.match_plan import Traced, traced
 from trendfold.explain.sharing import describe_sharing, tell_lanes
 from trendfold.papers.aseq.prefixes import PrefixPlan
 from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
+from trendfold.plan.fold_steps import PhysicalPlan, way_name
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
@@ -84,9 +85,30 @@ Explained = QueryPlan | Traced | Unplanned
 """What can be explained."""
 
 
-def to_json(plans: Iterable[Explained]) -> Value:
-    """All plans of a workload as one value that JSON can hold."""
-    return {"queries": [describe(each) for each in plans]}
+def to_json(plans: Iterable[Explained], ran: PhysicalPlan | None = None) -> Value:
+    """All plans of a workload as one value that JSON can hold; with `ran`, how they were folded over data."""
+    return {"queries": [describe(each) | _steps(each.query.name, ran) for each in plans]}
+
+
+def _steps(query: str, ran: PhysicalPlan | None) -> Value:
+    """How one query was folded, or would be: each step with what it took, and with whom."""
+    if ran is None:
+        return {}
+    return {
+        "steps": [
+            {
+                "way": way_name(step.way),
+                "why": step.way.why,
+                "with": [name for name in step.queries if name != query],
+                "rows": step.rows,
+                "seconds": step.seconds,
+                "bytes": step.bytes,
+                "tasks": step.tasks,
+                "counts": dict(step.counts),
+            }
+            for step in ran.of(query)
+        ]
+    }
 
 
 def describe(plan: Explained) -> Value:
@@ -134,16 +156,16 @@ def _spark(plan: QueryPlan) -> Value:
     """How Spark may spread the query's work: the way is chosen when it sees the data."""
     mode, why = mode_of(plan, None)
     keys = segment_attributes(plan) if mode is not Mode.COMPLETE else (k.attribute for k in plan.plain_keys)
-    ways = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
-    return {"mode": str(mode), "why": why, "ways": ways, "shuffle_by": sorted(keys)}
+    routes = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
+    return {"mode": str(mode), "why": why, "routes": routes, "shuffle_by": sorted(keys)}
 
 
 def _matches_on_spark(plan: QueryPlan) -> Value:
     """How Spark may spread the finding of a query's matches."""
     keys, window = matching_attributes(plan), plan.query.window
     is_cut = window is not None and window.unit is not WindowUnit.EVENTS
-    way = "by partition" if keys else "overlapping in time" if is_cut else "in one task"
-    return {"ways": [way], "shuffle_by": sorted(keys)}
+    route = "by partition" if keys else "overlapping in time" if is_cut else "in one task"
+    return {"routes": [route], "shuffle_by": sorted(keys)}
 
 
 def _together(plan: QueryPlan) -> list[str]:

@@ -1,21 +1,37 @@
 """The machine over events, where some places must keep their bindings one by one.
 
-A neighbour predicate asks each earlier binding; a NOT judged by time asks when it was made. Every
-other place keeps one vector. GRETA keeps all places so; COGRA only those that need it. Where an index says
-so, bindings are in trees and are found by their values; otherwise they are asked one by one.
+A neighbour predicate asks each earlier binding; a NOT judged by time asks when it was made. Every other place
+keeps one vector. GRETA keeps all places binding by binding, COGRA only those that need it. For an event e, a
+position q that it can take, and the places p that q may follow,
+
+    mass(e, q) = sum of state(p) + sum of mass(e', p) over the kept bindings (e', p) before e
+                 where the predicates of the edge hold, and no NOT has come between           (gather)
+    state(q) += mass(e, q), or (e, q) is kept with mass(e, q)                                 (settle)
+
+All events of a moment read what was there before it. Numbers that ride on the count and extremes are folded
+alike: a sum s becomes s + value · count, and an extreme the least of all and of the event's own value.
+
+Where `BindingIndex` says so, bindings are in sum trees and found by their values; otherwise they are asked
+one by one.
+
+Sources: GRETA (VLDB 2017); COGRA (SIGMOD 2019) for which places keep one vector.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from trendfold.kernel import growing
 from trendfold.kernel.bits import first_word, leave, next_between, take
 from trendfold.kernel.guards import move_classes
-from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.nested import MOST_SPANS, find_spans
 from trendfold.kernel.ordered import fold_any, fold_next
 from trendfold.kernel.pairs import holds
+from trendfold.kernel.program import Folded
 from trendfold.kernel.scan import total_where
 from trendfold.kernel.tree import (
     empty_path,
@@ -34,8 +50,23 @@ ANY, NEXT, CONTIGUOUS = 0, 1, 2
 UNSPENT = np.int32(2**31 - 1)
 
 
+class TreeNodes(NamedTuple):
+    """The nodes of all trees (see kernel.tree), number after number; empty trees are zeros.
+
+    m, e   float64[W · size], int32[W · size]   x  float64[X · size]
+    size   uint64    nodes of one number
+    words  uint64[]  sets of leaves, under *next* (see kernel.bits)
+    """
+
+    m: NDArray[np.float64]
+    e: NDArray[np.int32]
+    x: NDArray[np.float64]
+    size: np.uint64
+    words: NDArray[np.uint64]
+
+
 @kernel
-def fold_windows(
+def fold_binding_windows(
     events,
     lows,
     highs,
@@ -55,27 +86,24 @@ def fold_windows(
 ):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
 
+    steps      BindingSteps; guards, pairs, lists, index, kept: the records of kernel.program
     latest     int32[G, m]  see guards.latest_starts
-    nodes      see kernel.tree; all trees are empty
+    semantics  ANY, NEXT or CONTIGUOUS
+    nodes      TreeNodes    all trees are empty
     holder     int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
     growth     where trees grow: a pool of empty ones (see kernel.growing), its scratch, and room for the rows
                of a window; None otherwise, so that nothing of it is compiled
     """
     length = np.zeros(lists.value.shape[0], np.int32)
-    state = (
-        np.zeros((frame.states, frame.width)),
-        np.zeros((frame.states, frame.width), np.int32),
-        np.full((frame.states, frame.extremes), np.inf),
-    )
-    fresh = (np.zeros_like(state[0]), np.zeros_like(state[1]), np.full_like(state[2], np.inf))
+    state, fresh = _empty_state(frame), _empty_state(frame)
     for k in range(lows.shape[0]):
         low, high = lows[k], highs[k]
-        state[0][:] = 0.0
-        state[1][:] = 0
-        state[2][:] = np.inf
+        state.mantissa[:] = 0.0
+        state.exponent[:] = 0
+        state.extreme[:] = np.inf
         length[:] = 0
         if frame.start >= 0:
-            state[0][frame.start, 0] = 1.0
+            state.mantissa[frame.start, 0] = 1.0
         if lists.start >= 0 and low < high:
             _keep_start(lists.start, events.moment[low] - 1, kept, length)
         _fold(
@@ -98,27 +126,29 @@ def fold_windows(
             growth,
         )
         for s in frame.whole:
-            _collect(k, state[0][s], state[1][s], state[2][s], out)
+            _collect(k, state.mantissa[s], state.exponent[s], state.extreme[s], out)
         if lists.end >= 0 and low < high:
             ended = latest[lists.end_guard, events.moment[high - 1]] if lists.end_guard >= 0 else -1
-            for b in range(length[lists.end]):
-                if kept.moment[lists.end, b] >= ended:
-                    _collect(
-                        k,
-                        kept.mantissa[lists.end, b],
-                        kept.exponent[lists.end, b],
-                        kept.extreme[lists.end, b],
-                        out,
-                    )
+            _collect_list(k, lists.end, ended, kept, length, out)
         if k + 1 < lows.shape[0]:
             _empty_trees(events.symbol, low, high, steps, index, nodes)
             if growth is not None:
                 growing.clear(growth[0])
 
 
+@inlined
+def _empty_state(frame):
+    """A vector of zeros for every state."""
+    return Folded(
+        np.zeros((frame.states, frame.width)),
+        np.zeros((frame.states, frame.width), np.int32),
+        np.full((frame.states, frame.extremes), np.inf),
+    )
+
+
 @kernel
 def longest_moment(moment):
-    """The most events of one moment."""
+    """The number of events in the largest moment."""
     most, start = 0, 0
     for i in range(1, moment.shape[0] + 1):
         if i == moment.shape[0] or moment[i] != moment[start]:
@@ -129,7 +159,7 @@ def longest_moment(moment):
 
 @kernel
 def most_kept(events, lows, highs, steps, is_stored):
-    """The most bindings any list must hold at once in any window item; what is not stored, in a moment."""
+    """The most bindings any list must hold at once in any window item; a list not stored holds one moment."""
     symbol, moment = events.symbol, events.moment
     most = 1
     count = np.zeros(is_stored.shape[0], np.int64)
@@ -148,18 +178,18 @@ def most_kept(events, lows, highs, steps, is_stored):
 
 
 def binding_bytes(frame):
-    """How large one place of a list is."""
+    """Bytes of one binding in a list."""
     return 3 * 4 + 8 + frame.width * (8 + 4) + frame.extremes * 8
 
 
 def node_bytes(frame):
-    """How large one node of a tree is."""
+    """Bytes of one node of a tree."""
     return frame.width * (8 + 4) + frame.extremes * 8
 
 
 @kernel
 def _keep_start(here, moment, kept, length):
-    """⊥ as a binding just before the window's first moment, with a count of 1."""
+    """Keep ⊥ as a binding just before the window's first moment, with a count of 1."""
     kept.moment[here, 0], kept.spent[here, 0] = moment, UNSPENT
     kept.mantissa[here, 0], kept.exponent[here, 0], kept.extreme[here, 0] = 0.0, 0, np.inf
     kept.mantissa[here, 0, 0] = 1.0
@@ -168,12 +198,21 @@ def _keep_start(here, moment, kept, length):
 
 @kernel
 def _collect(k, mantissa, exponent, extreme, out):
+    """Add one vector of whole trends to row k."""
     for w in range(mantissa.shape[0]):
         out.mantissa[k, w], out.exponent[k, w] = add(
             out.mantissa[k, w], out.exponent[k, w], mantissa[w], exponent[w]
         )
     for x in range(extreme.shape[0]):
         out.extreme[k, x] = min(out.extreme[k, x], extreme[x])
+
+
+@kernel
+def _collect_list(k, here, ended, kept, length, out):
+    """Add the bindings of the list of ⊤ to row k; those made before `ended` are broken by a NOT."""
+    for b in range(length[here]):
+        if kept.moment[here, b] >= ended:
+            _collect(k, kept.mantissa[here, b], kept.exponent[here, b], kept.extreme[here, b], out)
 
 
 @kernel
@@ -196,19 +235,18 @@ def _fold(
     holder,
     growth,
 ):
-    """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
-    symbol, moment = events.symbol, events.moment
-    mantissa, exponent, extreme = state
-    width, extremes = mantissa.shape[1], extreme.shape[1]
-    sum_m, sum_e, best = np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes)
+    """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle."""
+    events, steps, pairs, lists = lent(events), lent(steps), lent(pairs), lent(lists)
+    index, kept, nodes, state, fresh = lent(index), lent(kept), lent(nodes), lent(state), lent(fresh)
+    symbol, moment, step_start = events.symbol, events.moment, steps.step_start
+    width, extremes = state.mantissa.shape[1], state.extreme.shape[1]
+    mass = Folded(np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes))  # of one step
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     blocks = scratch()
     spans = np.empty((MOST_SPANS, 3), np.int32)
     is_found = np.zeros(steps.scan.shape[0], np.bool_)
     entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
     dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
-    step_start, scan_start, dst_start, dst = steps.step_start, steps.scan_start, steps.dst_start, steps.dst
-    kept_start, kept_at, way = steps.kept_start, steps.kept, index.way
     is_short = lists.is_short and width == 1 and extremes == 0
     before = low
     i = low
@@ -227,94 +265,65 @@ def _fold(
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
             for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
-                _gather_states(t, steps.src_start, steps.src, mantissa, exponent, extreme, sum_m, sum_e, best)
-                for c in range(scan_start[t], scan_start[t + 1]):
-                    guard = steps.scan_guard[c]
+                _gather_states(t, steps, state, mass)
+                for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+                    guard, access = steps.scan_guard[c], index.way[c]
                     since = latest[guard, moment[e] - 1] if guard >= 0 and moment[e] > 0 else -1
-                    if way[c] < 0:
-                        _scan(
-                            events,
-                            e,
-                            c,
-                            since,
-                            steps,
-                            pairs,
-                            semantics,
-                            lists,
-                            kept,
-                            length,
-                            stacks,
-                            sum_m,
-                            sum_e,
-                            best,
-                        )
+                    if access < 0:
+                        _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, mass)
                         continue
                     if guard >= 0:
-                        _drop(way[c], since, index, kept, entered, dropped, nodes, growth, blocks)
-                    if growth is not None and index.grown.is_grown[way[c]]:
-                        is_found[c] |= _ask_grown(way[c], e, index.grown, growth, sum_m, sum_e, best)
-                        continue
-                    if semantics == NEXT:
-                        is_found[c] |= _look(way[c], e, index, nodes, spans, sum_m, sum_e, best)
-                        continue
-                    if index.nested.is_nested[way[c]]:
-                        _ask_nested(way[c], e, index, nodes, spans, blocks, sum_m, sum_e, best)
-                        continue
-                    _ask(
-                        way[c],
-                        e,
-                        index.span,
-                        index.tree_start,
-                        index.start,
-                        index.levels,
-                        nodes[0],
-                        nodes[1],
-                        nodes[2],
-                        nodes[3],
-                        blocks,
-                        sum_m,
-                        sum_e,
-                        best,
-                    )
-                if sum_m[0] == 0.0:
+                        _drop(access, since, index, kept, entered, dropped, nodes, growth, blocks)
+                    if growth is not None and index.grown.is_grown[access]:
+                        is_found[c] |= _ask_grown(access, e, index.grown, growth, mass)
+                    elif semantics == NEXT:
+                        is_found[c] |= _look(access, e, index, nodes, spans, mass)
+                    elif index.nested.is_nested[access]:
+                        _ask_nested(access, e, index, nodes, spans, blocks, mass)
+                    else:
+                        _ask(access, e, index, nodes, blocks, mass)
+                if mass.mantissa[0] == 0.0:
                     continue
-                _weigh(events, e, t, steps, sum_m, sum_e, best)
-                for d in range(dst_start[t], dst_start[t + 1]):
-                    _merge(dst[d], fresh[0], fresh[1], fresh[2], sum_m, sum_e, best)
-                for b in range(kept_start[t], kept_start[t + 1]):
-                    _keep(kept_at[b], e, moment[e], pairs, lists, kept, length, sum_m, sum_e, best)
+                _weigh(events, e, t, steps, mass)
+                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
+                    _merge(steps.dst[d], fresh, mass)
+                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
+                    _keep(steps.kept[b], e, moment[e], pairs, lists, kept, length, mass)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
             _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, spans, growth, blocks)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
-            move_classes(guards, symbol, i, j, mantissa, exponent, extreme)
+            move_classes(guards, symbol, i, j, state.mantissa, state.exponent, state.extreme)
         for e in range(i, j):
             for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
-                for d in range(dst_start[t], dst_start[t + 1]):
-                    s = dst[d]
-                    _merge(s, mantissa, exponent, extreme, fresh[0][s], fresh[1][s], fresh[2][s])
-                    _clear(s, fresh)
-                for b in range(kept_start[t], kept_start[t + 1]):
-                    _enter(kept_at[b], lists.is_stored, index, kept, length, entered, nodes, holder, growth)
+                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
+                    _settle(steps.dst[d], state, fresh)
+                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
+                    _enter(
+                        steps.kept[b], lists.is_stored, index, kept, length, entered, nodes, holder, growth
+                    )
         before = i
         i = j
 
 
-@kernel
-def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e, best):
+@inlined
+def _gather_states(t, steps, state, mass):
     """The mass of a step's states, from before the moment."""
-    for w in range(sum_m.shape[0]):
-        sum_m[w], sum_e[w] = 0.0, 0
-    for x in range(best.shape[0]):
-        best[x] = np.inf
-    for o in range(src_start[t], src_start[t + 1]):
-        s = src[o]
-        for w in range(sum_m.shape[0]):
-            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], mantissa[s, w], exponent[s, w])
-        for x in range(best.shape[0]):
-            best[x] = min(best[x], extreme[s, x])
+    mantissa, exponent, extreme = mass.mantissa, mass.exponent, mass.extreme
+    for w in range(mantissa.shape[0]):
+        mantissa[w], exponent[w] = 0.0, 0
+    for x in range(extreme.shape[0]):
+        extreme[x] = np.inf
+    for o in range(steps.src_start[t], steps.src_start[t + 1]):
+        s = steps.src[o]
+        for w in range(mantissa.shape[0]):
+            mantissa[w], exponent[w] = add(
+                mantissa[w], exponent[w], state.mantissa[s, w], state.exponent[s, w]
+            )
+        for x in range(extreme.shape[0]):
+            extreme[x] = min(extreme[x], state.extreme[s, x])
 
 
 # ---- Bindings in trees ------------------------------------------------------------------------------
@@ -323,81 +332,87 @@ def _gather_states(t, src_start, src, mantissa, exponent, extreme, sum_m, sum_e,
 # over, and under *next* those that it continued leave.
 
 
-@kernel
-def _ask(a, e, span, tree_start, start, levels, m, x, extreme, size, blocks, sum_m, sum_e, best):
+@inlined
+def _ask(a, e, index, nodes, blocks, mass):
     """Add the mass that event `e` continues through access `a`."""
-    tree = tree_start[a]
-    for p in range(0, span.shape[2], 2):
-        count = visit(start, first_level(tree), levels[tree], span[a, e, p], span[a, e, p + 1], blocks)
-        _add_blocks(m, x, extreme, size, blocks, count, sum_m, sum_e, best)
+    tree = index.tree_start[a]
+    for p in range(0, index.span.shape[2], 2):
+        count = visit(
+            index.start,
+            first_level(tree),
+            index.levels[tree],
+            index.span[a, e, p],
+            index.span[a, e, p + 1],
+            blocks,
+        )
+        _add_blocks(nodes.m, nodes.e, nodes.x, nodes.size, blocks, count, mass)
 
 
 @kernel
-def _ask_nested(a, e, index, nodes, spans, blocks, sum_m, sum_e, best):
+def _ask_nested(a, e, index, nodes, spans, blocks, mass):
     """`_ask`, where the access has trees below one another."""
-    m, x, extreme, size, _ = nodes
     start, levels = index.start, index.levels
     for s in range(find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)):
         tree = spans[s, 0]
         count = visit(start, first_level(tree), levels[tree], spans[s, 1], spans[s, 2], blocks)
-        _add_blocks(m, x, extreme, size, blocks, count, sum_m, sum_e, best)
+        _add_blocks(nodes.m, nodes.e, nodes.x, nodes.size, blocks, count, mass)
 
 
 @kernel
-def _ask_grown(a, e, grown, growth, sum_m, sum_e, best):
-    """`_ask`, where the tree of the access grows."""
+def _ask_grown(a, e, grown, growth, mass):
+    """`_ask`, where the tree of the access grows; whether there is any mass."""
     pool, (blocks, _), _ = growth
     cut, is_behind = grown.cut, grown.is_behind
     found = False
     for p in range(0, cut.shape[2], 2):
         low, high = cut[a, e, p], cut[a, e, p + 1]
         count = growing.visit(pool, a, low, is_behind[a, e, p], high, is_behind[a, e, p + 1], blocks)
-        found |= _add_blocks(pool.m, pool.e, pool.x, pool.size, blocks, count, sum_m, sum_e, best)
+        found |= _add_blocks(pool.m, pool.e, pool.x, pool.size, blocks, count, mass)
     return found
 
 
 @kernel
-def _add_blocks(m, x, extreme, size, blocks, count, sum_m, sum_e, best):
+def _add_blocks(m, e, x, size, blocks, count, mass):
     """Add the mass of blocks of siblings; whether there is any."""
+    mantissa, exponent, extreme = mass.mantissa, mass.exponent, mass.extreme
     found = False
     if count > 0:
-        for w in range(sum_m.shape[0]):
-            part_m, part_x = total(m, x, np.uint64(w) * size, blocks, count)
+        for w in range(mantissa.shape[0]):
+            part_m, part_e = total(m, e, np.uint64(w) * size, blocks, count)
             if w == 0 and part_m == 0.0:
                 break
             found = True
-            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], part_m, part_x)
-        for k in range(best.shape[0]):
-            best[k] = min(best[k], least(extreme, np.uint64(k) * size, blocks, count))
+            mantissa[w], exponent[w] = add(mantissa[w], exponent[w], part_m, part_e)
+        for k in range(extreme.shape[0]):
+            extreme[k] = min(extreme[k], least(x, np.uint64(k) * size, blocks, count))
     return found
 
 
 @kernel
-def _look(a, e, index, nodes, spans, sum_m, sum_e, best):
-    """`_ask` under *next*, binding by binding: each will leave. Returns whether there is any."""
-    m, x, extreme, size, words = nodes
+def _look(a, e, index, nodes, spans, mass):
+    """`_ask` under *next*, binding by binding, since each will leave; whether there is any."""
+    mantissa, exponent, extreme = mass.mantissa, mass.exponent, mass.extreme
     found = False
     for s in range(_spans(index, a, e, spans)):
         tree, high = spans[s, 0], spans[s, 2]
         start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
-        leaf = next_between(words, start, at, levels, spans[s, 1], high)
+        leaf = next_between(nodes.words, start, at, levels, spans[s, 1], high)
         while leaf != 0:
             found = True
             node = index.start[first_level(tree)] + leaf
-            for w in range(sum_m.shape[0]):
-                here = node + np.uint64(w) * size
-                sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], m[here], x[here])
-            for k in range(best.shape[0]):
-                best[k] = min(best[k], extreme[node + np.uint64(k) * size])
-            leaf = next_between(words, start, at, levels, leaf, high)
+            for w in range(mantissa.shape[0]):
+                here = node + np.uint64(w) * nodes.size
+                mantissa[w], exponent[w] = add(mantissa[w], exponent[w], nodes.m[here], nodes.e[here])
+            for k in range(extreme.shape[0]):
+                extreme[k] = min(extreme[k], nodes.x[node + np.uint64(k) * nodes.size])
+            leaf = next_between(nodes.words, start, at, levels, leaf, high)
     return found
 
 
 @kernel
 def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth):
     """Put the moment's bindings of a list into its trees."""
-    m, x, extreme, size, words = nodes
-    start = index.start
+    start, size = index.start, nodes.size
     for b in range(entered[here], length[here]):
         row = kept.row[here, b]
         for o in range(index.of_start[here], index.of_start[here + 1]):
@@ -409,13 +424,13 @@ def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth)
             if leaf <= 0:
                 continue
             for w in range(kept.mantissa.shape[2]):
-                part_m, part_x = kept.mantissa[here, b, w], kept.exponent[here, b, w]
-                put_number(m, x, start, at, levels, leaf, np.uint64(w) * size, part_m, part_x)
+                part_m, part_e = kept.mantissa[here, b, w], kept.exponent[here, b, w]
+                put_number(nodes.m, nodes.e, start, at, levels, leaf, np.uint64(w) * size, part_m, part_e)
             for k in range(kept.extreme.shape[2]):
                 least_value = kept.extreme[here, b, k]
-                put_extreme(extreme, start, at, levels, leaf, np.uint64(k) * size, least_value)
+                put_extreme(nodes.x, start, at, levels, leaf, np.uint64(k) * size, least_value)
             if index.bit_levels[tree] > 0:
-                take(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
+                take(nodes.words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
             if holder.shape[0]:
                 holder[tree, leaf] = row
     if not is_stored[here]:
@@ -433,8 +448,8 @@ def _grow(a, row, grown, kept, here, b, growth):
     count = growing.place(pool, a, value, row if grown.is_apart[a] else np.int32(0), work)
     path = work[1][0]
     for w in range(kept.mantissa.shape[2]):
-        part_m, part_x = kept.mantissa[here, b, w], kept.exponent[here, b, w]
-        growing.put_number(pool, path, count, np.uint64(w) * pool.size, part_m, part_x)
+        part_m, part_e = kept.mantissa[here, b, w], kept.exponent[here, b, w]
+        growing.put_number(pool, path, count, np.uint64(w) * pool.size, part_m, part_e)
     for k in range(kept.extreme.shape[2]):
         growing.put_extreme(pool, path, count, np.uint64(k) * pool.size, kept.extreme[here, b, k])
 
@@ -465,13 +480,13 @@ def _remove_row(tree, row, index, nodes, growth, blocks):
 
 @kernel
 def _remove(tree, leaf, index, nodes, blocks):
+    """Take a leaf out of one tree, and out of its set under *next*."""
     if leaf <= 0:
         return
-    m, x, extreme, size, words = nodes
     start, at, levels = index.start, first_level(tree), index.levels[tree]
-    remove(m, x, extreme, size, start, at, levels, leaf, blocks)
+    remove(nodes.m, nodes.e, nodes.x, nodes.size, start, at, levels, leaf, blocks)
     if index.bit_levels[tree] > 0:
-        leave(words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
+        leave(nodes.words, index.bit_start, first_word(tree), index.bit_levels[tree], leaf)
 
 
 @kernel
@@ -496,7 +511,7 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
 
 @kernel
 def _spans(index, a, e, spans):
-    """The stretches of leaves that event `e` asks for through access `a`, each with its tree."""
+    """The ranges of leaves that event `e` asks for through access `a`, with their trees; returns how many."""
     if index.nested.is_nested[a]:
         return find_spans(index.nested, a, index.tree_start[a], index.span, e, spans)
     pairs = index.span.shape[2] // 2
@@ -508,13 +523,13 @@ def _spans(index, a, e, spans):
 
 @kernel
 def _spend_span(index, a, span, nodes, holder, growth, blocks):
-    """Take the bindings of one stretch of leaves out of all trees of their list."""
+    """Take the bindings of one range of leaves out of all trees of their list."""
     tree, low, high = span[0], span[1], span[2]
     start, at, levels = index.bit_start, first_word(tree), index.bit_levels[tree]
-    leaf = next_between(nodes[4], start, at, levels, low, high)
+    leaf = next_between(nodes.words, start, at, levels, low, high)
     while leaf != 0:
         _leave(tree, index.here[a], leaf, index, nodes, holder, growth, blocks)
-        leaf = next_between(nodes[4], start, at, levels, leaf, high)
+        leaf = next_between(nodes.words, start, at, levels, leaf, high)
 
 
 @kernel
@@ -550,7 +565,7 @@ def _leave_row(here, row, index, nodes, growth, blocks):
 @kernel
 def _empty_trees(symbol, low, high, steps, index, nodes):
     """Make all trees empty again, at no more than the cost of what entered them."""
-    m, x, extreme, size, words = nodes
+    m, x, extreme, size, words = nodes.m, nodes.e, nodes.x, nodes.size, nodes.words
     if (high - low) * index.leaf.shape[0] >= index.nodes // 16:
         m[:] = 0.0
         x[:] = 0
@@ -571,18 +586,14 @@ def _empty_trees(symbol, low, high, steps, index, nodes):
 
 
 @kernel
-def _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, sum_m, sum_e, best):
+def _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, mass):
     """Add the mass that event `e` continues in scan `c`, by asking binding after binding."""
+    mantissa, exponent, extreme = mass.mantissa, mass.exponent, mass.extreme
     here, fixed, now = steps.scan[c], steps.scan_fixed[c], events.moment[e]
     low, high = steps.pred_start[c], steps.pred_start[c + 1]
-    is_count = sum_m.shape[0] == 1 and best.shape[0] == 0
-    if (
-        semantics == ANY
-        and is_count
-        and since < 0
-        and high == low + 1
-        and lists.value[here] == steps.pred[low]
-    ):
+    is_count = mantissa.shape[0] == 1 and extreme.shape[0] == 0
+    is_compared = high == low + 1 and lists.value[here] == steps.pred[low]
+    if semantics == ANY and is_count and since < 0 and is_compared:
         count = length[here]
         while count > 0 and kept.moment[here, count - 1] >= now:
             count -= 1
@@ -595,7 +606,7 @@ def _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, sta
             op,
             bound,
         )
-        sum_m[0], sum_e[0] = add(sum_m[0], sum_e[0], m, x)
+        mantissa[0], exponent[0] = add(mantissa[0], exponent[0], m, x)
         return
     if semantics == CONTIGUOUS and not fixed:
         since = max(since, now - 1)
@@ -614,43 +625,62 @@ def _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, sta
             continue
         if not fixed:
             kept.spent[here, b] = now
-        for w in range(sum_m.shape[0]):
-            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], kept.mantissa[here, b, w], kept.exponent[here, b, w])
-        for x in range(best.shape[0]):
-            best[x] = min(best[x], kept.extreme[here, b, x])
+        for w in range(mantissa.shape[0]):
+            mantissa[w], exponent[w] = add(
+                mantissa[w], exponent[w], kept.mantissa[here, b, w], kept.exponent[here, b, w]
+            )
+        for x in range(extreme.shape[0]):
+            extreme[x] = min(extreme[x], kept.extreme[here, b, x])
 
 
-@kernel
-def _weigh(events, e, t, steps, sum_m, sum_e, best):
+@inlined
+def _weigh(events, e, t, steps, mass):
     """Let the numbers ride on the count: (c, s) becomes (c, s + a·c) for an event with value a."""
-    for w in range(1, sum_m.shape[0]):
+    mantissa, exponent, extreme = mass.mantissa, mass.exponent, mass.extreme
+    for w in range(1, mantissa.shape[0]):
         column = steps.weight[t, w]
         if column >= -1:
-            part_m, part_e = sum_m[0], sum_e[0]
+            part_m, part_e = mantissa[0], exponent[0]
             if column >= 0:
                 part_m, part_e = times(part_m, part_e, events.values[e, column])
-            sum_m[w], sum_e[w] = add(sum_m[w], sum_e[w], part_m, part_e)
-    for x in range(best.shape[0]):
+            mantissa[w], exponent[w] = add(mantissa[w], exponent[w], part_m, part_e)
+    for x in range(extreme.shape[0]):
         if steps.xweight[t, x] >= 0:
-            best[x] = min(best[x], events.extremes[e, steps.xweight[t, x]])
+            extreme[x] = min(extreme[x], events.extremes[e, steps.xweight[t, x]])
+
+
+@inlined
+def _merge(s, state, mass):
+    """Add the mass of a step to state s."""
+    for w in range(mass.mantissa.shape[0]):
+        state.mantissa[s, w], state.exponent[s, w] = add(
+            state.mantissa[s, w], state.exponent[s, w], mass.mantissa[w], mass.exponent[w]
+        )
+    for x in range(mass.extreme.shape[0]):
+        state.extreme[s, x] = min(state.extreme[s, x], mass.extreme[x])
+
+
+@inlined
+def _settle(s, state, fresh):
+    """Add what the moment has brought to state s, once: tied events may share a state."""
+    for w in range(state.mantissa.shape[1]):
+        state.mantissa[s, w], state.exponent[s, w] = add(
+            state.mantissa[s, w], state.exponent[s, w], fresh.mantissa[s, w], fresh.exponent[s, w]
+        )
+    for x in range(state.extreme.shape[1]):
+        state.extreme[s, x] = min(state.extreme[s, x], fresh.extreme[s, x])
+    _clear(s, fresh)
 
 
 @kernel
-def _merge(s, mantissa, exponent, extreme, sum_m, sum_e, best):
-    for w in range(sum_m.shape[0]):
-        mantissa[s, w], exponent[s, w] = add(mantissa[s, w], exponent[s, w], sum_m[w], sum_e[w])
-    for x in range(best.shape[0]):
-        extreme[s, x] = min(extreme[s, x], best[x])
-
-
-@kernel
-def _keep(here, row, moment, pairs, lists, kept, length, sum_m, sum_e, best):
+def _keep(here, row, moment, pairs, lists, kept, length, mass):
+    """Append a binding with the mass of a step to a list."""
     b = length[here]
     kept.row[here, b], kept.moment[here, b], kept.spent[here, b] = row, moment, UNSPENT
-    for w in range(sum_m.shape[0]):
-        kept.mantissa[here, b, w], kept.exponent[here, b, w] = sum_m[w], sum_e[w]
-    for x in range(best.shape[0]):
-        kept.extreme[here, b, x] = best[x]
+    for w in range(mass.mantissa.shape[0]):
+        kept.mantissa[here, b, w], kept.exponent[here, b, w] = mass.mantissa[w], mass.exponent[w]
+    for x in range(mass.extreme.shape[0]):
+        kept.extreme[here, b, x] = mass.extreme[x]
     if lists.value[here] >= 0:
         kept.value[here, b] = pairs.floats[pairs.left[lists.value[here]], row]
     length[here] = b + 1
@@ -658,15 +688,16 @@ def _keep(here, row, moment, pairs, lists, kept, length, sum_m, sum_e, best):
 
 @inlined
 def _clear(s, state):
-    for w in range(state[0].shape[1]):
-        state[0][s, w], state[1][s, w] = 0.0, 0
-    for x in range(state[2].shape[1]):
-        state[2][s, x] = np.inf
+    """Empty state s."""
+    for w in range(state.mantissa.shape[1]):
+        state.mantissa[s, w], state.exponent[s, w] = 0.0, 0
+    for x in range(state.extreme.shape[1]):
+        state.extreme[s, x] = np.inf
 
 
 @kernel
 def _spend(symbol, start, stop, steps, state):
-    """Under *next*, what an event has continued is used up; ⊥ is not."""
+    """Under *next*, empty the states that the moment has continued; ⊥ is not spent."""
     for e in range(start, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for o in range(steps.src_start[t], steps.src_start[t + 1]):

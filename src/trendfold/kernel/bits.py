@@ -1,8 +1,8 @@
 """A set of leaves in order, as bits: which bindings are not continued yet, under *next*.
 
-Whatever an event continues leaves with it, so it may as well be looked at one by one: each binding is looked
-at once and then never again. All that is needed is the next leaf that is taken: a bit per leaf, a bit per
-word of those, and so on, so that any of 64^4 leaves is four words away. See kernel.tree for how `start` and
+Under *next* an event uses up the bindings that it continues, so it may visit them one by one: each binding is
+visited once. That needs the next leaf of the set only: a bit per leaf, a bit per word of those, and so on, so
+that any of 64^4 leaves is four words away. See kernel.tree for how `start` and
 `at` tell the levels of many sets apart; leaf 0 is never used, and stands for none.
 """
 

@@ -1,7 +1,11 @@
-"""Trends built one by one, then aggregated: what every engine before these papers does.
+"""Trends built one by one, then aggregated, as every engine before these papers does.
 
-Exponential; the baseline to compare with, and the only way to judge a predicate between events that are
-not neighbours. A walk goes depth first through the bindings of one window, so memory holds one trend.
+Exponential in the number of events: the baseline to compare with, and the only way to judge a predicate
+between events that are not neighbours. The walk goes depth first through the bindings of one window, so
+memory holds one trend:
+
+    a trend (b1, ..., bd) is followed by every binding b that is adjacent to bd under the semantics, where
+    the edge's predicates and guard hold, and every cross predicate holds between b and each of b1, ..., bd
 """
 
 from __future__ import annotations
@@ -12,23 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
-from trendfold.kernel.jit import kernel, lent
+from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.wide import add, times
 
 NO_MOMENT = np.int32(2**31 - 1)
 
 
-class Walk(NamedTuple):
-    """The trend that is being built, binding by binding.
+class TrendWalk(NamedTuple):
+    """The trend that is being built, binding by binding; n is the most bindings it can have, plus 1.
 
     row, position      int32[n]
-    at, taking, until  int64[n], int64[n], int32[n]  where the search for what follows a binding goes on
+    at, taking, until  int64[n], int64[n], int32[n]  where the search for the next binding after it resumes:
+                       row, index in `Paths.take` (-1: the row's first), and the last moment to search
     sum_m, sum_e       float64[n, W], int32[n, W]    the numbers of the trend up to a binding
-    best               float64[n, X]                 ... and its extremes
-    linked, links      int32[n], int32[n+1]  bindings that a cross predicate names, links[d] of the first d
-    is_linked          bool[P]  the positions that one names
-    stack_f, stack_i, stack_n   room for conditions (see kernel.pairs)
+    best               float64[n, X]                 the extremes of the trend up to a binding
+    linked, links      int32[n], int32[n+1]  the bindings that a cross predicate names; links[d] of them are
+                       among the first d
+    is_linked          bool[P]  the positions that a cross predicate names
+    stack_f, stack_i, stack_n   scratch for conditions (see kernel.pairs)
     """
 
     row: NDArray[np.int32]
@@ -49,7 +55,12 @@ class Walk(NamedTuple):
 
 @kernel
 def build_windows(events, lows, highs, paths, pairs, latest, semantics, limit, out):
-    """Build and aggregate the trends of every window item; how many were begun, at most limit + 1."""
+    """Build and aggregate the trends of every window item; returns how many were begun, at most limit + 1.
+
+    lows, highs  int64[]      the rows [lows[k], highs[k]) of item k; its trends are added to row k of `out`
+    latest       int32[G, m]  per guard and moment, see guards.latest_starts
+    semantics    ANY, NEXT or CONTIGUOUS
+    """
     longest = 0
     for k in range(lows.shape[0]):
         longest = max(longest, highs[k] - lows[k])
@@ -60,7 +71,7 @@ def build_windows(events, lows, highs, paths, pairs, latest, semantics, limit, o
 
 @kernel
 def latest_built_starts(events, segment, paths, pairs, limit, out, latest):
-    """guards.latest_starts for a NOT whose trends must be built: a predicate compares far events."""
+    """`guards.latest_starts` for a NOT whose trends must be built, because it has cross predicates."""
     longest = 0
     for s in range(segment.shape[0] - 1):
         longest = max(longest, segment[s + 1] - segment[s])
@@ -78,12 +89,12 @@ def latest_built_starts(events, segment, paths, pairs, limit, out, latest):
 
 @kernel
 def _no_walk(longest, paths, pairs):
-    """Room for a trend of as many bindings."""
+    """An empty trend with room for `longest` bindings."""
     size, width, extremes = longest + 1, paths.weight.shape[1], paths.xweight.shape[1]
     is_linked = np.zeros(paths.is_first.shape[0], np.bool_)
     for c in range(paths.cross.shape[0]):
         is_linked |= paths.cross_left[c] | paths.cross_right[c]
-    return Walk(
+    return TrendWalk(
         np.empty(size, np.int32),
         np.empty(size, np.int32),
         np.empty(size, np.int64),
@@ -103,8 +114,7 @@ def _no_walk(longest, paths, pairs):
 
 @kernel
 def _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, ended, out):
-    """Build the trends of rows [lows[k], highs[k]), k by k, until there are more than `limit`."""
-    events, paths, pairs, walk, out = lent(events), lent(paths), lent(pairs), lent(walk), lent(out)
+    """Build the trends of the rows [lows[k], highs[k]), k by k, until there are more than `limit`."""
     built = 0
     for k in range(lows.shape[0]):
         built = _build(
@@ -117,99 +127,115 @@ def _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk
 
 @kernel
 def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, walk, built, limit):
-    """Walk all trends of the rows [low, high).
+    """Walk depth first through all trends of the rows [low, high); returns how many were begun so far.
 
-    With `ended` of length 0, whole trends are added to row k of `out`; otherwise each trend writes its start
-    to `ended` at the moment of its end, if that is later than what is there.
+    With `ended` of length 0, whole trends are added to row k of `out`. Otherwise the latest start of a trend
+    that ends at a moment is written to `ended` at that moment.
 
-    All in one loop over plain arrays: every array that a function gets is counted (see jit.lent), and a trend
-    is one step.
+    Phases are inlined into this loop: a trend is one step of it, and a call would take longer than the step.
     """
-    symbol, moment = events.symbol, events.moment
-    take_start, take, edges, guards = paths.take_start, paths.take, paths.edge, paths.guard
-    pred_start, pred, is_first, is_last = paths.pred_start, paths.pred, paths.is_first, paths.is_last
-    row, position, at, taking, until = walk.row, walk.position, walk.at, walk.taking, walk.until
-    linked, links, is_linked = walk.linked, walk.links, walk.is_linked
-    stack_f, stack_i, stack_n = walk.stack_f, walk.stack_i, walk.stack_n
-    cross, cross_left, cross_right = paths.cross, paths.cross_left, paths.cross_right
+    events, paths, pairs, walk, out = lent(events), lent(paths), lent(pairs), lent(walk), lent(out)
+    symbol, moment, take_start, take = events.symbol, events.moment, paths.take_start, paths.take
     begins, closes = paths.ends[0], paths.ends[1]
     last_moment = moment[high - 1] if high > low else 0
     for start in range(low, high):
         if begins >= 0 and moment[start] > 0 and latest[begins, moment[start] - 1] >= moment[low]:
             continue  # the NOT at ⊥ is broken before this event
         for first in range(take_start[symbol[start]], take_start[symbol[start] + 1]):
-            if not is_first[take[first]]:
+            if not paths.is_first[take[first]]:
                 continue
-            depth, y, q = 0, start, take[first]
-            while True:
-                # The binding (y, q) is adjacent to the one on top; now the cross predicates.
-                fits = True
-                for i in range(links[depth] if is_linked[q] else 0):
-                    x, p = row[linked[i]], position[linked[i]]
-                    for c in range(cross.shape[0]):
-                        if fits and cross_left[c, p] and cross_right[c, q]:
-                            fits = holds(pairs, cross[c], x, y, stack_f, stack_i, stack_n)
-                        if fits and cross_left[c, q] and cross_right[c, p]:
-                            fits = holds(pairs, cross[c], y, x, stack_f, stack_i, stack_n)
-                    if not fits:
-                        break
-                if fits:
+            depth, y, q = 0, np.int64(start), take[first]
+            while y >= 0:
+                # The binding (y, q) is adjacent to the last of the trend; now the cross predicates.
+                if _fits_trend(y, q, depth, paths, pairs, walk):
                     built += 1
                     if built > limit:
                         return built
-                    row[depth], position[depth] = y, q
-                    at[depth], taking[depth], until[depth] = y + 1, -1, NO_MOMENT
-                    linked[links[depth]] = depth
-                    links[depth + 1] = links[depth] + is_linked[q]
+                    _push(y, q, depth, walk)
                     _carry(events, paths, walk, depth)
-                    if is_last[q] and ended.shape[0] > 0:
-                        ended[moment[y]] = max(ended[moment[y]], moment[row[0]])
-                    elif is_last[q] and (closes < 0 or latest[closes, last_moment] <= moment[y]):
+                    if paths.is_last[q] and ended.shape[0] > 0:
+                        ended[moment[y]] = max(ended[moment[y]], moment[walk.row[0]])
+                    elif paths.is_last[q] and (closes < 0 or latest[closes, last_moment] <= moment[y]):
                         _add_trend(k, walk, depth, out)
                     depth += 1
-                # The next binding that is adjacent to the one on top (spec 5); what has none is taken off.
-                y = -1
-                while depth > 0 and y < 0:
-                    top = depth - 1
-                    x, p, i = row[top], position[top], at[top]
-                    is_over = (
-                        i >= high
-                        or moment[i] > until[top]
-                        or (semantics == CONTIGUOUS and moment[i] > moment[x] + 1)
-                    )
-                    if is_over:
-                        depth -= 1
-                        continue
-                    end = take_start[symbol[i] + 1]
-                    t = taking[top] if taking[top] >= 0 else take_start[symbol[i]]
-                    if moment[i] == moment[x]:
-                        t = end
-                    while t < end and y < 0:
-                        q = take[t]
-                        t += 1
-                        edge = edges[p, q]
-                        if edge < 0:
-                            continue
-                        guard = guards[edge]
-                        fits = guard < 0 or latest[guard, moment[i] - 1] <= moment[x]
-                        for c in range(pred_start[edge], pred_start[edge + 1]):
-                            fits = fits and holds(pairs, pred[c], x, i, stack_f, stack_i, stack_n)
-                        if fits:
-                            y = i
-                    if y < 0:
-                        at[top], taking[top] = i + 1, -1
-                        continue
-                    taking[top] = t
-                    if semantics == NEXT:
-                        until[top] = moment[y]  # all of the earliest moment, nothing after it
-                if depth == 0:
-                    break
+                depth, y, q = _next_adjacent(events, high, depth, paths, pairs, latest, semantics, walk)
     return built
+
+
+@inlined
+def _fits_trend(y, q, depth, paths, pairs, walk):
+    """Whether a binding satisfies all cross predicates with the first `depth` bindings of the trend."""
+    cross, left, right = paths.cross, paths.cross_left, paths.cross_right
+    stack_f, stack_i, stack_n = walk.stack_f, walk.stack_i, walk.stack_n
+    fits = True
+    for i in range(walk.links[depth] if walk.is_linked[q] else 0):
+        x, p = walk.row[walk.linked[i]], walk.position[walk.linked[i]]
+        for c in range(cross.shape[0]):
+            if fits and left[c, p] and right[c, q]:
+                fits = holds(pairs, cross[c], x, y, stack_f, stack_i, stack_n)
+            if fits and left[c, q] and right[c, p]:
+                fits = holds(pairs, cross[c], y, x, stack_f, stack_i, stack_n)
+        if not fits:
+            break
+    return fits
+
+
+@inlined
+def _push(y, q, depth, walk):
+    """Append a binding to the trend; the search for what follows it begins at the next row."""
+    walk.row[depth], walk.position[depth] = y, q
+    walk.at[depth], walk.taking[depth], walk.until[depth] = y + 1, -1, NO_MOMENT
+    walk.linked[walk.links[depth]] = depth
+    walk.links[depth + 1] = walk.links[depth] + walk.is_linked[q]
+
+
+@inlined
+def _next_adjacent(events, high, depth, paths, pairs, latest, semantics, walk):
+    """The next binding (y, q) adjacent to the last of the trend (spec 5); bindings without one are popped.
+
+    Returns the trend's new length, y and q; y is -1 when the trend is empty.
+    """
+    symbol, moment, row, position = events.symbol, events.moment, walk.row, walk.position
+    at, taking, until, take_start, take = walk.at, walk.taking, walk.until, paths.take_start, paths.take
+    stack_f, stack_i, stack_n = walk.stack_f, walk.stack_i, walk.stack_n
+    y, q = np.int64(-1), np.int32(-1)
+    while depth > 0 and y < 0:
+        top = depth - 1
+        x, p, i = row[top], position[top], at[top]
+        is_over = (
+            i >= high or moment[i] > until[top] or (semantics == CONTIGUOUS and moment[i] > moment[x] + 1)
+        )
+        if is_over:
+            depth -= 1
+            continue
+        end = take_start[symbol[i] + 1]
+        t = taking[top] if taking[top] >= 0 else take_start[symbol[i]]
+        if moment[i] == moment[x]:
+            t = end
+        while t < end and y < 0:
+            q = take[t]
+            t += 1
+            edge = paths.edge[p, q]
+            if edge < 0:
+                continue
+            guard = paths.guard[edge]
+            fits = guard < 0 or latest[guard, moment[i] - 1] <= moment[x]
+            for c in range(paths.pred_start[edge], paths.pred_start[edge + 1]):
+                fits = fits and holds(pairs, paths.pred[c], x, i, stack_f, stack_i, stack_n)
+            if fits:
+                y = i
+        if y < 0:
+            at[top], taking[top] = i + 1, -1
+            continue
+        taking[top] = t
+        if semantics == NEXT:
+            until[top] = moment[y]  # all of the earliest moment, nothing after it
+    return depth, y, q
 
 
 @kernel
 def _carry(events, paths, walk, depth):
-    """The trend's own numbers and extremes after one more binding."""
+    """Set the trend's numbers and extremes up to the binding at `depth`."""
     i, p, sum_m, sum_e, best = walk.row[depth], walk.position[depth], walk.sum_m, walk.sum_e, walk.best
     sum_m[depth, 0], sum_e[depth, 0] = 1.0, 0
     for w in range(1, sum_m.shape[1]):

@@ -1,23 +1,24 @@
 """The machine once more, in whole numbers of any size: `arithmetic="exact"`.
 
-What a fold does to mass is linear with integer coefficients, so it may be done modulo 2^(64 L): the
-result is right as soon as L digits of 64 bits hold it and its sign, however large or negative the masses
-on the way were. The wide fold, which comes first, says how many digits that are, item by item.
+A fold is linear in the mass, with integer coefficients, so it may be done modulo 2^(64 L): the result is
+exact as soon as L digits of 64 bits hold it and its sign, however large or negative the masses on the way
+were. The wide fold, which comes first, tells how many digits that are, item by item.
 
-A number is a row of digits, lowest first, beside how many of them are in use; the rest count as zero and
-may hold anything. Only a count that is truly zero uses none. A negative number uses all L.
+Only a count that is truly zero uses no digits. A negative number uses all L.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT
 from trendfold.kernel.guards import class_after
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.pairs import holds
-from trendfold.kernel.program import Guards, Rows
+from trendfold.kernel.program import Guards, SparseRows
 
 DIGIT_BITS = 64
 _LOW = np.uint64(0xFFFFFFFF)
@@ -26,14 +27,41 @@ _NONE = np.uint64(0)
 _ONE = np.uint64(1)
 
 
+class Digits(NamedTuple):
+    """N whole numbers.
+
+    digit  uint64[N, L]  a row of digits per number, lowest first
+    used   int64[N]      how many of them are in use; the rest count as zero and may hold anything
+    """
+
+    digit: NDArray[np.uint64]
+    used: NDArray[np.int64]
+
+
+class ExactBindings(NamedTuple):
+    """The bindings of all lists, in the order they were made.
+
+    row, moment  int32[lists, c]
+    spent        int32[lists, c]  the moment at which it was continued (*next*)
+    numbers      Digits           number w of binding b in list l is row (l · c + b) · W + w
+    """
+
+    row: NDArray[np.int32]
+    moment: NDArray[np.int32]
+    spent: NDArray[np.int32]
+    numbers: Digits
+
+
 # ---- Digits ---------------------------------------------------------------------------------------
 
 
 @kernel
-def add(to, to_used, t, of, of_used, s, length):
-    """Row t of `to` += row s of `of`, modulo 2^(64 length)."""
-    count, old = of_used[s], to_used[t]
-    here, there = to[t], of[s]
+def add(to, t, of, s, length):
+    """Number t of `to` += number s of `of`, modulo 2^(64 length)."""
+    to, of = lent(to), lent(of)
+    to_used = to.used
+    count, old = of.used[s], to_used[t]
+    here, there = to.digit[t], of.digit[s]
     common = np.uint64(min(count, old))
     carry = _NONE
     for i in range(common):
@@ -49,37 +77,38 @@ def add(to, to_used, t, of, of_used, s, length):
     to_used[t] = max(old, count)
     i = count
     while carry and i < length:
-        _reach(to, to_used, t, i)
+        _reach(to, t, i)
         here[i] += carry
         carry = np.uint64(here[i] < carry)
         i += 1
 
 
 @kernel
-def _reach(to, to_used, t, i):
-    """Let row t use digit i."""
-    while to_used[t] <= i:
-        to[t, to_used[t]] = _NONE
-        to_used[t] += 1
+def _reach(to, t, i):
+    """Let number t use digit i."""
+    while to.used[t] <= i:
+        to.digit[t, to.used[t]] = _NONE
+        to.used[t] += 1
 
 
 @kernel
-def add_times(to, to_used, t, of, of_used, s, magnitude, negative, length):
-    """Row t += ± magnitude · row s, for a magnitude of 64 bits: in halves of digits, whose products fit."""
+def add_times(to, t, of, s, magnitude, negative, length):
+    """Number t += ± magnitude · number s, for a magnitude of 64 bits: in half digits, whose products fit."""
     if magnitude == _ONE and not negative:
-        add(to, to_used, t, of, of_used, s, length)
+        add(to, t, of, s, length)
         return
-    here, there = to[t].view(np.uint32), of[s].view(np.uint32)
+    to, of = lent(to), lent(of)
+    here, there = to.digit[t].view(np.uint32), of.digit[s].view(np.uint32)
     for shift in range(2):
         factor = (magnitude >> _SHIFT) if shift else (magnitude & _LOW)
-        count = min(2 * of_used[s], 2 * length - shift)
+        count = min(2 * of.used[s], 2 * length - shift)
         if factor == _NONE or count <= 0:
             continue
-        _reach(to, to_used, t, (count + shift - 1) // 2)
+        _reach(to, t, (count + shift - 1) // 2)
         carry = _NONE
         i = shift
         while i < count + shift or (carry and i < 2 * length):
-            _reach(to, to_used, t, i // 2)
+            _reach(to, t, i // 2)
             part = carry
             if i < count + shift:
                 part += np.uint64(there[i - shift]) * factor
@@ -95,20 +124,33 @@ def add_times(to, to_used, t, of, of_used, s, magnitude, negative, length):
 
 
 @kernel
-def _write(out, at, of, of_used, s, length):
+def _write(out, at, of, s, length):
+    """Write all digits of number s, from out[at] on."""
     for i in range(length):
-        out[at + i] = of[s, i] if i < of_used[s] else _NONE
+        out[at + i] = of.digit[s, i] if i < of.used[s] else _NONE
+
+
+@inlined
+def _zeros(count, most):
+    """So many zeros, with room for `most` digits each."""
+    return Digits(np.empty((count, most), np.uint64), np.zeros(count, np.int64))
+
+
+@inlined
+def _set_one(numbers, n):
+    numbers.digit[n, 0], numbers.used[n] = 1, 1
 
 
 @kernel
-def _empty(used, state, width):
+def _empty(numbers, state, width):
+    """Set all numbers of a state to zero."""
     for w in range(width):
-        used[state * width + w] = 0
+        numbers.used[state * width + w] = 0
 
 
 @kernel
-def _move_classes(guards, symbol, start, stop, digits, used, width, length):
-    """guards.move_classes on digits."""
+def _move_classes(guards, symbol, start, stop, state, width, length):
+    """`guards.move_classes` on digits."""
     for g in range(guards.class_start.shape[0] - 1):
         low, broken = guards.class_start[g], guards.class_start[g + 1] - 1
         for c in range(broken - 1, low - 1, -1):
@@ -118,14 +160,14 @@ def _move_classes(guards, symbol, start, stop, digits, used, width, length):
             for p in range(guards.place_start[g], guards.place_start[g + 1]):
                 here, there = guards.place[p] + c - low, guards.place[p] + target - low
                 for w in range(width):
-                    add(digits, used, there * width + w, digits, used, here * width + w, length)
-                _empty(used, here, width)
+                    add(state, there * width + w, state, here * width + w, length)
+                _empty(state, here, width)
 
 
 # ---- One vector per place ---------------------------------------------------------------------------
 
 
-def in_place(rows: Rows, guards: Guards) -> NDArray[np.bool_]:
+def in_place(rows: SparseRows, guards: Guards) -> NDArray[np.bool_]:
     """Per symbol: whether a lone event's rows, from the last to the first, may be added where they stand.
 
     No row may read what one before it has written. A row that reads its own entry doubles it first.
@@ -148,59 +190,62 @@ def in_place(rows: Rows, guards: Guards) -> NDArray[np.bool_]:
 
 @kernel
 def fold_vectors(events, values, lows, highs, lengths, rows, direct, guards, frame, out, out_start):
-    """kernel.fold in digits: the number w of item k goes to out[out_start[k] + w · lengths[k] :].
+    """`kernel.fold` in digits: number w of item k goes to out[out_start[k] + w · lengths[k] :].
 
-    lengths  int64[k]  digits of each number of an item
-    direct   bool[A]   see in_place
-    values   (uint64[n,V] magnitudes, bool[n,V] signs), columns as in Events.values
+        new[dst] = old[dst] + Σ old[op] + Σ old[vop] · value[vcol]
+
+    values       (uint64[n,V] magnitudes, bool[n,V] signs), columns as in Events.values
+    lows, highs  int64[k]  rows of each item
+    lengths      int64[k]  digits of each number of an item
+    rows         SparseRows
+    direct       bool[A]   see in_place
     """
+    values, rows = lent(values), lent(rows)
     symbol, moment = events.symbol, events.moment
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
-    digits, used = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
-    fresh, fresh_used = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
-    row_start, dst, op_start, op = rows.row_start, rows.dst, rows.op_start, rows.op
-    vop_start, vop, vcol = rows.vop_start, rows.vop, rows.vcol
+    state, fresh = _zeros(entries, most), _zeros(entries, most)
     for k in range(lows.shape[0]):
         length = lengths[k]
-        used[:] = 0
-        digits[frame.start * width, 0], used[frame.start * width] = 1, 1
+        state.used[:] = 0
+        _set_one(state, frame.start * width)
         before = lows[k]
         i = lows[k]
         while i < highs[k]:
             j = i + 1
             while j < highs[k] and moment[j] == moment[i]:
                 j += 1
-            a = symbol[i]
-            if j == i + 1 and direct[a]:
-                for r in range(row_start[a + 1] - 1, row_start[a] - 1, -1):
-                    d = dst[r]
-                    for o in range(op_start[r], op_start[r + 1]):
-                        if op[o] == d:
-                            add(digits, used, d, digits, used, d, length)
-                    for o in range(op_start[r], op_start[r + 1]):
-                        if op[o] != d:
-                            add(digits, used, d, digits, used, op[o], length)
-                    for o in range(vop_start[r], vop_start[r + 1]):
-                        size, negative = values[0][i, vcol[o]], values[1][i, vcol[o]]
-                        add_times(digits, used, d, digits, used, vop[o], size, negative, length)
+            if j == i + 1 and direct[symbol[i]]:
+                _add_in_place(symbol[i], i, values, rows, state, length)
             else:
-                _fold_moment(
-                    symbol, values, before, i, j, rows, guards, width, digits, used, fresh, fresh_used, length
-                )
+                _fold_moment(symbol, values, before, i, j, rows, guards, width, state, fresh, length)
             before = i
             i = j
         for w in range(width):
-            fresh_used[w] = 0
+            fresh.used[w] = 0
             for s in frame.whole:
-                add(fresh, fresh_used, w, digits, used, s * width + w, length)
-            _write(out, out_start[k] + w * length, fresh, fresh_used, w, length)
-            fresh_used[w] = 0
+                add(fresh, w, state, s * width + w, length)
+            _write(out, out_start[k] + w * length, fresh, w, length)
+            fresh.used[w] = 0
+
+
+@inlined
+def _add_in_place(a, i, values, rows, state, length):
+    """Apply the rows of symbol a, the event of row i, from the last to the first (see in_place)."""
+    for r in range(rows.row_start[a + 1] - 1, rows.row_start[a] - 1, -1):
+        d = rows.dst[r]
+        for o in range(rows.op_start[r], rows.op_start[r + 1]):
+            if rows.op[o] == d:
+                add(state, d, state, d, length)
+        for o in range(rows.op_start[r], rows.op_start[r + 1]):
+            if rows.op[o] != d:
+                add(state, d, state, rows.op[o], length)
+        for o in range(rows.vop_start[r], rows.vop_start[r + 1]):
+            size, negative = values[0][i, rows.vcol[o]], values[1][i, rows.vcol[o]]
+            add_times(state, d, state, rows.vop[o], size, negative, length)
 
 
 @kernel
-def _fold_moment(
-    symbol, values, before, start, stop, rows, guards, width, digits, used, fresh, fresh_used, length
-):
+def _fold_moment(symbol, values, before, start, stop, rows, guards, width, state, fresh, length):
     """One moment: gather, spend, fade, move classes, settle. `fresh` is empty before and after."""
     moved = False
     for i in range(start, stop):
@@ -208,23 +253,23 @@ def _fold_moment(
         for r in range(rows.row_start[symbol[i]], rows.row_start[symbol[i] + 1]):
             d = rows.dst[r]
             for o in range(rows.op_start[r], rows.op_start[r + 1]):
-                add(fresh, fresh_used, d, digits, used, rows.op[o], length)
+                add(fresh, d, state, rows.op[o], length)
             for o in range(rows.vop_start[r], rows.vop_start[r + 1]):
                 size, negative = values[0][i, rows.vcol[o]], values[1][i, rows.vcol[o]]
-                add_times(fresh, fresh_used, d, digits, used, rows.vop[o], size, negative, length)
+                add_times(fresh, d, state, rows.vop[o], size, negative, length)
     for i in range(start, stop):
         for k in range(rows.spend.shape[1]):
-            _empty(used, rows.spend[symbol[i], k], width)
+            _empty(state, rows.spend[symbol[i], k], width)
     for i in range(before, start):
         for k in range(rows.fade.shape[1]):
-            _empty(used, rows.fade[symbol[i], k], width)
+            _empty(state, rows.fade[symbol[i], k], width)
     if moved:
-        _move_classes(guards, symbol, start, stop, digits, used, width, length)
+        _move_classes(guards, symbol, start, stop, state, width, length)
     for i in range(start, stop):
         for r in range(rows.row_start[symbol[i]], rows.row_start[symbol[i] + 1]):
             d = rows.dst[r]
-            add(digits, used, d, fresh, fresh_used, d, length)
-            fresh_used[d] = 0  # tied events may share a row
+            add(state, d, fresh, d, length)
+            fresh.used[d] = 0  # tied events may share a row
 
 
 # ---- Bindings one by one ----------------------------------------------------------------------------
@@ -249,46 +294,47 @@ def fold_bindings(
     out,
     out_start,
 ):
-    """kernel.bindings in digits; arguments as there and in fold_vectors."""
+    """`kernel.bindings` in digits; arguments as there and in fold_vectors.
+
+    lists      (how many, the list of ⊥, the list of ⊤), -1 where there is none
+    end_guard  the guard judged by time at ⊤, or -1
+    capacity   the most bindings of a list
+    """
+    many, start_list, end_list = lists
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
-    kept = (
-        np.zeros((lists[0], capacity), np.int32),  # row
-        np.zeros((lists[0], capacity), np.int32),  # moment
-        np.zeros((lists[0], capacity), np.int32),  # moment at which it was continued (next)
-        np.empty((lists[0] * capacity * width, most), np.uint64),
-        np.zeros(lists[0] * capacity * width, np.int64),
+    kept = ExactBindings(
+        np.zeros((many, capacity), np.int32),
+        np.zeros((many, capacity), np.int32),
+        np.zeros((many, capacity), np.int32),
+        _zeros(many * capacity * width, most),
     )
-    count = np.zeros(lists[0], np.int32)
-    state = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
-    fresh = np.empty((entries, most), np.uint64), np.zeros(entries, np.int64)
-    total = np.empty((width, most), np.uint64), np.zeros(width, np.int64)
+    count = np.zeros(many, np.int32)
+    state, fresh, total = _zeros(entries, most), _zeros(entries, most), _zeros(width, most)
     for k in range(lows.shape[0]):
         low, high, length = lows[k], highs[k], lengths[k]
-        state[1][:] = 0
+        state.used[:] = 0
         count[:] = 0
         if frame.start >= 0:
-            state[0][frame.start * width, 0], state[1][frame.start * width] = 1, 1
-        if lists[1] >= 0 and low < high:
-            total[1][:] = 0
-            total[0][0, 0], total[1][0] = 1, 1
-            _keep(lists[1], -1, events.moment[low] - 1, kept, count, total, length)
+            _set_one(state, frame.start * width)
+        if start_list >= 0 and low < high:
+            total.used[:] = 0
+            _set_one(total, 0)
+            _keep(start_list, -1, events.moment[low] - 1, kept, count, total, length)
         _fold(
             events, values, low, high, steps, guards, pairs, latest, semantics,
             state, fresh, kept, count, total, length,
         )  # fmt: skip
-        total[1][:] = 0
+        total.used[:] = 0
         for s in frame.whole:
             for w in range(width):
-                add(total[0], total[1], w, state[0], state[1], s * width + w, length)
-        if lists[2] >= 0 and low < high:
+                add(total, w, state, s * width + w, length)
+        if end_list >= 0 and low < high:
             ended = latest[end_guard, events.moment[high - 1]] if end_guard >= 0 else -1
-            for b in range(count[lists[2]]):
-                if kept[1][lists[2], b] >= ended:
-                    for w in range(width):
-                        row = (lists[2] * capacity + b) * width + w
-                        add(total[0], total[1], w, kept[3], kept[4], row, length)
+            for b in range(count[end_list]):
+                if kept.moment[end_list, b] >= ended:
+                    _add_binding(end_list, b, kept, total, length)
         for w in range(width):
-            _write(out, out_start[k] + w * length, total[0], total[1], w, length)
+            _write(out, out_start[k] + w * length, total, w, length)
 
 
 @kernel
@@ -296,9 +342,9 @@ def _fold(
     events, values, low, high, steps, guards, pairs, latest, semantics,
     state, fresh, kept, count, total, length,
 ):  # fmt: skip
-    """Fold the rows [low, high), a moment at a time: gather, spend, fade, move classes, settle."""
+    """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle."""
     symbol, moment = events.symbol, events.moment
-    width = total[1].shape[0]
+    width = total.used.shape[0]
     stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
     before = low
     i = low
@@ -313,53 +359,39 @@ def _fold(
                 _gather(
                     events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length
                 )
-                if total[1][0] == 0:
+                if total.used[0] == 0:
                     continue
-                for w in range(1, width):
-                    column = steps.weight[t, w]
-                    if column >= 0:
-                        size, negative = values[0][e, column], values[1][e, column]
-                        add_times(total[0], total[1], w, total[0], total[1], 0, size, negative, length)
-                    elif column == -1:
-                        add(total[0], total[1], w, total[0], total[1], 0, length)
+                _weigh(e, t, values, steps, total, length)
                 for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
                     for w in range(width):
-                        add(fresh[0], fresh[1], steps.dst[d] * width + w, total[0], total[1], w, length)
+                        add(fresh, steps.dst[d] * width + w, total, w, length)
                 for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
                     _keep(steps.kept[b], e, moment[e], kept, count, total, length)
         if semantics == NEXT:
-            for e in range(i, j):
-                for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                    for o in range(steps.src_start[t], steps.src_start[t + 1]):
-                        if not steps.is_start[steps.src[o]]:
-                            _empty(state[1], steps.src[o], width)
+            _spend(symbol, i, j, steps, state, width)
         elif semantics == CONTIGUOUS:
-            for e in range(before, i):
-                for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                    for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                        if not steps.is_end[steps.dst[d]]:
-                            _empty(state[1], steps.dst[d], width)
+            _fade(symbol, before, i, steps, state, width)
         if moved:
-            _move_classes(guards, symbol, i, j, state[0], state[1], width, length)
+            _move_classes(guards, symbol, i, j, state, width, length)
         for e in range(i, j):
             for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
                 for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
                     for w in range(width):
                         entry = steps.dst[d] * width + w
-                        add(state[0], state[1], entry, fresh[0], fresh[1], entry, length)
-                    _empty(fresh[1], steps.dst[d], width)
+                        add(state, entry, fresh, entry, length)
+                    _empty(fresh, steps.dst[d], width)
         before = i
         i = j
 
 
 @kernel
 def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length):
-    """Sum the mass that event `e` continues at step `t`, from before its moment."""
-    width, capacity = total[1].shape[0], kept[0].shape[1]
-    total[1][:] = 0
+    """Sum into `total` the mass that event `e` continues at step `t`, from before its moment."""
+    width = total.used.shape[0]
+    total.used[:] = 0
     for o in range(steps.src_start[t], steps.src_start[t + 1]):
         for w in range(width):
-            add(total[0], total[1], w, state[0], state[1], steps.src[o] * width + w, length)
+            add(total, w, state, steps.src[o] * width + w, length)
     now = events.moment[e]
     for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
         here, fixed, guard = steps.scan[c], steps.scan_fixed[c], steps.scan_guard[c]
@@ -367,31 +399,71 @@ def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, count, s
         if semantics == CONTIGUOUS and not fixed:
             since = max(since, now - 1)
         for b in range(count[here] - 1, -1, -1):
-            made = kept[1][here, b]
+            made = kept.moment[here, b]
             if made >= now:
                 continue
             if made < since:
                 break
-            if semantics == NEXT and kept[2][here, b] < now:
+            if semantics == NEXT and kept.spent[here, b] < now:
                 continue
             fits = True
             for p in range(steps.pred_start[c], steps.pred_start[c + 1]):
-                x = kept[0][here, b]
+                x = kept.row[here, b]
                 fits = fits and holds(pairs, steps.pred[p], x, e, stacks[0], stacks[1], stacks[2])
             if not fits:
                 continue
             if not fixed:
-                kept[2][here, b] = now
-            for w in range(width):
-                add(total[0], total[1], w, kept[3], kept[4], (here * capacity + b) * width + w, length)
+                kept.spent[here, b] = now
+            _add_binding(here, b, kept, total, length)
+
+
+@inlined
+def _add_binding(here, b, kept, total, length):
+    """Add the numbers of binding b of a list to `total`."""
+    width, capacity = total.used.shape[0], kept.row.shape[1]
+    for w in range(width):
+        add(total, w, kept.numbers, (here * capacity + b) * width + w, length)
+
+
+@inlined
+def _weigh(e, t, values, steps, total, length):
+    """Add count times value to the numbers that step t feeds: (c, s) becomes (c, s + a·c)."""
+    for w in range(1, total.used.shape[0]):
+        column = steps.weight[t, w]
+        if column >= 0:
+            add_times(total, w, total, 0, values[0][e, column], values[1][e, column], length)
+        elif column == -1:
+            add(total, w, total, 0, length)
+
+
+@inlined
+def _spend(symbol, start, stop, steps, state, width):
+    """Under *next*, empty the states that the moment has continued; ⊥ is not spent."""
+    for e in range(start, stop):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for o in range(steps.src_start[t], steps.src_start[t + 1]):
+                if not steps.is_start[steps.src[o]]:
+                    _empty(state, steps.src[o], width)
+
+
+@inlined
+def _fade(symbol, start, stop, steps, state, width):
+    """Under *contiguous*, empty the states of the moment before; ⊤ keeps its own."""
+    for e in range(start, stop):
+        for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
+            for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
+                if not steps.is_end[steps.dst[d]]:
+                    _empty(state, steps.dst[d], width)
 
 
 @kernel
 def _keep(here, row, moment, kept, count, total, length):
+    """Append a binding with the numbers of `total` to a list."""
     b = count[here]
-    kept[0][here, b], kept[1][here, b], kept[2][here, b] = row, moment, UNSPENT
-    for w in range(total[1].shape[0]):
-        at = (here * kept[0].shape[1] + b) * total[1].shape[0] + w
-        kept[4][at] = 0
-        add(kept[3], kept[4], at, total[0], total[1], w, length)
+    kept.row[here, b], kept.moment[here, b], kept.spent[here, b] = row, moment, UNSPENT
+    width = total.used.shape[0]
+    for w in range(width):
+        at = (here * kept.row.shape[1] + b) * width + w
+        kept.numbers.used[at] = 0
+        add(kept.numbers, at, total, w, length)
     count[here] = b + 1

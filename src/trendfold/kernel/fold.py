@@ -14,7 +14,10 @@ from trendfold.kernel.wide import RADIX, add, lift, normalise, times
 
 @kernel
 def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
-    """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`."""
+    """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
+
+    rows  SparseRows; grid  Grid  the same rows for the fast path; guards, frame: see kernel.program
+    """
     states, width = frame.states, frame.width
     mantissa, exponent = np.zeros((states, width)), np.zeros((states, width), np.int32)
     extreme = np.full((states, frame.extremes), np.inf)
@@ -48,7 +51,7 @@ def copy_factors(times, factor):
 
 @inlined
 def no_mass(frame):
-    """What a moment gathers before it settles: numbers, their exponents, extremes by entry and by row."""
+    """What a moment gathers before it settles."""
     entries = frame.states * frame.extremes
     return (
         np.zeros(frame.states * frame.width),
@@ -66,11 +69,11 @@ def fold_stretch(
 
     `inherited` is a state whose mass fades with the first moment (*contiguous*), or -1.
 
-    A moment of one event that moves no class takes the short way: its grid is evaluated on mantissas,
-    with a factor per term that bridges the exponents of its two entries. Factors change only when an
-    exponent does: one comparison sees that a sum has left its range, and it is brought back. A factor is NaN
-    where a term would not fit at all, and the moment is done in wide arithmetic instead. What is emptied
-    along the way (*next*, *contiguous*) must not keep an exponent, so there the short way ends at the first.
+    A moment of one event that moves no class takes the fast path: its grid is evaluated on mantissas, with a
+    factor per term that bridges the exponents of its two entries. Factors change only when an exponent does:
+    one comparison shows that a sum has left its range, and it is normalised. A factor is NaN where the
+    exponents are too far apart, and the moment is folded in wide arithmetic instead. States that are emptied
+    on the way (*next*, *contiguous*) must not keep an exponent, so there the fast path ends at the first one.
     """
     moment = events.moment
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
@@ -104,14 +107,17 @@ def fold_stretch(
         i = j
 
 
-# The short ways go from row i on to the first row they cannot do, and return it. Where mass fades, the moment
-# before row i must have one event. They read every table by one flat index: the address of [a, r, k] would
-# cost more than what is done with what lies there.
+# The fast paths fold from row i to the first row they cannot handle, and return that row. Where mass fades,
+# the moment before row i must have one event. They read every table by one flat index: computing the address
+# of [a, r, k] would take longer than the arithmetic.
 
 
 @kernel
 def _fold_counts(events, i, high, rows, grid, moves, factor, m, e):
-    """The short way where a state is one entry, and an event writes one."""
+    """The fast path where a state is one entry, and an event writes one:
+
+    new[dst] = Σ times · old[src]        drained and faded states are 0 before dst is written
+    """
     symbol, moment = events.symbol, events.moment
     src, factors, dst = grid.src.reshape(-1), factor.reshape(-1), grid.dst.reshape(-1)
     drain, fade = rows.drain.reshape(-1), rows.fade.reshape(-1)
@@ -151,7 +157,10 @@ def _fold_counts(events, i, high, rows, grid, moves, factor, m, e):
 
 @kernel
 def _fold_numbers(events, i, high, rows, grid, moves, factor, m, e, x, fresh, width, extremes):
-    """The short way for all numbers and extremes."""
+    """The fast path for all numbers and extremes:
+
+    new[dst] = Σ times · old[src] · value[col]        (col 0 is 1)
+    """
     symbol, moment, values = events.symbol, events.moment, events.values.reshape(-1)
     src, col, dst = grid.src.reshape(-1), grid.col.reshape(-1), grid.dst.reshape(-1)
     factors, sums, best = factor.reshape(-1), fresh[0], fresh[3]
@@ -243,7 +252,7 @@ def _gather_extremes(a, i, tables, m, x, best):
 
 @inlined
 def _extreme_tables(events, rows):
-    """What extremes are gathered from, flat."""
+    """The tables that extremes are gathered from, flat."""
     return (
         rows.xsrc.reshape(-1),
         rows.xgate.reshape(-1),

@@ -1,10 +1,11 @@
-"""A sum tree that grows: how much mass lies on one side of a value, in O(log n), values not known ahead.
+"""A sum tree that grows: the mass on one side of a value in O(log n), without knowing the values ahead.
 
 A B-tree with eight slots to a node. A slot of the lowest level is an entry: a value, a serial number that
-tells equal values apart, and its mass; one above stands for a node, with the least value in it and its sum.
-A full node on the way down is split before it is entered, so that nothing has to go back up. A sum is, as in
-kernel.tree, a few blocks of siblings. Nothing is ever subtracted: halves of a node are added up anew, and an
-entry that leaves is set to zero, and what is above it added up again; its place is kept until all is cleared.
+tells equal values apart, and its mass. A slot above stands for a node, with the least value in it and its
+sum. A full node is split on the way down, before it is entered, so that no split goes back up. A sum is, as
+in kernel.tree, a few blocks of siblings. Nothing is ever subtracted: halves of a node are summed again, and
+an entry that leaves is set to zero and the slots above it summed again; its slot stays until the tree is
+cleared.
 
 A *cut* is where values are divided: before all entries of a value, or behind them.
 """
@@ -18,16 +19,16 @@ from numpy.typing import NDArray
 
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.tree import least, total
-from trendfold.kernel.vectors import LANES
+from trendfold.kernel.vectors import WIDTH
 from trendfold.kernel.wide import blend
 
-_HALF = LANES // 2
+_HALF = WIDTH // 2
 
 MOST_HEIGHT = 17
 """Nodes but the root are at least half full: enough for 2^32 entries."""
 
 
-class Pool(NamedTuple):
+class TreePool(NamedTuple):
     """The nodes of all trees, and where each tree begins.
 
     value, serial  float64[S], int32[S]  per slot: the entry, or the least one below it
@@ -58,14 +59,14 @@ def most_nodes(entries: int, trees: int) -> int:
 
 
 def node_bytes(width: int, extremes: int) -> int:
-    """How large one node is."""
-    return 4 + LANES * (8 + 4 + 4 + width * (8 + 4) + extremes * 8)
+    """Bytes of one node."""
+    return 4 + WIDTH * (8 + 4 + 4 + width * (8 + 4) + extremes * 8)
 
 
-def make_pool(nodes: int, trees: int, width: int, extremes: int) -> Pool:
+def make_pool(nodes: int, trees: int, width: int, extremes: int) -> TreePool:
     """Empty trees, with room for so many nodes."""
-    slots = nodes * LANES
-    pool = Pool(
+    slots = nodes * WIDTH
+    pool = TreePool(
         value=np.zeros(slots),
         serial=np.zeros(slots, np.int32),
         child=np.zeros(slots, np.int32),
@@ -82,12 +83,12 @@ def make_pool(nodes: int, trees: int, width: int, extremes: int) -> Pool:
     return pool
 
 
-def is_full(pool: Pool) -> bool:
+def is_full(pool: TreePool) -> bool:
     """Whether the next entry might not find room: then the pool must be enlarged."""
     return int(pool.used[0]) + MOST_HEIGHT + 2 > len(pool.filled)
 
 
-def enlarged(pool: Pool) -> Pool:
+def enlarged(pool: TreePool) -> TreePool:
     """The same trees with twice the room."""
 
     def twice(array: NDArray[Any], runs: int) -> NDArray[Any]:
@@ -110,7 +111,7 @@ def enlarged(pool: Pool) -> Pool:
 
 @kernel
 def scratch():
-    """What one call needs: room for the blocks it visits, and a path down."""
+    """Scratch for one call: the blocks it visits, and a path down."""
     return np.empty((2 * MOST_HEIGHT, 4), np.uint64), np.empty((2, MOST_HEIGHT), np.int64)
 
 
@@ -128,9 +129,9 @@ def clear(pool):
 
 @kernel
 def visit(pool, tree, low, low_behind, high, high_behind, blocks):
-    """The blocks whose lanes make up the entries between two cuts; returns how many.
+    """The blocks whose slots make up the entries between two cuts; returns how many.
 
-    blocks  uint64[., 4]  first slot, lanes [1, 2), height
+    blocks  uint64[., 4]  first slot, slots [1, 2), height
     """
     if not (low < high or (low == high and high_behind and not low_behind)):
         return 0
@@ -143,33 +144,33 @@ def visit(pool, tree, low, low_behind, high, high_behind, blocks):
             return 0
         if first < last:
             break
-        node = pool.child[node * LANES + first - 1]
+        node = pool.child[node * WIDTH + first - 1]
         height -= 1
     count = _append(blocks, 0, node, first, last - 1, height)
     if first > 0:
         count = _visit_behind(
-            pool, pool.child[node * LANES + first - 1], height - 1, low, low_behind, blocks, count
+            pool, pool.child[node * WIDTH + first - 1], height - 1, low, low_behind, blocks, count
         )
     return _visit_before(
-        pool, pool.child[node * LANES + last - 1], height - 1, high, high_behind, blocks, count
+        pool, pool.child[node * WIDTH + last - 1], height - 1, high, high_behind, blocks, count
     )
 
 
 @kernel
 def _visit_behind(pool, node, height, cut, is_behind, blocks, count):
-    """What lies behind a cut, below one node."""
+    """Visit what lies behind a cut, below one node."""
     while True:
         first = _before(pool, node, cut, is_behind)
         count = _append(blocks, count, node, first, pool.filled[node], height)
         if height == 0 or first == 0:
             return count
-        node = pool.child[node * LANES + first - 1]
+        node = pool.child[node * WIDTH + first - 1]
         height -= 1
 
 
 @kernel
 def _visit_before(pool, node, height, cut, is_behind, blocks, count):
-    """What lies before a cut, below one node."""
+    """Visit what lies before a cut, below one node."""
     while True:
         last = _before(pool, node, cut, is_behind)
         if height == 0:
@@ -177,14 +178,14 @@ def _visit_before(pool, node, height, cut, is_behind, blocks, count):
         if last == 0:
             return count
         count = _append(blocks, count, node, 0, last - 1, height)
-        node = pool.child[node * LANES + last - 1]
+        node = pool.child[node * WIDTH + last - 1]
         height -= 1
 
 
 @inlined
 def _before(pool, node, cut, is_behind):
     """How many slots of a node begin before a cut."""
-    first = node * LANES
+    first = node * WIDTH
     count = 0
     while count < pool.filled[node] and (
         pool.value[first + count] < cut or (is_behind and pool.value[first + count] == cut)
@@ -195,9 +196,9 @@ def _before(pool, node, cut, is_behind):
 
 @inlined
 def _append(blocks, count, node, low, high, height):
-    """Lanes of one node, unless there are none."""
+    """Append slots of one node, unless there are none."""
     if low < high:
-        blocks[count, 0], blocks[count, 1] = node * LANES, low
+        blocks[count, 0], blocks[count, 1] = node * WIDTH, low
         blocks[count, 2], blocks[count, 3] = high, height
         count += 1
     return count
@@ -232,7 +233,7 @@ def _open(pool, slot, height, path, serials, count):
             at += 1
             continue
         path[1, at] += 1
-        here = node * LANES + lane
+        here = node * WIDTH + lane
         if pool.m[here] == 0.0:
             continue
         if at == 0:
@@ -254,13 +255,13 @@ def place(pool, tree, value, serial, work):
     The entry is made if there is none; the pool must not be full.
     """
     path = work[1][0]
-    if pool.filled[pool.root[tree]] == LANES:
+    if pool.filled[pool.root[tree]] == WIDTH:
         _raise_root(pool, tree, work)
     node = pool.root[tree]
     count = 0
     for _ in range(pool.height[tree]):
-        slot = node * LANES + max(0, _upto(pool, node, value, serial) - 1)
-        if pool.filled[pool.child[slot]] == LANES:
+        slot = node * WIDTH + max(0, _upto(pool, node, value, serial) - 1)
+        if pool.filled[pool.child[slot]] == WIDTH:
             _split(pool, node, slot, work)
             slot += not _is_less(value, serial, pool.value[slot + 1], pool.serial[slot + 1])
         if _is_less(value, serial, pool.value[slot], pool.serial[slot]):
@@ -268,8 +269,8 @@ def place(pool, tree, value, serial, work):
         path[count] = slot
         count += 1
         node = pool.child[slot]
-    slot = node * LANES + _upto(pool, node, value, serial)
-    if slot > node * LANES and pool.value[slot - 1] == value and pool.serial[slot - 1] == serial:
+    slot = node * WIDTH + _upto(pool, node, value, serial)
+    if slot > node * WIDTH and pool.value[slot - 1] == value and pool.serial[slot - 1] == serial:
         path[count] = slot - 1
         return count + 1
     _shift(pool, node, slot)
@@ -301,7 +302,7 @@ def remove(pool, tree, value, serial, work):
     path = work[1][0]
     node, height = pool.root[tree], pool.height[tree]
     for depth in range(height + 1):
-        path[depth] = node * LANES + max(0, _upto(pool, node, value, serial) - 1)
+        path[depth] = node * WIDTH + max(0, _upto(pool, node, value, serial) - 1)
         if depth < height:
             node = pool.child[path[depth]]
     slot = path[height]
@@ -320,7 +321,7 @@ def _is_less(value, serial, other, other_serial):
 @inlined
 def _upto(pool, node, value, serial):
     """How many slots of a node begin at an entry or before it."""
-    first = node * LANES
+    first = node * WIDTH
     count = 0
     while count < pool.filled[node] and not _is_less(
         value, serial, pool.value[first + count], pool.serial[first + count]
@@ -333,8 +334,8 @@ def _upto(pool, node, value, serial):
 def _raise_root(pool, tree, work):
     """Put a node above a root that is full, and split that."""
     below, above = pool.root[tree], _new_node(pool)
-    slot = above * LANES
-    pool.value[slot], pool.serial[slot] = pool.value[below * LANES], pool.serial[below * LANES]
+    slot = above * WIDTH
+    pool.value[slot], pool.serial[slot] = pool.value[below * WIDTH], pool.serial[below * WIDTH]
     pool.child[slot] = below
     pool.filled[above] = 1
     pool.root[tree] = above
@@ -347,10 +348,10 @@ def _split(pool, parent, slot, work):
     """Move the upper half of a full node to a new one beside it; the parent has room for it."""
     full, new = pool.child[slot], _new_node(pool)
     for lane in range(_HALF):
-        _copy(pool, full * LANES + _HALF + lane, new * LANES + lane)
-    pool.filled[full], pool.filled[new] = _HALF, LANES - _HALF
+        _copy(pool, full * WIDTH + _HALF + lane, new * WIDTH + lane)
+    pool.filled[full], pool.filled[new] = _HALF, WIDTH - _HALF
     _shift(pool, parent, slot + 1)
-    pool.value[slot + 1], pool.serial[slot + 1] = pool.value[new * LANES], pool.serial[new * LANES]
+    pool.value[slot + 1], pool.serial[slot + 1] = pool.value[new * WIDTH], pool.serial[new * WIDTH]
     pool.child[slot + 1] = new
     _add_up(pool, slot, work)
     _add_up(pool, slot + 1, work)
@@ -367,14 +368,14 @@ def _new_node(pool):
 @kernel
 def _shift(pool, node, slot):
     """Make room at a slot of a node that is not full."""
-    for here in range(node * LANES + pool.filled[node], slot, -1):
+    for here in range(node * WIDTH + pool.filled[node], slot, -1):
         _copy(pool, here - 1, here)
     pool.filled[node] += 1
 
 
 @kernel
 def _copy(pool, source, target):
-    """One slot to another, with all its numbers."""
+    """Copy one slot to another, with all its numbers."""
     pool.value[target], pool.serial[target] = pool.value[source], pool.serial[source]
     pool.child[target] = pool.child[source]
     offset = np.uint64(0)

@@ -1,10 +1,13 @@
-"""NOT inside a fold: moving mass between classes, and the latest start of N's trends."""
+"""NOT inside a fold: mass moves between classes (how much of N has come since), or NOT is judged by time."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from trendfold.kernel.jit import kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.wide import add
 
@@ -48,6 +51,7 @@ def class_after(guards, symbol, start, stop, c, broken):
 
 @kernel
 def _move(here, there, mantissa, exponent, extreme):
+    """Add the mass of one state to another, and empty it."""
     for w in range(mantissa.shape[1]):
         mantissa[there, w], exponent[there, w] = add(
             mantissa[there, w], exponent[there, w], mantissa[here, w], exponent[here, w]
@@ -58,38 +62,45 @@ def _move(here, there, mantissa, exponent, extreme):
         extreme[here, x] = np.inf
 
 
+class NegatedBindings(NamedTuple):
+    """The bindings of N's positions so far; n is the most rows of a segment.
+
+    row, start  int32[R, n]  its row, and the latest start of an N-trend that ends with it
+    many        int32[R]     how many there are
+    best        int32[R]     the latest start so far, from before the moment; -1 if there is none
+    stack_f, stack_i, stack_n   scratch for conditions (see kernel.pairs)
+    """
+
+    row: NDArray[np.int32]
+    start: NDArray[np.int32]
+    many: NDArray[np.int32]
+    best: NDArray[np.int32]
+    stack_f: NDArray[np.float64]
+    stack_i: NDArray[np.int64]
+    stack_n: NDArray[np.int8]
+
+
 @kernel
 def latest_starts(negated, symbol, moment, segment, pairs, latest):
     """Per guard and moment: the latest start among N's trends that have ended by then.
 
-    A pair (x, y) is broken exactly when the latest start among N-trends that ended before y lies after
-    x: one MAX aggregate of N, whatever the window. For an event e at N's position r,
+    A pair (x, y) is broken exactly when the latest start among N-trends that ended before y lies after x: one
+    MAX aggregate of N, whatever the window. For an event e at N's position r,
 
         start(e, r) = max([r in First] · moment(e), start(s) for s in Pred(r))
 
-    where start(s) is the best so far, or, when the edge has predicates, the best of the bindings that
-    satisfy them. Predicates are judged binding by binding, in O(n) per event.
+    where start(s) is the best so far or, if the edge has predicates, the best of the bindings that satisfy
+    them. Predicates are judged binding by binding, in O(n) per event.
 
-    segment  int32[s+1]    where each partition's rows begin
+    negated  Negated
+    segment  int64[s+1]    where each partition's rows begin
     latest   int32[G, m]   out; -1 before the first
     """
-    positions = negated.is_first.shape[0]
-    most = 0
+    kept = _no_bindings(negated.is_first.shape[0], segment, pairs)
+    fresh = np.empty_like(kept.best)
     for s in range(segment.shape[0] - 1):
-        most = max(most, segment[s + 1] - segment[s])
-    kept_row = np.empty((positions, most), np.int32)
-    kept_start = np.empty((positions, most), np.int32)
-    kept = np.zeros(positions, np.int32)
-    best = np.empty(positions, np.int32)
-    fresh = np.empty(positions, np.int32)
-    stack_f, stack_i, stack_n = (
-        np.empty(pairs.depth),
-        np.empty(pairs.depth, np.int64),
-        np.empty(pairs.depth, np.int8),
-    )
-    for s in range(segment.shape[0] - 1):
-        kept[:] = 0
-        best[:] = -1
+        kept.many[:] = 0
+        kept.best[:] = -1
         i = segment[s]
         while i < segment[s + 1]:
             j = i + 1
@@ -100,32 +111,56 @@ def latest_starts(negated, symbol, moment, segment, pairs, latest):
             for e in range(i, j):
                 for t in range(negated.take_start[symbol[e]], negated.take_start[symbol[e] + 1]):
                     r = negated.take[t]
-                    start = now if negated.is_first[r] else -1
-                    for f in range(negated.from_start[r], negated.from_start[r + 1]):
-                        p = negated.from_[f]
-                        low, high = negated.pred_start[f], negated.pred_start[f + 1]
-                        if low == high:
-                            start = max(start, best[p])
-                            continue
-                        for k in range(kept[p]):
-                            if moment[kept_row[p, k]] == now or kept_start[p, k] <= start:
-                                continue
-                            fits = True
-                            for c in range(low, high):
-                                fits = fits and holds(
-                                    pairs, negated.pred[c], kept_row[p, k], e, stack_f, stack_i, stack_n
-                                )
-                            if fits:
-                                start = kept_start[p, k]
+                    start = _latest_start(e, r, now, negated, moment, pairs, kept)
                     if start >= 0:
                         fresh[r] = max(fresh[r], start)
-                        kept_row[r, kept[r]], kept_start[r, kept[r]] = e, start
-                        kept[r] += 1
+                        kept.row[r, kept.many[r]], kept.start[r, kept.many[r]] = e, start
+                        kept.many[r] += 1
             for g in range(negated.npos_start.shape[0] - 1):
                 ended = latest[g, now - 1] if i > segment[s] else -1
                 for r in range(negated.npos_start[g], negated.npos_start[g + 1]):
-                    best[r] = max(best[r], fresh[r])
+                    kept.best[r] = max(kept.best[r], fresh[r])
                     if negated.is_last[r]:
                         ended = max(ended, fresh[r])
                 latest[g, now] = ended
             i = j
+
+
+@inlined
+def _no_bindings(positions, segment, pairs):
+    """Room for the bindings of the largest segment."""
+    most = 0
+    for s in range(segment.shape[0] - 1):
+        most = max(most, segment[s + 1] - segment[s])
+    return NegatedBindings(
+        np.empty((positions, most), np.int32),
+        np.empty((positions, most), np.int32),
+        np.zeros(positions, np.int32),
+        np.empty(positions, np.int32),
+        np.empty(pairs.depth),
+        np.empty(pairs.depth, np.int64),
+        np.empty(pairs.depth, np.int8),
+    )
+
+
+@inlined
+def _latest_start(e, r, now, negated, moment, pairs, kept):
+    """The latest start of an N-trend that ends with event e at position r, or -1."""
+    start = now if negated.is_first[r] else -1
+    for f in range(negated.from_start[r], negated.from_start[r + 1]):
+        p = negated.from_[f]
+        low, high = negated.pred_start[f], negated.pred_start[f + 1]
+        if low == high:
+            start = max(start, kept.best[p])
+            continue
+        for k in range(kept.many[p]):
+            if moment[kept.row[p, k]] == now or kept.start[p, k] <= start:
+                continue
+            fits = True
+            for c in range(low, high):
+                fits = fits and holds(
+                    pairs, negated.pred[c], kept.row[p, k], e, kept.stack_f, kept.stack_i, kept.stack_n
+                )
+            if fits:
+                start = kept.start[p, k]
+    return start

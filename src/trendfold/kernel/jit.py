@@ -26,9 +26,9 @@ if IS_PLAIN:  # as in compiled code, whole numbers wrap around and x / 0 is inf
 
 
 def _is_kept() -> bool:
-    """Whether numba keeps compiled code: beside the source, in the user's cache, or in a temporary folder.
+    """Whether numba caches compiled code: beside the source, in the user's cache, or in a temporary folder.
 
-    A container may have a package that is read-only and no home; numba would then refuse to compile at all.
+    A container may have a read-only package and no home; numba would then refuse to compile at all.
     """
     has_home = os.path.expanduser("~") != "~" or os.access(os.path.dirname(__file__), os.W_OK)
     if has_home and _can_keep():
@@ -50,7 +50,7 @@ def _can_keep() -> bool:
 
 
 def _is_private(folder: str) -> bool:
-    """Make a folder that nobody else can write to: what numba keeps is run."""
+    """Make a folder that nobody else can write to, because cached code is executed."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         found = os.lstat(folder)
@@ -76,7 +76,7 @@ def kernel(function: F) -> F:
 
 
 PLAIN: dict[str, int] = {}
-"""In plain Python, how often each kernel was called."""
+"""In plain Python: the number of calls of each kernel, by name."""
 
 
 def _noted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,7 +92,7 @@ def _noted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forget_literals(compiled: Any) -> None:
-    """Let 0 and 1 be whole numbers: numba would compile anew for every number that is written in a call."""
+    """Type literal arguments as int64: numba would compile a version per literal in a call."""
     find = compiled.get_call_template
 
     def find_plain(args: Any, kws: Any) -> Any:
@@ -112,28 +112,36 @@ def reassociated(function: F) -> F:
 
 
 def _lent(_context, arrays):
-    """A tuple of arrays, as views that own nothing; whoever calls the kernel keeps the arrays alive.
+    """A tuple of arrays, or of tuples of them, as views that own nothing; the caller keeps the arrays alive.
 
-    numba counts references to every array that a function gets, with atomic instructions, and that takes
-    longer than what most events do. What owns nothing is not counted.
+    numba counts references to every array that a function is handed or takes out of a tuple, with atomic
+    instructions, which takes longer than the work that most events need. Views that own nothing are not
+    counted.
     """
 
     def generate(_target, builder, signature, args):
-        found = args[0]
-        for i, kind in enumerate(signature.args[0]):
-            if isinstance(kind, types.Array):
-                view = builder.extract_value(found, i)
-                for owner in (0, 1):  # the memory, and the Python object it belongs to
-                    nothing = ir.Constant(view.type.elements[owner], None)
-                    view = builder.insert_value(view, nothing, owner)
-                found = builder.insert_value(found, view, i)
-        return found
+        return _disowned(builder, signature.args[0], args[0])
 
     return arrays(arrays), generate
 
 
+def _disowned(builder, kinds, found):
+    """The tuple without the owners of its arrays. Every level: what is left counted would be released."""
+    for i, kind in enumerate(kinds):
+        if isinstance(kind, types.BaseTuple):
+            inner = _disowned(builder, kind, builder.extract_value(found, i))
+            found = builder.insert_value(found, inner, i)
+        elif isinstance(kind, types.Array):
+            view = builder.extract_value(found, i)
+            for owner in (0, 1):  # the memory, and the Python object it belongs to
+                nothing = ir.Constant(view.type.elements[owner], None)
+                view = builder.insert_value(view, nothing, owner)
+            found = builder.insert_value(found, view, i)
+    return found
+
+
 def vector_step(generate: Any, plain: Callable[..., Any]) -> Any:
-    """A step written in LLVM's own instructions, or what it means where nothing is compiled."""
+    """A step written in LLVM instructions, or its plain Python twin where nothing is compiled."""
     return plain if IS_PLAIN else intrinsic(generate)
 
 
@@ -145,12 +153,12 @@ lent: Any = vector_step(_lent, _as_it_is)
 
 
 def watch_compiling(tell: Callable[[int], None]) -> None:
-    """Call `tell` when a kernel that is not on disk begins to compile, with how many did before it."""
+    """Call `tell` when a kernel that is not on disk begins to compile, with the number compiled before."""
     event.register("numba:compile", _Watcher(tell))
 
 
 class _Watcher(event.Listener):
-    """Counts kernels of ours; what numba compiles for them, such as its own functions, is not told."""
+    """Counts our own kernels; numba also compiles functions of its own, which are not counted."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self.tell, self.seen = tell, 0
@@ -165,7 +173,7 @@ class _Watcher(event.Listener):
 
 
 def has_compiled(compiled: Any) -> bool:
-    """Whether an earlier process has left the code of a kernel on disk."""
+    """Whether an earlier process has cached the code of a kernel on disk."""
     if IS_PLAIN:
         return True
     folder = compiled._cache.cache_path  # None where nothing is kept

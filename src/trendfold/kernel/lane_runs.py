@@ -2,7 +2,7 @@
 
 A *vector* is one number per window, its lanes side by side. All here works on the lanes of windows that are
 open: `runs` times eight of them, from lane `at` on. A vector is named by where it begins in a flat array, and
-a list of vectors is an array of such places. As in `kernel.simd`, code is LLVM's own; sums stay in registers.
+a list of vectors is an array of such places. As in `kernel.simd`, this is LLVM code: sums stay in registers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trendfold.kernel.vectors import (
     DOUBLES,
     INDEX,
     INTS,
-    LANES,
+    WIDTH,
     data_of,
     everywhere,
     higher,
@@ -33,8 +33,8 @@ from trendfold.kernel.vectors import (
 )
 from trendfold.kernel.wide import RADIX, SHRINK
 
-RUN = LANES
-"""Lanes of a run: two or one of the machine's own vectors."""
+RUN = WIDTH
+"""Lanes of a run: one vector step."""
 
 _BYTE = ir.IntType(8)
 _SIZE = types.uint64
@@ -172,7 +172,7 @@ def _any_mass(_context, m, place, at, runs):
 
 
 def _any_large(_context, m, place, at, runs):
-    """Whether any lane of the run is past LARGEST, or is no number."""
+    """Whether any lane of the run is past LARGEST, or NaN."""
 
     def is_large(builder: Any, numbers: Any) -> Any:
         above = builder.fcmp_unordered(">", numbers, everywhere(DOUBLES, LARGEST))
@@ -182,7 +182,7 @@ def _any_large(_context, m, place, at, runs):
 
 
 def _any(is_so: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Code that tells whether something is so in any lane."""
+    """Code for whether a condition holds in any lane."""
 
     def generate(context, builder, signature, args):
         source = data_of(context, builder, signature, args, 0)
@@ -223,14 +223,14 @@ def _each_place(builder: Any, listed: Any, count: Any, offset: Any, lane: Any) -
 
 
 def _variable(builder: Any, value: Any) -> Any:
-    """A value that changes: LLVM keeps it in a register."""
+    """A mutable value; LLVM keeps it in a register."""
     place = cgutils.alloca_once(builder, value.type)
     builder.store(value, place)
     return place
 
 
 def _brought(builder: Any, m: Any, e: Any, top: Any) -> Any:
-    """Mantissas brought to exponents that are no lower; far apart nothing of them is seen."""
+    """Mantissas brought to exponents that are no lower; a gap of three or more adds nothing."""
     return builder.fmul(m, scale(builder, builder.sub(top, e)))
 
 

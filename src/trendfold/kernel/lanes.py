@@ -24,7 +24,7 @@ from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.wide import RADIX, SHRINK, add, scale, times
 
 HEADROOM = 2.0**400
-"""Mantissas of lanes may grow to here between two times that all are brought below RADIX."""
+"""Mantissas of lanes may grow to here between two normalisations, which bring all of them below RADIX."""
 
 
 @kernel
@@ -58,7 +58,7 @@ def fold_lanes(events, lane, lows, highs, lanes, program, out):
 
 @kernel
 def _fold(events, lane, low, high, lanes, program, one, fresh_one, mass, fresh, factor):
-    """A single event of a small value that acts on its own lane or on all takes a short way."""
+    """A single event of a small value that acts on its own lane or on all takes the fast path."""
     symbol, moment, values, is_small = events.symbol, events.moment, events.values, events.is_small
     shared_span, shared_term, shared_entry = program.shared
     own_span, own_term, own_entry = program.own

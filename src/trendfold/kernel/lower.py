@@ -16,7 +16,8 @@ from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
 from trendfold.kernel.program import (
     NOTHING,
     ONE,
-    Bundle,
+    BindingSteps,
+    BundleProgram,
     Frame,
     Grid,
     Guards,
@@ -26,8 +27,7 @@ from trendfold.kernel.program import (
     Links,
     Negated,
     Paths,
-    Rows,
-    Steps,
+    SparseRows,
 )
 from trendfold.plan.carried import Carried, Measure
 from trendfold.plan.neighbour import Access
@@ -62,7 +62,7 @@ def lower_frame(machine: Machine, carried: Carried) -> Frame:
     )
 
 
-def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> tuple[Rows, Grid]:
+def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> tuple[SparseRows, Grid]:
     """The update of every symbol as sparse rows; nothing may be kept binding by binding."""
     lowering = RowLowering(machine, carried)
     per_symbol = [lowering.rows(machine.steps(symbol)) for symbol in symbols]
@@ -73,7 +73,7 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
     written = [{row[0] // carried.width for row in rows} for rows in per_symbol]
     drains = [[s for s in spent if s not in anew] for spent, anew in zip(spends, written, strict=True)]
     void, void_entry, void_extreme = lowering.void
-    program = Rows(
+    program = SparseRows(
         row_start=_starts(per_symbol),
         dst=_ints(row[0] for row in rows).astype(np.uint32),
         keep=np.array([row[1] for row in rows], np.float64),
@@ -94,7 +94,7 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
 
 
 def no_grid(grid: Grid) -> Grid:
-    """A grid without rows: every moment takes the long way, in wide arithmetic."""
+    """A grid without rows: every moment is folded in wide arithmetic."""
     return Grid(grid.dst[:, :0], grid.src[:, :0], grid.col[:, :0], grid.times[:, :0])
 
 
@@ -125,7 +125,7 @@ _ExtremeRow = tuple[int, list[tuple[int, int, int]]]
 """dst, and terms (source, gate, column)."""
 
 _LARGEST_GRID = 1_000_000
-"""Terms of all symbols together; past it every moment takes the long way."""
+"""Terms of all symbols together; a larger grid is not built, and moments are folded in wide arithmetic."""
 
 
 class RowLowering:
@@ -165,7 +165,7 @@ class RowLowering:
         return self.number[state] * self.carried.width + number
 
     def rows(self, steps: tuple[Step, ...]) -> list[_Row]:
-        """What an event does to the numbers of its targets, where they can be other than zero."""
+        """The rows of an event's targets, for numbers that can be other than zero."""
         spent = {state for step in steps for state in self._spent(step)}
         found: dict[int, _Row] = {}
         for step in steps:
@@ -183,7 +183,7 @@ class RowLowering:
         return list(found.values())
 
     def _terms(self, step: Step, number: int) -> tuple[list[int], list[tuple[int, int]]]:
-        """What a step adds to one number: the sources' own, and what the event gives to each trend."""
+        """The terms of one number: the sources' own, and the event's value times the sources' counts."""
         if number == 0:
             return [self.entry(s, 0) for s in step.sources], []
         carried = self.carried.numbers[number - 1]
@@ -197,7 +197,7 @@ class RowLowering:
         return ops, [(count, column) for count in counts]
 
     def extreme_rows(self, steps: tuple[Step, ...]) -> list[_ExtremeRow]:
-        """What an event does to the extremes of its targets, where they can be other than none."""
+        """The rows of an event's targets, for extremes that can be other than infinite."""
         found: dict[int, _ExtremeRow] = {}
         count = len(self.carried.extremes)
         for step in steps:
@@ -229,7 +229,7 @@ class RowLowering:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BundleBlock:
     """One machine in a bundle, from up to LANES of its starts.
 
     symbol_of  per code of a type the positions its events can take
@@ -241,8 +241,8 @@ class Block:
     starts: tuple[int, ...]
 
 
-def lower_bundle(blocks: Sequence[Block], lanes: int) -> Bundle:
-    """Machines that only count, under *any* and without guards, side by side."""
+def lower_bundle(blocks: Sequence[BundleBlock], lanes: int) -> BundleProgram:
+    """Several machines in one program: they only count, under *any* and without guards."""
     offsets = list(accumulate((len(block.machine.states) for block in blocks), initial=0))
     by_code: list[list[tuple[int, int, list[int]]]] = [[] for _ in blocks[0].symbol_of]
     for number, (block, offset) in enumerate(zip(blocks, offsets, strict=False)):
@@ -253,7 +253,7 @@ def lower_bundle(blocks: Sequence[Block], lanes: int) -> Bundle:
             by_code[code] += [(number, offset + dst, [offset + s for s in src]) for dst, _, src, _ in own]
     rows = [row for group in by_code for row in group]
     of_block = [[r for r, row in enumerate(rows) if row[0] == b] for b in range(len(blocks))]
-    return Bundle(
+    return BundleProgram(
         row_start=_starts(by_code),
         dst=_ints(dst for _, dst, _ in rows).astype(np.uint32),
         src=_padded([src for *_, src in rows], offsets[-1]),
@@ -286,7 +286,7 @@ def in_reading_order(rows: list[_Row]) -> list[_Row] | None:
 
 
 def can_bundle(machine: Machine, symbols: Iterable[Symbol]) -> bool:
-    """Whether a machine can stand in a bundle, for events of these symbols."""
+    """Whether a machine can be part of a bundle, for events of these symbols."""
     if machine.semantics is not Semantics.ANY or machine.automaton.guards or machine.by_event:
         return False
     lowering = RowLowering(machine, Carried())
@@ -319,7 +319,7 @@ def lower_guards(machine: Machine, symbols: Sequence[Symbol]) -> Guards:
     )
 
 
-def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> Steps:
+def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> BindingSteps:
     """The update of every symbol as steps, lists for the places kept binding by binding."""
     number = {state: i for i, state in enumerate(machine.states)}
     lists = list_numbers(machine)
@@ -342,7 +342,7 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
 
     weights = [[weight(step, w) for w in range(carried.width)] for step in steps]
     xweights = [[xweight(step, x) for x in range(len(carried.extremes))] for step in steps]
-    return Steps(
+    return BindingSteps(
         step_start=_starts(per_symbol),
         src_start=_starts([step.sources for step in steps]),
         src=_ints(number[s] for step in steps for s in step.sources),
@@ -363,7 +363,7 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
     )
 
 
-def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: Steps) -> Links:
+def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: BindingSteps) -> Links:
     """The symbols of one step at most; nothing may be kept binding by binding."""
     count = np.diff(steps.step_start)
     is_alone = [n < 2 and not machine.moves(s) for n, s in zip(count, symbols, strict=True)]
@@ -393,7 +393,7 @@ def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: Steps) -> Li
 
 
 def _items(items: Ints, start: Ints, k: int | None) -> list[int]:
-    """The items of k in a CSR pair; none of None."""
+    """The items of k in a CSR pair; no items for None."""
     return [] if k is None else items[start[k] : start[k + 1]].tolist()
 
 
@@ -414,12 +414,12 @@ def list_numbers(machine: Machine) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Who asks what: the accesses of a machine, as `Index` numbers them.
+class ValueAccesses:
+    """The accesses of a machine, as `BindingIndex` numbers them, and the symbols that use them.
 
-    way        int32[C]       per scan, in the order of `Steps`: its access, or -1
+    way        int32[C]       per scan, in the order of `BindingSteps`: its access, or -1
     is_first   bool[A, symbols]  whether an event of a symbol is kept where the access looks
-    is_second  bool[A, symbols]  whether it asks
+    is_second  bool[A, symbols]  whether an event of a symbol asks through it
     """
 
     accesses: tuple[Access, ...]
@@ -428,7 +428,7 @@ class Asked:
     is_second: NDArray[np.bool_]
 
 
-def lower_asked(machine: Machine, symbols: Sequence[Symbol], accesses: Sequence[Access]) -> Asked:
+def lower_asked(machine: Machine, symbols: Sequence[Symbol], accesses: Sequence[Access]) -> ValueAccesses:
     """The accesses that find bindings by their values, and the symbols they concern."""
     found = tuple(access for access in accesses if access.is_indexed)
     number = {(a.place, a.predicates, a.guard): i for i, a in enumerate(found)}
@@ -439,7 +439,7 @@ def lower_asked(machine: Machine, symbols: Sequence[Symbol], accesses: Sequence[
     is_first = [[a.place in symbol for symbol in symbols] for a in found]
     is_second = [[any(i in way for way in steps) for steps in ways] for i in range(len(found))]
     shape = (len(found), len(symbols))
-    return Asked(
+    return ValueAccesses(
         found,
         _ints(way for steps in ways for scans in steps for way in scans),
         np.array(is_first, np.bool_).reshape(shape),
@@ -534,7 +534,7 @@ def lower_lanes(
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
 
     def terms(symbol: Symbol, kind: str) -> list[_LaneTerm]:
-        """What the positions of a symbol add, those of T or the others."""
+        """The terms of a symbol's positions, those of T or the others."""
         found: list[_LaneTerm] = []
         for q in sorted(symbol):
             if (q in own) != (kind == "own"):

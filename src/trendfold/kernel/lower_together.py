@@ -48,7 +48,7 @@ class Member:
 
 
 @dataclass
-class _Block:
+class _ShapeBlock:
     """A shape, and the members that have it; see Together for what is counted how."""
 
     machine: Machine
@@ -93,7 +93,7 @@ def lower_together(members: Sequence[Member], alphabet: Sequence[Sequence[Symbol
     blocks, home = _blocks(members)
     every = union(member.carried for member in members)
     values, extremes = value_columns(every), extreme_columns(every)
-    lowered = _Lowered(blocks, home, members, values, extremes)
+    lowered = _TogetherLowering(blocks, home, members, values, extremes)
     starts = [0]
     for symbols in alphabet:
         lowered.add_symbol(symbols)
@@ -114,12 +114,12 @@ def work_of(program: Together) -> list[tuple[int, int]]:
     return found
 
 
-def _blocks(members: Sequence[Member]) -> tuple[list[_Block], NDArray[np.int64]]:
+def _blocks(members: Sequence[Member]) -> tuple[list[_ShapeBlock], NDArray[np.int64]]:
     """Members of one shape are lanes of one block, each with a lane for every window at once."""
-    found: dict[object, _Block] = {}
+    found: dict[object, _ShapeBlock] = {}
     home = np.zeros((len(members), 2), np.int64)
     for k, member in enumerate(members):
-        block = found.setdefault(_shape(member), _Block(member.machine, member.carried))
+        block = found.setdefault(_shape(member), _ShapeBlock(member.machine, member.carried))
         home[k] = list(found).index(_shape(member)), block.lanes
         block.members.append(k)
         block.lanes += member.windows
@@ -138,12 +138,12 @@ def _shape(member: Member) -> object:
     return len(automaton.positions), frozenset(automaton.edges), member.carried
 
 
-class _Lowered:
+class _TogetherLowering:
     """Operations, as they are found symbol by symbol."""
 
     def __init__(
         self,
-        blocks: list[_Block],
+        blocks: list[_ShapeBlock],
         home: NDArray[np.int64],
         members: Sequence[Member],
         values: tuple[Column, ...],
@@ -223,7 +223,7 @@ class _Lowered:
             ]
         )
 
-    def _fed(self, block: _Block, position: int) -> list[int]:
+    def _fed(self, block: _ShapeBlock, position: int) -> list[int]:
         """Per number the column of values that a binding adds, or -1; the count has none."""
         return [-1] + [
             -1

@@ -21,11 +21,12 @@ from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.tree import EMPTY, OPEN
 
 MOST_SPANS = 4 * 65
-"""Of one question: two stretches by each value, and for each of the four two halves a level, of 32."""
+"""Per question: up to two ranges of each value, and for each of the four pairs two halves at each of 32
+levels."""
 
 
 def level_count(bindings: int) -> int:
-    """How many trees so many bindings need."""
+    """The number of trees that so many bindings need."""
     return max(0, bindings - 1).bit_length() + 1
 
 
@@ -65,7 +66,7 @@ def nest(segment, first, second, begin, count, leaf, zeros):
 
 @kernel
 def _halve(now, after, many, shift, zeros, begin):
-    """Put the halves of one level into halves of their own, in the order they stand in."""
+    """Split each half of one level into two halves, in order."""
     half = 1 << (shift - 1)
     left = 0
     for p in range(many):
@@ -82,7 +83,7 @@ def _halve(now, after, many, shift, zeros, begin):
 
 @inlined
 def _bit_length(bindings):
-    """The levels below the first: the bits of the largest rank."""
+    """The number of levels below the first: the bits of the largest rank."""
     bits = 0
     while (1 << bits) < bindings:
         bits += 1
@@ -91,9 +92,9 @@ def _bit_length(bindings):
 
 @kernel
 def find_spans(nested, a, tree, span, e, spans):
-    """The stretches of leaves that event `e` asks for through access `a`, whose first tree is `tree`.
+    """The ranges of leaves that event `e` asks for through access `a`, whose first tree is `tree`.
 
-    spans  int32[., 3]  out: tree, and the leaves around the stretch; returns how many
+    spans  int32[., 3]  out: tree, and the leaves around the range; returns how many
     """
     home = nested.home[e]
     many, begin = nested.many[a, home], nested.begin[home]
@@ -119,7 +120,7 @@ def _inside(low, high, many):
 
 @kernel
 def _rectangle(zeros, begin, tree, many, x0, x1, y0, y1, spans, found):
-    """Append the stretches of first ranks [x0, x1) and second ranks [y0, y1).
+    """Append the ranges for first ranks [x0, x1) and second ranks [y0, y1).
 
     From the top down to where both bounds part, then along each: a half is taken whole once it is inside.
     """
@@ -146,7 +147,7 @@ def _rectangle(zeros, begin, tree, many, x0, x1, y0, y1, spans, found):
 
 @kernel
 def _from(zeros, begin, tree, shift, start, x0, y0, y1, spans, found):
-    """What a half has from rank x0 on."""
+    """Append the ranges of a half from rank x0 on."""
     while y0 < y1 and x0 > start:
         half = start + (1 << (shift - 1))
         left0, left1 = _to_left(zeros, tree, begin, start, y0), _to_left(zeros, tree, begin, start, y1)
@@ -163,7 +164,7 @@ def _from(zeros, begin, tree, shift, start, x0, y0, y1, spans, found):
 
 @kernel
 def _until(zeros, begin, tree, shift, start, many, x1, y0, y1, spans, found):
-    """What a half has before rank x1, which is past its start."""
+    """Append the ranges of a half before rank x1, which is past its start."""
     while y0 < y1 and x1 < min(start + (1 << shift), many):
         half = start + (1 << (shift - 1))
         left0, left1 = _to_left(zeros, tree, begin, start, y0), _to_left(zeros, tree, begin, start, y1)
@@ -185,7 +186,7 @@ def _to_left(zeros, tree, begin, start, p):
 
 @inlined
 def _append(tree, y0, y1, spans, found):
-    """A stretch of leaves, unless it is empty."""
+    """Append a range of leaves, unless it is empty."""
     if y0 < y1:
         spans[found, 0], spans[found, 1], spans[found, 2] = tree, y0, y1 + 1
         found += 1

@@ -1,8 +1,13 @@
-"""The short way through events whose bindings are all found by their values, where counts are all there is.
+"""A fast path: only counts are carried, and every binding is found by its value.
 
-It goes from row i on to the first row it cannot do, and returns it: a moment of several events, or one that
-moves mass between classes. There must be no NOT judged by time, no scan, and under *next* one tree per list.
-A function that is handed a machine reads it from memory at every call, so each is one loop over plain arrays.
+It folds from row i to the first row that it cannot handle, and returns that row: a moment of several events,
+or one that moves mass between classes. It needs a machine without NOTs judged by time and without scans, and
+under *next* one tree per list. For an event e at position q:
+
+    count(e, q) = Σ state(p) + Σ of the tree between the bounds that e asks for
+    state(q) += count(e, q), and count(e, q) is added to the trees of q at e's own leaf
+
+Each is one loop over plain arrays: a call per event would load the whole machine from memory again.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from trendfold.kernel.tree import BITS, first_level, put_number, total, visit
 from trendfold.kernel.wide import add
 
 _AHEAD = 12
-"""Events: about as many as are folded while a line comes from memory."""
+"""Events to prefetch ahead: about as many as are folded while a cache line arrives."""
 _NONE, _ONE, _BITS = np.uint64(0), np.uint64(1), np.uint64(BITS)
 
 
@@ -32,8 +37,8 @@ def fold_any(events, i, high, steps, moves, state, index, nodes, blocks):
     )
     src_start, src, dst_start, dst = steps.src_start, steps.src, steps.dst_start, steps.dst
     of_start, of, start, levels = index.of_start, index.of, index.start, index.levels
-    mantissa, exponent = state[0].reshape(-1), state[1].reshape(-1)
-    m, e, _, _, _ = nodes
+    mantissa, exponent = state.mantissa.reshape(-1), state.exponent.reshape(-1)
+    m, e = nodes.m, nodes.e
     rows, ends = index.span.shape[1], index.span.shape[2]
     span, leaf = index.span.reshape(-1), index.leaf.reshape(-1)
     got_m, got_e = np.empty(_most_steps(steps)), np.empty(_most_steps(steps), np.int32)
@@ -42,7 +47,7 @@ def fold_any(events, i, high, steps, moves, state, index, nodes, blocks):
         if moves[a] or (i + 1 < high and moment[i + 1] == moment[i]):
             return i
         low, stop = step_start[a], step_start[a + 1]
-        if i + _AHEAD < high:  # ranks of neighbours lie far apart: fetch the two lowest levels in time
+        if i + _AHEAD < high:  # neighbours have distant ranks: prefetch the two lowest levels
             for tree in range(levels.shape[0]):
                 soon, at = np.uint64(leaf[tree * rows + i + _AHEAD]), first_level(tree)
                 prefetch(m, start[at] + soon)
@@ -83,7 +88,7 @@ def _most_steps(steps):
 
 @kernel
 def _last_looks(steps, way):
-    """Whether no later step of the same event looks into the tree that a step looks into."""
+    """Per scan: whether no later step of the same event looks into the same tree."""
     is_last = np.ones(way.shape[0], np.bool_)
     for a in range(steps.step_start.shape[0] - 1):
         low, high = steps.scan_start[steps.step_start[a]], steps.scan_start[steps.step_start[a + 1]]
@@ -97,7 +102,8 @@ def _last_looks(steps, way):
 def fold_next(events, i, high, steps, moves, state, index, nodes):
     """Fold rows from i on under *next*; returns the first row that is left.
 
-    What an event continues leaves with the last look at it; all looks into one tree find the same.
+    The bindings that an event continues leave at its last look into their tree; all its looks there find the
+    same ones.
     """
     symbol, moment, way = events.symbol, events.moment, index.way
     step_start, scan_start, kept_start, kept = (
@@ -108,8 +114,8 @@ def fold_next(events, i, high, steps, moves, state, index, nodes):
     )
     src_start, src, dst_start, dst = steps.src_start, steps.src, steps.dst_start, steps.dst
     is_start, of_start, of, start = steps.is_start, index.of_start, index.of, index.start
-    mantissa, exponent = state[0].reshape(-1), state[1].reshape(-1)
-    m, e, _, _, words = nodes
+    mantissa, exponent = state.mantissa.reshape(-1), state.exponent.reshape(-1)
+    m, e, words = nodes.m, nodes.e, nodes.words
     bit_start, bit_levels = index.bit_start, index.bit_levels
     rows, ends = index.span.shape[1], index.span.shape[2]
     span, leaf = index.span.reshape(-1), index.leaf.reshape(-1)

@@ -1,6 +1,6 @@
 """Conditions on two events, judged inside a kernel: a comparison of two columns, or a small program.
 
-A condition is split before it gets here: whatever depends on one event alone is a column. What is left
+A condition arrives in parts: whatever depends on one event alone is already a column. What is left
 is arithmetic, comparison and logic between columns of the first event (LEFT) and of the second (RIGHT),
 written as a program for a stack. Null spreads as in SQL; logic is three-valued.
 """

@@ -1,6 +1,6 @@
 """The vector steps of kernel.simd and kernel.lane_runs in plain Python, for `NUMBA_DISABLE_JIT=1`.
 
-Arguments are those of the steps of the same names; a row goes on to the next multiple of eight lanes.
+Arguments are those of the steps of the same names; a row is padded to a multiple of WIDTH lanes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trendfold.kernel.wide import RADIX, RADIX_BITS, SHRINK
 
-LANES = 8
+WIDTH = 8
 LARGEST = 2.0**900
 """Numbers up to here are plain doubles, and so is any sum of fewer than 2^100 of them."""
 Numbers = NDArray[np.float64]
@@ -31,7 +31,7 @@ def sum_blocks(
     mantissa: Numbers, exponent: NDArray[np.int32], offset: int, blocks: Any, count: int, top: int
 ) -> float:
     """The sum of the blocks' wide numbers as a mantissa for the exponent `top`."""
-    sums = np.zeros(LANES)
+    sums = np.zeros(WIDTH)
     for at, low, high, _ in blocks[:count].tolist():
         begin = int(offset) + at
         own = slice(begin + low, begin + high)
@@ -43,7 +43,7 @@ def sum_blocks(
 
 
 def step_rows(mantissa: Numbers, dst: Any, src: Any, terms: int, row: int, stop: int) -> int:
-    """mantissa[dst] += Σ mantissa[src], four lanes to a state; the row at which it stopped."""
+    """mantissa[dst] += Σ mantissa[src], four slots to a state; returns the row at which it stopped."""
     quads = mantissa.reshape(-1, 4)
     for here in range(row, stop):
         whole = quads[dst[here]] + quads[src[here * terms : (here + 1) * terms]].sum(axis=0)
@@ -54,7 +54,7 @@ def step_rows(mantissa: Numbers, dst: Any, src: Any, terms: int, row: int, stop:
 
 
 def _row(begin: int, lanes: int) -> slice:
-    return slice(int(begin), int(begin) - (-int(lanes) // LANES) * LANES)
+    return slice(int(begin), int(begin) - (-int(lanes) // WIDTH) * WIDTH)
 
 
 def _grow(
@@ -100,7 +100,7 @@ def empty_rows(sums: Numbers, to: int, lanes: int) -> None:
 
 
 def pour_rows(m: Numbers, to: int, sums: Numbers, lanes: int, weight: Numbers, w: int) -> None:
-    """For each lane: m[to] += sums[to]; the sums are 0 then."""
+    """For each lane: m[to] += sums[to]; then set the sums to 0."""
     m[_row(to, lanes)] += sums[_row(to, lanes)]
     empty_rows(sums, to, lanes)
 
@@ -117,7 +117,7 @@ def trailing_zeros(word: int) -> int:
 
 
 def prefetch(array: Any, at: int) -> None:
-    """Nothing is brought nearer in plain Python."""
+    """Plain Python has nothing to prefetch."""
 
 
 # ---------------------------------------------------------------- runs of windows side by side
@@ -125,7 +125,7 @@ def prefetch(array: Any, at: int) -> None:
 
 def _run(begin: int, at: int, runs: int) -> slice:
     """The lanes of a vector that are open."""
-    return slice(int(begin) + int(at), int(begin) + int(at) + int(runs) * LANES)
+    return slice(int(begin) + int(at), int(begin) + int(at) + int(runs) * WIDTH)
 
 
 def _listed(places: Any, count: int, offset: int) -> list[int]:
@@ -133,7 +133,7 @@ def _listed(places: Any, count: int, offset: int) -> list[int]:
 
 
 def _brought(m: Numbers, e: NDArray[np.int32], top: NDArray[np.int32]) -> Numbers:
-    """Mantissas brought to exponents that are no lower; far apart nothing of them is seen."""
+    """Mantissas brought to exponents that are no lower; a gap of three or more adds nothing."""
     brought: Numbers = m * np.ldexp(1.0, -RADIX_BITS * np.minimum(top - e, 3))
     return brought
 
@@ -203,7 +203,7 @@ def any_mass(m: Numbers, place: int, at: int, runs: int) -> bool:
 
 
 def any_large(m: Numbers, place: int, at: int, runs: int) -> bool:
-    """Whether any lane of the run is past LARGEST, or is no number."""
+    """Whether any lane of the run is past LARGEST, or NaN."""
     return not bool((np.abs(m[_run(place, at, runs)]) <= LARGEST).all())
 
 

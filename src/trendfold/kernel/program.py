@@ -1,4 +1,4 @@
-"""What a kernel reads: a machine as arrays. Plain, picklable, the same for every query.
+"""What kernels read: a machine as arrays. Plain, picklable records, the same for every query.
 
 A CSR pair is `x`, `x_start`: the items of k are x[x_start[k] : x_start[k + 1]].
 """
@@ -33,7 +33,7 @@ class Guards(NamedTuple):
     moves: NDArray[np.bool_]
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """The update of every symbol as rows of a sparse matrix over *entries* (state, number).
 
         new[dst] = keep · old[dst] + Σ old[op] + Σ old[vop] · value[vcol]
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
         new[xdst] = min(old[xdst], old[xsrc]..., value[xcol] where xgate holds mass)
     xdst uint32[A,Y]; xsrc, xgate, xcol uint32[A,Y,Z]; no two rows of a symbol with the same xdst
 
-    Where a symbol has fewer than others, it names the void state or entry, which is always empty.
+    Where a symbol has fewer than others, it is padded with the void state or entry, which is always empty.
     """
 
     row_start: Ints
@@ -71,14 +71,14 @@ class Rows(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The same rows once more, all symbols with R rows of K terms: what the hottest loop reads.
+    """The rows of SparseRows in a rectangular table for the hottest loop: R rows of K terms for every symbol.
 
         new[dst] = Σ times · old[src] · value[col]
 
-    `keep` is a term like the others, terms that read the same are one, column 0 of the values is 1, and what
-    is missing reads the void entry, which is 0. Loops that always run equally often are never mispredicted,
-    and that is worth more than the multiplications by zero. Indices are unsigned: a signed one costs a
-    test for wraparound.
+    `keep` is a term like the others, terms that read the same entry are merged, column 0 of the values is 1,
+    and missing terms read the void entry, which is 0. Loops of constant length are never mispredicted, which
+    is worth more than the multiplications by zero. Indices are unsigned: a signed one costs a test for
+    wraparound.
 
     dst  uint32[A,R]  src, col  uint32[A,R,K]  times  float64[A,R,K]; R is 0 where a grid would be too large
     """
@@ -89,7 +89,7 @@ class Grid(NamedTuple):
     times: NDArray[np.float64]
 
 
-class Steps(NamedTuple):
+class BindingSteps(NamedTuple):
     """The update of every symbol as steps, for machines that keep some bindings one by one.
 
     step_start  int32[A+1]   steps of a symbol
@@ -126,7 +126,7 @@ class Steps(NamedTuple):
 
 
 ONE, NOTHING = -1, -2
-"""Weights that are no column: every event counts once, or adds nothing."""
+"""Weights that are no column: an event adds its count, or nothing."""
 
 
 class Negated(NamedTuple):
@@ -178,7 +178,7 @@ class Pairs(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """Where bindings are found by two values: trees below one another (see kernel.nested).
+    """Access to bindings by two values: trees below one another (see kernel.nested).
 
     is_nested  bool[A]     per access: whether it is asked so; half of its spans are by the first value
     home       int32[n]    per row: its segment
@@ -195,7 +195,7 @@ class Nested(NamedTuple):
 
 
 class Grown(NamedTuple):
-    """Where bindings are found in a tree that grows, without ranks (see kernel.growing).
+    """Access to bindings in a tree that grows, without ranks (see kernel.growing).
 
     is_grown   bool[A]        per access
     is_apart   bool[A]        whether each binding is an entry, or equal values share one
@@ -212,8 +212,8 @@ class Grown(NamedTuple):
     is_behind: NDArray[np.bool_]
 
 
-class Index(NamedTuple):
-    """Where bindings are found by their values: sum trees over ranks (see kernel.tree).
+class BindingIndex(NamedTuple):
+    """Access to bindings by their values: sum trees over ranks (see kernel.tree).
 
     An *access* is one way of asking the bindings of a list; it has a tree, or several that are nested.
 
@@ -225,8 +225,8 @@ class Index(NamedTuple):
     start       uint64[T · L]  where each level of a tree begins among the nodes
     levels      uint64[T]
     of, of_start               per list: the trees its bindings are in
-    nodes, leaves              how many nodes all trees have, and how many leaves the largest
-    nested, grown              what nested trees, and trees that grow, need beside that
+    nodes, leaves              nodes of all trees, and leaves of the largest
+    nested, grown              further records of nested trees, and of trees that grow
     bit_start, bit_levels, words   the same for sets of leaves (see kernel.bits): under *next*, else no levels
     """
 
@@ -248,14 +248,14 @@ class Index(NamedTuple):
     words: int
 
 
-class Lists(NamedTuple):
+class BindingLists(NamedTuple):
     """The places kept binding by binding.
 
     start, end  the lists of ⊥ and of ⊤, or -1
     end_guard   the guard judged by time at ⊤, or -1
     is_stored   bool[lists]   whether bindings are held longer than a moment
     value       int32[lists]  the comparison whose first value is kept beside a binding, or -1
-    is_short    whether moments of one event may take the short way (see kernel.ordered)
+    is_short    whether moments of one event may take the fast path (see kernel.ordered)
     """
 
     start: int
@@ -266,13 +266,13 @@ class Lists(NamedTuple):
     is_short: bool
 
 
-class Kept(NamedTuple):
-    """The bindings of all lists, in the order they were made; may hold anything at first.
+class KeptBindings(NamedTuple):
+    """The bindings of all lists, in the order they were made; uninitialised at first.
 
     row, moment  int32[lists, c]
     spent        int32[lists, c]       the moment at which it was continued (*next*)
     mantissa, exponent  [lists, c, W]; extreme  [lists, c, X]
-    value        float64[lists, c]     see Lists
+    value        float64[lists, c]     see BindingLists
     """
 
     row: Ints
@@ -295,7 +295,7 @@ class Paths(NamedTuple):
     ends  int32[2]     guards judged by time at ⊥ and at ⊤, or -1
     cross_left, cross_right  bool[C,P]  per cross predicate: the positions of its two sides
     cross int32[C]     the condition's number among the pairs
-    weight, xweight    int32[P,W], int32[P,X]  as in Steps, per position
+    weight, xweight    int32[P,W], int32[P,X]  as in BindingSteps, per position
     """
 
     take_start: Ints
@@ -315,7 +315,7 @@ class Paths(NamedTuple):
 
 
 class LaneTerms(NamedTuple):
-    """What the events of each symbol do to entries: new[dst] += old[src] · value[col]; column 0 is 1.
+    """The terms of each symbol: new[dst] += old[src] · value[col]; column 0 is 1.
 
     span   int32[A, 5]   the symbol's terms [0, 1) and entries [2, 3), and whether no term reads one of these
     term   uint32[n, 4]  dst, src, col, and whether it reads shared mass instead of the lane's
@@ -345,7 +345,7 @@ class LaneProgram(NamedTuple):
     end: int
 
 
-class Bundle(NamedTuple):
+class BundleProgram(NamedTuple):
     """Machines side by side, for rows whose symbols are the codes of their types (see kernel.bundle).
 
         new[dst] = old[dst] + Σ old[src]
@@ -494,7 +494,7 @@ class Links(NamedTuple):
     src, src_start      states the step gathers from
     dst, dst_start      states it leaves its mass at
     spent, spent_start  states it empties in between
-    weight, xweight     int32[A,W], int32[A,X]  as in Steps
+    weight, xweight     int32[A,W], int32[A,X]  as in BindingSteps
     """
 
     is_alone: NDArray[np.bool_]
@@ -508,8 +508,8 @@ class Links(NamedTuple):
     xweight: Ints
 
 
-class Cut(NamedTuple):
-    """Rows cut into stretches at the edges of windows; neither a window's first nor its last ever goes back.
+class WindowStretches(NamedTuple):
+    """Rows cut into stretches at the edges of windows; neither end of a window ever decreases.
 
     low, high    int64[S]    the rows [low, high) of each stretch
     rank         int64[S+1]  how many stretches before it have a matrix; it has one if the next ranks higher
@@ -524,13 +524,13 @@ class Cut(NamedTuple):
 
 
 class Stacks(NamedTuple):
-    """Two stacks that a sliding window leaves behind for the windows after it (see kernel.sliding).
+    """The two stacks of sliding windows, kept from one call to the next (see kernel.sliding).
 
-    at       int64[3]  the stretch in the middle, the one that the back has come to, the back's place
-    front    Folded [most alive, lanes · numbers]   ⊥ times the stretches from one up to the middle
-    growing  Folded [2, states, lanes · numbers]    the product that makes a new front
-    back     Folded [2, states, lanes · numbers]    the product from the middle on
-    total    Folded [lanes · numbers]               what an event carries
+    at       int64[3]  the stretch in the middle, the one that the back has reached, the back's place
+    front    Folded [most alive, slots · numbers]   ⊥ times the stretches from one up to the middle
+    growing  Folded [2, states, slots · numbers]    the product that makes a new front
+    back     Folded [2, states, slots · numbers]    the product from the middle on
+    total    Folded [slots · numbers]               what an event carries; a slot per state in the middle
     """
 
     at: NDArray[np.int64]

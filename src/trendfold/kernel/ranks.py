@@ -1,4 +1,4 @@
-"""Values -> leaves of a sum tree, for all rows at once: windows come and go, ranks stay."""
+"""Values -> leaves of a sum tree, ranked once for all rows of a segment, whatever its windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.tree import EMPTY, OPEN
 
 FIRST, SECOND = 1, 2
-"""What an entry is: the value of a binding, of an event that asks, or (both bits) of one that does both."""
+"""Kinds of entries, as bits: the value of a binding, of an event that asks, or of one that is both."""
 
 
 @kernel

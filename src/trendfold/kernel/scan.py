@@ -10,7 +10,7 @@ from trendfold.kernel.wide import SHRINK, add, normalise
 
 _EQ, _NE, _LT, _LE, _GT = int(Op.EQ), int(Op.NE), int(Op.LT), int(Op.LE), int(Op.GT)
 _CHUNK = 1024
-"""Bindings looked at together: their columns fit the nearest cache."""
+"""Bindings per chunk: their columns fit the L1 cache."""
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Rows to buckets: by the values of their keys, the same in every process."""
+"""Rows to buckets by a hash of their keys that is the same in every process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_key(values, valid, known):
 
 @kernel
 def group_by_bucket(known, is_sent, buckets, order, start):
-    """Row numbers by bucket (hash modulo `buckets`), in the order given within one.
+    """Row numbers by bucket (hash modulo `buckets`), in the given order within a bucket.
 
     is_sent  bool[n]           rows that go anywhere
     order    int64[m]          written: as many as are sent

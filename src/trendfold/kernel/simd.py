@@ -1,7 +1,8 @@
-"""Eight wide numbers at a time: what a sum tree does to a block of siblings, as vector instructions.
+"""Vector steps in LLVM: eight wide numbers at a time, as a sum tree and the shared folds need them.
 
 numba leaves straight-line code scalar, and a loop of eight is unrolled into just that. So these few steps are
-written in LLVM's own vectors, which it lowers to what the machine has. Lanes outside [low, high) are empty.
+written with LLVM vectors, which LLVM lowers to the instructions of the machine. kernel.plain says in Python
+what each step means. In a block of siblings, slots outside [low, high) count as empty.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from trendfold.kernel.vectors import (
     INDEX,
     INT,
     INTS,
-    LANES,
+    WIDTH,
     data_of,
     everywhere,
     higher,
@@ -36,7 +37,7 @@ from trendfold.kernel.wide import RADIX
 # Blocks of eight are given as
 #
 #   offset  uint64        where the numbers begin, in arrays that are flat
-#   blocks  uint64[., 4]  first number, lanes [1, 2); the rest is not read
+#   blocks  uint64[., 4]  first number, slots [1, 2); the rest is not read
 #   count   int64         of blocks
 #
 # Eight results are kept in registers, which is why the loops are here: numba would store them at every step.
@@ -81,7 +82,7 @@ def _sum_blocks(_context, mantissa, exponent, offset, blocks, count, top):
 
 
 def _for_blocks(context: Any, builder: Any, signature: Any, args: Any, first: int, step: Any) -> None:
-    """Take the step at every block; `first` tells which argument the offset is, before blocks and count."""
+    """Take the step at every block; argument `first` is the offset, then come blocks and count."""
     offset, count = args[first], args[first + 2]
     data = data_of(context, builder, signature, args, first + 1)
     with cgutils.for_range(builder, count) as loop:
@@ -91,7 +92,7 @@ def _for_blocks(context: Any, builder: Any, signature: Any, args: Any, first: in
 
 
 def _step_rows(_context, mantissa, dst, src, terms, row, stop):
-    """mantissa[dst] += Σ mantissa[src], four lanes to a state, for rows from `row` on; where it stopped.
+    """mantissa[dst] += Σ mantissa[src], four slots to a state, for rows from `row` on; where it stopped.
 
     That is before `stop` if a sum leaves the range of mantissas: that row is not done. None is negative.
     mantissa  float64[4 · states], flat; dst, src  uint32[R], uint32[R · terms], flat; the rest  int64
@@ -141,7 +142,7 @@ def _step_rows(_context, mantissa, dst, src, terms, row, stop):
 
 
 def _grow_rows(has_factor: bool, has_weight: bool) -> Any:
-    """For each lane: m[to] += times · weight · (own · m[to] + factor · m[of]), without what is not there.
+    """For each lane: m[to] += times · weight · (own · m[to] + factor · m[of]), leaving out what is not given.
 
     to, of, f and w are where rows begin; a row goes on to the next multiple of eight lanes, with zeros.
     """
@@ -192,7 +193,7 @@ def _gather_rows(has_factor: bool) -> Any:
 
 
 def _pour_rows(has_weight: bool) -> Any:
-    """For each lane: m[to] += weight · sums[to]; the sums are 0 then."""
+    """For each lane: m[to] += weight · sums[to]; then set the sums to 0."""
 
     def pour(_context, m, to, sums, lanes, weight, w):
         def generate(context, builder, signature, args):
@@ -226,8 +227,8 @@ def _empty_rows(_context, sums, to, lanes):
 
 @contextmanager
 def _each_vector(builder: Any, lanes: Any) -> Iterator[Any]:
-    """Where each vector of a row of so many lanes begins."""
-    count = builder.lshr(builder.add(lanes, _index(LANES - 1)), _index(3))
+    """A loop over where each vector of a row of `lanes` lanes begins."""
+    count = builder.lshr(builder.add(lanes, _index(WIDTH - 1)), _index(3))
     with cgutils.for_range(builder, count) as loop:
         yield builder.shl(loop.index, _index(3))
 
@@ -242,7 +243,7 @@ def _trailing_zeros(_context, word):
 
 
 def _prefetch(_context, array, at):
-    """Bring the cache line of array[at] nearer, for what will be read soon."""
+    """Prefetch the cache line of array[at]."""
 
     def generate(context, builder, signature, args):
         data = data_of(context, builder, signature, args, 0)
@@ -262,17 +263,17 @@ def _index(value: int) -> ir.Constant:
 
 def _folded(builder: Any, vector: Any, pair: Any) -> Any:
     """One value from eight, neighbours first."""
-    values = [builder.extract_element(vector, ir.Constant(INT, lane)) for lane in range(LANES)]
+    values = [builder.extract_element(vector, ir.Constant(INT, slot)) for slot in range(WIDTH)]
     while len(values) > 1:
         values = [pair(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
     return values[0]
 
 
 def _inside(builder: Any, low: Any, high: Any) -> Any:
-    """Which lanes are in [low, high)."""
-    lane = ir.Constant(INTS, list(range(LANES)))
-    from_low = builder.icmp_signed(">=", lane, spread(builder, builder.trunc(low, INT)))
-    return builder.and_(from_low, builder.icmp_signed("<", lane, spread(builder, builder.trunc(high, INT))))
+    """Which slots are in [low, high)."""
+    slot = ir.Constant(INTS, list(range(WIDTH)))
+    from_low = builder.icmp_signed(">=", slot, spread(builder, builder.trunc(low, INT)))
+    return builder.and_(from_low, builder.icmp_signed("<", slot, spread(builder, builder.trunc(high, INT))))
 
 
 top_of_blocks: Any = vector_step(_top_of_blocks, plain.top_of_blocks)

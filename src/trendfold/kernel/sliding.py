@@ -1,17 +1,24 @@
-"""Windows that go on to the right at both ends, as products by two stacks.
+"""Sliding windows as matrix products: overlapping windows share panes (two-stack aggregation).
 
-Two stacks meet in the middle of the window. The front holds ⊥ times the product from each earlier stretch up
-to the middle, the back the product from the middle on: a window is one vector of the front times the back.
+Every stretch of rows between two window edges is a matrix over states, and a window is ⊥ times the product of
+its stretches. Two stacks meet at the *middle* of the window. The front holds, per stretch before the middle,
+⊥ times the product from that stretch up to the middle. The back is the product from the middle on. A window
+is one vector of the front times the back:
+
+    window k = front[first[k]] · back
+
 The back grows on its right, stretch by stretch. When a window begins at the middle or after it, the front is
-used up: the middle moves to the window's end, and a new front grows on its left from there. So a stretch is
-multiplied twice, in however many windows it lies, and nothing is ever divided or taken away.
+used up: the middle moves to that window's end, and a new front grows on its left from there. So a stretch is
+multiplied twice, in however many windows it lies, and nothing is ever divided or subtracted.
 
 A long stretch comes as a matrix. One of a few rows is multiplied moment by moment: their matrices are sparse.
 
-A growing product is kept as [state, lane, number], so that both ways are the same few loops. For the back,
-lane u is what mass 1 at u in the middle becomes, at each state; it is multiplied from the right. For the
-front, lane u is how much reaches u in the middle, from mass 1 at each state; it is multiplied from the left.
-An event leads from sources to targets: what is gathered at the one end is added at the other.
+A growing product is stored as [state, slot, number], so that both directions are the same loops. In the back,
+slot u is what mass 1 at u in the middle becomes at each state; it is multiplied from the right. In the front,
+slot u is how much reaches u in the middle from mass 1 at each state; it is multiplied from the left. An event
+leads from sources to targets: gathered at one end, added at the other.
+
+Source: two-stack sliding window aggregation (Tangwongsan et al., DEBS 2017), over COGRA's counts.
 """
 
 from __future__ import annotations
@@ -20,17 +27,20 @@ import numpy as np
 
 from trendfold.kernel.bindings import CONTIGUOUS, NEXT
 from trendfold.kernel.guards import class_after
-from trendfold.kernel.jit import inlined, kernel
-from trendfold.kernel.program import ONE
+from trendfold.kernel.jit import inlined, kernel, lent
+from trendfold.kernel.program import ONE, Folded
 from trendfold.kernel.wide import RADIX, SHRINK, add, times
 
 
 @kernel
 def slide_windows(events, cut, steps, links, guards, semantics, frame, starts, matrix, stacks, out):
-    """The whole trends of windows: window k is the stretches [first[k], last[k]) of the cut.
+    """Write the whole trends of every window: window k is the stretches [first[k], last[k]) of the cut.
 
-    matrix  Folded [slots, R, states, ...]  that of rank i is at i modulo slots, where a window still needs it
-    stacks  where the windows before these have left off
+    cut     WindowStretches
+    links   Links           the symbols that take the short way
+    starts  int32[R]        the states that have a row in a matrix; mass at the others passes through
+    matrix  Folded [slots, R, states, ...]  rank i is at i modulo slots, as long as a window still needs it
+    stacks  Stacks          where the windows before these have left off
     """
     passes = np.ones(steps.is_start.shape[0], np.bool_)
     for r in range(starts.shape[0]):
@@ -46,58 +56,36 @@ def slide_windows(events, cut, steps, links, guards, semantics, frame, starts, m
         k = _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, out)
 
 
-# The loops below take arrays out of tuples before they begin: it costs more than what is done with a number.
-
-
 @kernel
 def _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks):
-    """The vectors of a new front, for every stretch of window k."""
+    """Write the vectors of a new front, for every stretch of window k, from the last to the first."""
     steps, links, guards, semantics, kept = moments
-    symbol, moment, values, lows = events.symbol, events.moment, events.values, events.extremes
-    is_alone, weight, xweight = links.is_alone, links.weight, links.xweight
-    src_start, src, dst_start, dst = links.src_start, links.src, links.dst_start, links.dst
-    spent_start, spent = links.spent_start, links.spent
-    side, front = stacks.growing, stacks.front
-    m, e, x = side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1)
-    front_m, front_e, front_x = front.mantissa, front.exponent, front.extreme
-    total_m, total_e, total_x = stacks.total
-    numbers, extremes = total_m.shape[0], total_x.shape[0]
-    rank, row_low, row_high = cut.rank, cut.low, cut.high
-    slots = matrix.mantissa.shape[0]
-    states, start, width = passes.shape[0], frame.start, frame.width
+    events, cut, links, front, total = (
+        lent(events),
+        lent(cut),
+        lent(links),
+        lent(stacks.front),
+        lent(stacks.total),
+    )
+    side = stacks.growing
+    product = lent(_flat(side))
+    symbol, moment, states = events.symbol, events.moment, passes.shape[0]
     here = 0
     _identity(side, frame)
     for j in range(cut.last[k] - 1, cut.first[k] - 1, -1):
-        low, high = row_low[j], row_high[j]
-        if rank[j] < rank[j + 1]:
-            here = _multiply(matrix, rank[j] % slots, starts, passes, True, frame, side, here)
+        low, high = cut.low[j], cut.high[j]
+        if cut.rank[j] < cut.rank[j + 1]:
+            slot = cut.rank[j] % matrix.mantissa.shape[0]
+            here = _multiply(matrix, slot, starts, passes, True, frame, side, here)
             high = low
         while high > low:
             i = high - 1
             a = symbol[i]
-            if is_alone[a] and (i == low or moment[i - 1] != moment[i]):
+            if links.is_alone[a] and (i == low or moment[i - 1] != moment[i]):
                 base = here * states
-                _gather(
-                    i,
-                    a,
-                    dst_start,
-                    dst,
-                    weight,
-                    xweight,
-                    values,
-                    lows,
-                    width,
-                    m,
-                    e,
-                    x,
-                    base,
-                    total_m,
-                    total_e,
-                    total_x,
-                )
-                for o in range(spent_start[a], spent_start[a + 1]):
-                    _empty(m, e, x, base + spent[o], numbers, extremes)
-                _scatter(a, src_start, src, m, e, x, base, total_m, total_e, total_x)
+                _gather(events, i, a, links, links.dst_start, links.dst, frame.width, product, base, total)
+                _empty_spent(a, links, product, base, total)
+                _scatter(a, links.src_start, links.src, product, base, total)
             else:
                 while i > low and moment[i - 1] == moment[i]:
                     i -= 1
@@ -105,63 +93,42 @@ def _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks):
                     events, i, high, steps, guards, semantics, True, frame, side, here, stacks.total, kept
                 )
             high = i
-        place, at = j % front_m.shape[0], here * states + start
-        for n in range(numbers):
-            front_m[place, n], front_e[place, n] = m[at * numbers + n], e[at * numbers + n]
-        for n in range(extremes):
-            front_x[place, n] = x[at * extremes + n]
+        _write_front(front, j % front.mantissa.shape[0], product, here * states + frame.start)
 
 
 @kernel
 def _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, out):
-    """The windows from k on that begin before the middle; returns the first that does not."""
+    """Write the windows from k on that begin before the middle; returns the first that does not."""
     steps, links, guards, semantics, kept = moments
-    symbol, moment, values, lows = events.symbol, events.moment, events.values, events.extremes
-    is_alone, weight, xweight = links.is_alone, links.weight, links.xweight
-    src_start, src, dst_start, dst = links.src_start, links.src, links.dst_start, links.dst
-    spent_start, spent = links.spent_start, links.spent
-    side, front = stacks.back, stacks.front
-    m, e, x = side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1)
-    front_m, front_e, front_x = front.mantissa, front.exponent, front.extreme
-    out_m, out_e, out_x = out.mantissa, out.exponent, out.extreme
-    total_m, total_e, total_x = stacks.total
-    numbers, extremes = total_m.shape[0], total_x.shape[0]
-    first, last, rank, row_low, row_high = cut.first, cut.last, cut.rank, cut.low, cut.high
-    slots = matrix.mantissa.shape[0]
-    states, width, whole = passes.shape[0], frame.width, frame.whole
+    events, cut, links, front, total = (
+        lent(events),
+        lent(cut),
+        lent(links),
+        lent(stacks.front),
+        lent(stacks.total),
+    )
+    out, side = lent(out), stacks.back
+    product = lent(_flat(side))
+    symbol, moment, states = events.symbol, events.moment, passes.shape[0]
+    first, last, whole = cut.first, cut.last, frame.whole
     middle, j, here = stacks.at
     while k < first.shape[0] and first[k] < middle:
         while j < last[k]:
-            low, high = row_low[j], row_high[j]
-            if rank[j] < rank[j + 1]:
-                here = _multiply(matrix, rank[j] % slots, starts, passes, False, frame, side, here)
+            low, high = cut.low[j], cut.high[j]
+            if cut.rank[j] < cut.rank[j + 1]:
+                slot = cut.rank[j] % matrix.mantissa.shape[0]
+                here = _multiply(matrix, slot, starts, passes, False, frame, side, here)
                 low = high
             while low < high:
                 a = symbol[low]
                 i = low + 1
-                if is_alone[a] and (i == high or moment[i] != moment[low]):
+                if links.is_alone[a] and (i == high or moment[i] != moment[low]):
                     base = here * states
                     _gather(
-                        low,
-                        a,
-                        src_start,
-                        src,
-                        weight,
-                        xweight,
-                        values,
-                        lows,
-                        width,
-                        m,
-                        e,
-                        x,
-                        base,
-                        total_m,
-                        total_e,
-                        total_x,
+                        events, low, a, links, links.src_start, links.src, frame.width, product, base, total
                     )
-                    for o in range(spent_start[a], spent_start[a + 1]):
-                        _empty(m, e, x, base + spent[o], numbers, extremes)
-                    _scatter(a, dst_start, dst, m, e, x, base, total_m, total_e, total_x)
+                    _empty_spent(a, links, product, base, total)
+                    _scatter(a, links.dst_start, links.dst, product, base, total)
                 else:
                     while i < high and moment[i] == moment[low]:
                         i += 1
@@ -170,12 +137,35 @@ def _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, o
                     )
                 low = i
             j += 1
-        place = first[k] % front_m.shape[0]
         for t in whole:
-            _meet(front_m, front_e, front_x, place, m, e, x, here * states + t, width, out_m, out_e, out_x, k)
+            _meet(front, first[k] % front.mantissa.shape[0], product, here * states + t, frame.width, out, k)
         k += 1
     stacks.at[1], stacks.at[2] = j, here
     return k
+
+
+@inlined
+def _flat(side):
+    """A growing product as flat arrays: a view of a state costs more than the arithmetic on it."""
+    return Folded(side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1))
+
+
+@inlined
+def _empty_spent(a, links, product, base, total):
+    """Empty the states that an event of symbol a uses up, between gathering and adding."""
+    for o in range(links.spent_start[a], links.spent_start[a + 1]):
+        _empty(product, base + links.spent[o], total)
+
+
+@inlined
+def _write_front(front, place, product, at):
+    """Write what ⊥ (the state that begins at `at`) has become into a place of the front."""
+    numbers, extremes = front.mantissa.shape[1], front.extreme.shape[1]
+    for n in range(numbers):
+        front.mantissa[place, n] = product.mantissa[at * numbers + n]
+        front.exponent[place, n] = product.exponent[at * numbers + n]
+    for n in range(extremes):
+        front.extreme[place, n] = product.extreme[at * extremes + n]
 
 
 @kernel
@@ -189,24 +179,26 @@ def _identity(side, frame):
 
 
 @inlined
-def _meet(front_m, front_e, front_x, place, m, e, x, at, width, out_m, out_e, out_x, k):
+def _meet(front, place, product, at, width, out, k):
     """Add a vector of the front times the back, at one state, to row k of `out`."""
-    extremes, base = out_x.shape[1], at * front_m.shape[1]
-    for u in range(0, front_m.shape[1], width):
-        c, ce, d, de = front_m[place, u], front_e[place, u], m[base + u], e[base + u]
+    m, e, x = product.mantissa, product.exponent, product.extreme
+    extremes, base = out.extreme.shape[1], at * front.mantissa.shape[1]
+    for u in range(0, front.mantissa.shape[1], width):
+        c, ce, d, de = front.mantissa[place, u], front.exponent[place, u], m[base + u], e[base + u]
         if c == 0.0 or d == 0.0:
             continue
         part, part_e = _times(c, ce, d, de)
-        out_m[k, 0], out_e[k, 0] = add(out_m[k, 0], out_e[k, 0], part, part_e)
+        out.mantissa[k, 0], out.exponent[k, 0] = add(out.mantissa[k, 0], out.exponent[k, 0], part, part_e)
         for w in range(1, width):
             n = u + w
             part, part_e = _ride(
-                (c, ce, front_m[place, n], front_e[place, n]), (d, de, m[base + n], e[base + n])
+                (c, ce, front.mantissa[place, n], front.exponent[place, n]), (d, de, m[base + n], e[base + n])
             )
-            out_m[k, w], out_e[k, w] = add(out_m[k, w], out_e[k, w], part, part_e)
+            out.mantissa[k, w], out.exponent[k, w] = add(out.mantissa[k, w], out.exponent[k, w], part, part_e)
         for y in range(extremes):
             n = u // width * extremes + y
-            out_x[k, y] = min(out_x[k, y], min(front_x[place, n], x[at * front_x.shape[1] + n]))
+            least = min(front.extreme[place, n], x[at * front.extreme.shape[1] + n])
+            out.extreme[k, y] = min(out.extreme[k, y], least)
 
 
 # ---- A stretch as a matrix -------------------------------------------------------------------------
@@ -214,9 +206,9 @@ def _meet(front_m, front_e, front_x, place, m, e, x, at, width, out_m, out_e, ou
 
 @kernel
 def _multiply(matrix, slot, starts, passes, is_before, frame, side, here):
-    """Multiply a product by a matrix, from the left where it comes before; returns where the product is now.
+    """Multiply a product by a matrix, from the left if `is_before`; returns the place where it is now.
 
-    A state that is no start passes through.
+    Mass at a state that is no start passes through.
     """
     there = 1 - here
     states, width, extremes = passes.shape[0], frame.width, frame.extremes
@@ -257,7 +249,7 @@ def _multiply(matrix, slot, starts, passes, is_before, frame, side, here):
 
 @inlined
 def _ride(left, right):
-    """What a number is after a product: (count, its exponent, number, its exponent) on both sides."""
+    """One number of a product, from (count, exponent, number, exponent) of both sides: n · d + c · o."""
     c, ce, n, ne = left
     d, de, o, oe = right
     part, part_e = _times(n, ne, d, de)
@@ -280,12 +272,12 @@ def _times(m1, e1, m2, e2):
     return m, e
 
 
-# ---- Windows apart ---------------------------------------------------------------------------------
+# ---- Windows that do not overlap ---------------------------------------------------------------------
 
 
 @kernel
 def multiply_windows(lows, highs, frame, starts, matrix, out):
-    """Windows that share no stretch: ⊥ times the matrices [lows[k], highs[k]) of each, vector by matrix."""
+    """Windows that share no stretch: ⊥ times the matrices [lows[k], highs[k]), vector by matrix."""
     states, width, extremes = frame.states, frame.width, frame.extremes
     here = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
     there = (
@@ -348,48 +340,32 @@ def _multiply_vector(vector, matrix, j, starts, passes, product):
 
 @kernel
 def _apply(events, start, stop, steps, guards, semantics, is_before, frame, side, here, total, kept):
-    """Multiply a product by one moment of any kind; returns where it is now.
+    """Multiply a product by one moment of any kind; returns the place where the product is now.
 
     Every step of the moment reads the product from before it.
     """
-    symbol, values, lows = events.symbol, events.values, events.extremes
+    symbol = events.symbol
     of_start, of, to_start, to = steps.src_start, steps.src, steps.dst_start, steps.dst
     if is_before:
         of_start, of, to_start, to = to_start, to, of_start, of
-    m, e, x = side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1)
-    total_m, total_e, total_x = total
-    there, states = 1 - here, kept.shape[0]
+    product, there, states = _flat(side), 1 - here, kept.shape[0]
     _mark_kept(symbol, start, stop, steps, guards, semantics, kept)
     _keep(kept, is_before, side, here, there)
     for i in range(start, stop):
         for t in range(steps.step_start[symbol[i]], steps.step_start[symbol[i] + 1]):
-            _gather(
-                i,
-                t,
-                of_start,
-                of,
-                steps.weight,
-                steps.xweight,
-                values,
-                lows,
-                frame.width,
-                m,
-                e,
-                x,
-                here * states,
-                total_m,
-                total_e,
-                total_x,
-            )
-            _scatter(t, to_start, to, m, e, x, there * states, total_m, total_e, total_x)
+            _gather(events, i, t, steps, of_start, of, frame.width, product, here * states, total)
+            _scatter(t, to_start, to, product, there * states, total)
     return there
 
 
 @inlined
-def _gather(
-    i, t, of_start, of, weight, xweight, values, lows, width, m, e, x, base, total_m, total_e, total_x
-):
-    """What step t of row i carries from its one end, in every lane; the product's states begin at `base`."""
+def _gather(events, i, t, steps, of_start, of, width, product, base, total):
+    """Sum into `total` what step t of row i carries from one end, in every slot.
+
+    steps  BindingSteps or Links  for the weights     of, of_start  the states at that end
+    base   the product's first state
+    """
+    total_m, total_e, total_x = total.mantissa, total.exponent, total.extreme
     numbers, extremes = total_m.shape[0], total_x.shape[0]
     for n in range(numbers):
         total_m[n], total_e[n] = 0.0, 0
@@ -398,30 +374,34 @@ def _gather(
     for o in range(of_start[t], of_start[t + 1]):
         at = (base + of[o]) * numbers
         for n in range(numbers):
-            total_m[n], total_e[n] = add(total_m[n], total_e[n], m[at + n], e[at + n])
+            total_m[n], total_e[n] = add(
+                total_m[n], total_e[n], product.mantissa[at + n], product.exponent[at + n]
+            )
         at = (base + of[o]) * extremes
         for n in range(extremes):
-            total_x[n] = min(total_x[n], x[at + n])
+            total_x[n] = min(total_x[n], product.extreme[at + n])
     for w in range(1, width):
-        column = weight[t, w]
+        column = steps.weight[t, w]
         if column >= ONE:
-            value = 1.0 if column == ONE else values[i, column]
+            value = 1.0 if column == ONE else events.values[i, column]
             for n in range(0, numbers, width):
                 gain, gain_e = times(total_m[n], total_e[n], value)
                 total_m[n + w], total_e[n + w] = add(total_m[n + w], total_e[n + w], gain, gain_e)
-    each = xweight.shape[1]
+    each = steps.xweight.shape[1]
     for y in range(each):
-        column = xweight[t, y]
+        column = steps.xweight[t, y]
         if column >= 0:
-            value = lows[i, column]
+            value = events.extremes[i, column]
             for u in range(numbers // width):
                 if total_m[u * width] != 0.0:
                     total_x[u * each + y] = min(total_x[u * each + y], value)
 
 
 @inlined
-def _scatter(t, to_start, to, m, e, x, base, total_m, total_e, total_x):
+def _scatter(t, to_start, to, product, base, total):
     """Add what was gathered for step t at its other end."""
+    m, e, x = product.mantissa, product.exponent, product.extreme
+    total_m, total_e, total_x = total.mantissa, total.exponent, total.extreme
     numbers, extremes = total_m.shape[0], total_x.shape[0]
     for o in range(to_start[t], to_start[t + 1]):
         at = (base + to[o]) * numbers
@@ -433,12 +413,13 @@ def _scatter(t, to_start, to, m, e, x, base, total_m, total_e, total_x):
 
 
 @inlined
-def _empty(m, e, x, at, numbers, extremes):
-    """Empty every lane of one state."""
+def _empty(product, at, total):
+    """Empty every slot of one state."""
+    numbers, extremes = total.mantissa.shape[0], total.extreme.shape[0]
     for n in range(at * numbers, (at + 1) * numbers):
-        m[n], e[n] = 0.0, 0
+        product.mantissa[n], product.exponent[n] = 0.0, 0
     for n in range(at * extremes, (at + 1) * extremes):
-        x[n] = np.inf
+        product.extreme[n] = np.inf
 
 
 @kernel

@@ -1,10 +1,10 @@
-"""Stretches of the stream as matrices, multiplied into windows that overlap.
+"""Stretches of rows as matrices, which overlapping windows share.
 
 A stretch changes the vector of masses linearly, so it is a matrix: row s is what mass 1 at s becomes. It
 is folded once, however many windows it lies in. Numbers that ride on the count need no rows of their own:
 with c the counts and n a number, both over states,
 
-    c' = c C        n' = n C + c N        (C: counts of the stretch, N: what the number gains on the way)
+    c' = c C        n' = n C + c N        (C: counts of the stretch, N: the number's gains in it)
 
 Windows are products of stretches (see kernel.sliding).
 """
@@ -22,8 +22,8 @@ from trendfold.kernel.wide import RADIX, lift, normalise
 def cut_stretches(lows, highs, long, low, high, rank, first, last):
     """Cut the rows at the edges of all windows, into the stretches that lie in any; returns how many.
 
-    lows, highs  int64[n]    the rows [low, high) of a window; neither ever goes back
-    long                     rows from which on a stretch gets a matrix
+    lows, highs  int64[n]    the rows [low, high) of a window; neither ever decreases
+    long                     the fewest rows of a stretch that gets a matrix
     low, high    int64[2n]   written: the rows of a stretch
     rank         int64[2n]   written: how many stretches before it are long, and all in the end
     first, last  int64[n]    written: window k is the stretches [first[k], last[k])
@@ -54,14 +54,14 @@ def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, fades
 
     starts  int32[R]  the states that mass may come in from (⊤ only passes through, unless a NOT guards it)
     fades   bool[R]   whether mass that came in lasts for one moment only (*contiguous*)
-    matrix  Folded of shape [slots, R, states, ...]; after the last slot comes the first again
+    matrix  Folded of shape [slots, R, states, ...]; used as a ring
     """
     fresh = no_mass(frame)
     factor = np.empty_like(grid.times)
-    lanes = (
-        np.empty(frame.states * LANES),
-        np.empty(frame.states * LANES, np.int32),
-        np.empty(grid.times.size * LANES),
+    slots = (
+        np.empty(frame.states * SLOTS),
+        np.empty(frame.states * SLOTS, np.int32),
+        np.empty(grid.times.size * SLOTS),
     )
     is_count = frame.width == 1 and frame.extremes == 0 and grid.dst.shape[1] == 1
     is_any = rows.spend.shape[1] + rows.fade.shape[1] == 0
@@ -72,8 +72,8 @@ def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, fades
         matrix.extreme[k] = np.inf
         low, high = lows[i], highs[i]
         if is_count and is_any:
-            for first in range(0, starts.shape[0], LANES):
-                _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh, lanes)
+            for first in range(0, starts.shape[0], SLOTS):
+                _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh, slots)
             continue
         for r in range(starts.shape[0]):
             mantissa, exponent, extreme = matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r]
@@ -96,12 +96,12 @@ def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, fades
             )
 
 
-LANES = 4
+SLOTS = 4
 
 
 @kernel
 def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh, scratch):
-    """Four rows of one matrix in one pass over the events, where counts are all there is; under *any*.
+    """Four rows of one matrix in one pass over the events, where only counts are carried, under *any*.
 
     The rows from `first` on are independent of each other, so the processor works on all four at a time;
     where the matrix has fewer, the rest is empty. See fold.fold_stretch for the short way.
@@ -109,63 +109,63 @@ def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix
     symbol, moment, moves = events.symbol, events.moment, guards.moves
     dst, src, times = grid.dst.reshape(-1), grid.src.reshape(-1), grid.times.reshape(-1)
     terms = np.uint32(grid.src.shape[2])
-    count = min(LANES, starts.shape[0] - first)
-    lanes = np.uint32(LANES)
+    count = min(SLOTS, starts.shape[0] - first)
+    slots = np.uint32(SLOTS)
     # One state's mass from all starts lies together.
     m, e, factor = scratch
     m[:] = 0.0
     e[:] = 0
     for n in range(times.shape[0]):
-        factor[n * LANES : (n + 1) * LANES] = times[n]
+        factor[n * SLOTS : (n + 1) * SLOTS] = times[n]
     for r in range(count):
-        m[starts[first + r] * LANES + r] = 1.0
+        m[starts[first + r] * SLOTS + r] = 1.0
     i = low
     while i < high:
         a = np.uint32(symbol[i])
         if (i + 1 == high or moment[i + 1] != moment[i]) and not moves[a]:
             sum0 = sum1 = sum2 = sum3 = 0.0
             t = a * terms
-            f = t * lanes
+            f = t * slots
             for _ in range(terms):
-                s = src[t] * lanes
+                s = src[t] * slots
                 sum0 += m[s] * factor[f]
                 sum1 += m[s + np.uint32(1)] * factor[f + np.uint32(1)]
                 sum2 += m[s + np.uint32(2)] * factor[f + np.uint32(2)]
                 sum3 += m[s + np.uint32(3)] * factor[f + np.uint32(3)]
                 t += np.uint32(1)
-                f += lanes
+                f += slots
             most = abs(sum0) + abs(sum1) + abs(sum2) + abs(sum3)
             if not np.isnan(most):
-                d = dst[a] * lanes
+                d = dst[a] * slots
                 m[d], m[d + np.uint32(1)] = sum0, sum1
                 m[d + np.uint32(2)], m[d + np.uint32(3)] = sum2, sum3
                 i += 1
                 if most >= RADIX:
-                    for r in range(LANES):
+                    for r in range(SLOTS):
                         m[d + r], e[d + r] = normalise(m[d + r], e[d + r])
-                    _bridge_lanes(dst, src, times, terms, e, factor)
+                    _bridge_slots(dst, src, times, terms, e, factor)
                 continue
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
         for r in range(count):
             mantissa, exponent = matrix.mantissa[k, first + r], matrix.exponent[k, first + r]
-            mantissa[:, 0], exponent[:, 0] = m[r::LANES], e[r::LANES]
+            mantissa[:, 0], exponent[:, 0] = m[r::SLOTS], e[r::SLOTS]
             fold_moment(
                 events, i, i, j, rows, guards, mantissa, exponent, matrix.extreme[k, first + r], fresh, -1
             )
-            m[r::LANES], e[r::LANES] = mantissa[:, 0], exponent[:, 0]
-        _bridge_lanes(dst, src, times, terms, e, factor)
+            m[r::SLOTS], e[r::SLOTS] = mantissa[:, 0], exponent[:, 0]
+        _bridge_slots(dst, src, times, terms, e, factor)
         i = j
     for r in range(count):
-        matrix.mantissa[k, first + r, :, 0] = m[r::LANES]
-        matrix.exponent[k, first + r, :, 0] = e[r::LANES]
+        matrix.mantissa[k, first + r, :, 0] = m[r::SLOTS]
+        matrix.exponent[k, first + r, :, 0] = e[r::SLOTS]
 
 
 @kernel
-def _bridge_lanes(dst, src, times, terms, exponent, factor):
-    """The factors of every term, one per lane; see fold.bridge."""
+def _bridge_slots(dst, src, times, terms, exponent, factor):
+    """The factors of every term, one per start state; see fold.bridge."""
     for t in range(src.shape[0]):
-        for r in range(LANES):
-            to, of = exponent[dst[t // terms] * LANES + r], exponent[src[t] * LANES + r]
-            factor[t * LANES + r] = times[t] * lift(to, of)
+        for r in range(SLOTS):
+            to, of = exponent[dst[t // terms] * SLOTS + r], exponent[src[t] * SLOTS + r]
+            factor[t * SLOTS + r] = times[t] * lift(to, of)

@@ -71,7 +71,7 @@ LONGEST = 256
 """Events of one burst: its coefficients stay below 2^256 times a value."""
 
 BURSTS, SHARED, SNAPSHOTS, SPLITS, MERGES = range(5)
-"""What is counted."""
+"""Places of the tally."""
 
 
 class Mass(NamedTuple):
@@ -122,7 +122,7 @@ class Coefficients(NamedTuple):
 
 
 def no_mass(program: Together) -> Mass:
-    """Nothing has come yet."""
+    """The state before the first event."""
     cells, xcells, rows = program.cells, program.xcells, len(program.at)
     return Mass(
         m=np.zeros(cells),
@@ -142,12 +142,12 @@ def no_mass(program: Together) -> Mass:
 
 
 def state_bytes(program: Together) -> int:
-    """What `no_mass` takes, but for a few numbers per row."""
+    """Bytes of `no_mass`, up to a few numbers per row."""
     return 24 * program.cells + 16 * program.xcells + 8 * program.pair_cells
 
 
 def no_burst(program: Together, events: Events) -> Coefficients:
-    """Room for what the events of a burst add up to."""
+    """Room for the coefficients of a burst."""
     columns, numbers = max(1, events.values.shape[1]), program.feed.shape[1]
     return Coefficients(
         looped=np.zeros(columns),

@@ -3,11 +3,11 @@
 Leaves are ranks, numbered from 1; a node is the sum of the eight below it, so that each level is one block of
 siblings, a cache line of mantissas. Adding to a leaf adds to one node per level. The sum right of a leaf is,
 level by level, that of the siblings right of its node; the sum left of it likewise. Nothing is ever
-subtracted: what leaves is set to zero, and the nodes above are added up again.
+subtracted: a leaf that leaves is set to zero, and the nodes above are summed again.
 
 The nodes of all trees of a query lie together: `m` float64[W · size] and `e` int32[W · size] hold a wide
 number per node, number after number, and `x` float64[X · size] its extremes. Where the levels of a tree begin
-is in `start` uint64, from `at` on. All is flat: a view of an array costs more than what is done with it.
+is in `start` uint64, from `at` on. Arrays are flat: making a view of a row costs more than the sum.
 Zero has the exponent 0.
 """
 
@@ -17,12 +17,12 @@ import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel
 from trendfold.kernel.simd import sum_blocks, top_of_blocks
-from trendfold.kernel.vectors import LANES
+from trendfold.kernel.vectors import WIDTH
 from trendfold.kernel.wide import blend, normalise
 
 BITS = 3
-_BITS, _LANE, _ONE, _NONE = np.uint64(BITS), np.uint64(LANES - 1), np.uint64(1), np.uint64(0)
-_LANES = np.uint64(LANES)
+_BITS, _SLOT, _ONE, _NONE = np.uint64(BITS), np.uint64(WIDTH - 1), np.uint64(1), np.uint64(0)
+_WIDTH = np.uint64(WIDTH)
 
 OPEN = 0
 """No bound on this side: leaf 0 is never used."""
@@ -36,33 +36,33 @@ _MOST = np.uint64(MOST_LEVELS)
 
 @inlined
 def first_level(tree):
-    """Where the levels of a tree stand in `start`; unsigned, as all that is added to it."""
+    """Where the levels of a tree stand in `start`; unsigned, like everything that is added to it."""
     return np.uint64(tree) * _MOST
 
 
 def level_sizes(leaves: int, is_flat: bool) -> list[int]:
     """How many nodes each level needs, in whole blocks; a flat tree has leaves only."""
-    sizes = [_blocks(leaves + 2) * LANES]
-    while sizes[-1] > LANES and not is_flat:
-        sizes.append(_blocks(sizes[-1] // LANES) * LANES)
+    sizes = [_blocks(leaves + 2) * WIDTH]
+    while sizes[-1] > WIDTH and not is_flat:
+        sizes.append(_blocks(sizes[-1] // WIDTH) * WIDTH)
     return sizes
 
 
 def _blocks(nodes: int) -> int:
-    return -(-nodes // LANES)
+    return -(-nodes // WIDTH)
 
 
 @kernel
 def scratch():
-    """What one sum needs: room for the blocks it visits."""
+    """Scratch for one sum: the blocks it visits."""
     return np.empty((2 * MOST_LEVELS, 4), np.uint64)
 
 
 @kernel
 def visit(start, at, levels, low, high, blocks):
-    """The blocks whose lanes make up the leaves strictly between `low` and `high`; returns how many.
+    """The blocks whose slots make up the leaves strictly between `low` and `high`; returns how many.
 
-    blocks  uint64[., 4]  first node, lanes [1, 2), level
+    blocks  uint64[., 4]  first node, slots [1, 2), level
     """
     if low == EMPTY:
         return 0
@@ -70,19 +70,19 @@ def visit(start, at, levels, low, high, blocks):
     count = 0
     if high == OPEN:
         for level in range(levels):
-            count = _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, _LANES, level)
+            count = _visit_block(blocks, count, start[at + level], a, (a & _SLOT) + _ONE, _WIDTH, level)
             a >>= _BITS
         return count
     if low == OPEN:
         for level in range(levels):
-            count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _LANE, level)
+            count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _SLOT, level)
             b >>= _BITS
         return count
     for level in range(levels):
         if a >> _BITS == b >> _BITS:
-            return _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, b & _LANE, level)
-        count = _visit_block(blocks, count, start[at + level], a, (a & _LANE) + _ONE, _LANES, level)
-        count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _LANE, level)
+            return _visit_block(blocks, count, start[at + level], a, (a & _SLOT) + _ONE, b & _SLOT, level)
+        count = _visit_block(blocks, count, start[at + level], a, (a & _SLOT) + _ONE, _WIDTH, level)
+        count = _visit_block(blocks, count, start[at + level], b, _NONE, b & _SLOT, level)
         a >>= _BITS
         b >>= _BITS
     return count
@@ -90,7 +90,7 @@ def visit(start, at, levels, low, high, blocks):
 
 @inlined
 def _visit_block(blocks, count, start, node, low, high, level):
-    blocks[count, 0] = start + (node & ~_LANE)
+    blocks[count, 0] = start + (node & ~_SLOT)
     blocks[count, 1] = low
     blocks[count, 2] = high
     blocks[count, 3] = level
@@ -110,8 +110,8 @@ def least(x, offset, blocks, count):
     """The least over blocks of the extreme whose nodes begin at `offset`."""
     found = np.inf
     for v in range(count):
-        for lane in range(blocks[v, 1], blocks[v, 2]):
-            found = min(found, x[offset + blocks[v, 0] + lane])
+        for slot in range(blocks[v, 1], blocks[v, 2]):
+            found = min(found, x[offset + blocks[v, 0] + slot])
     return found
 
 
@@ -137,7 +137,7 @@ def put_extreme(x, start, at, levels, leaf, offset, least):
 
 @kernel
 def empty_path(m, e, x, size, start, at, levels, leaf):
-    """Set a leaf and all nodes above it to zero: when everything goes, in any order."""
+    """Set a leaf and all nodes above it to zero, for emptying a whole tree."""
     node = np.uint64(leaf)
     for level in range(levels):
         empty_node(m, e, x, size, start[at + level] + node)
@@ -163,7 +163,7 @@ def remove(m, e, x, size, start, at, levels, leaf, blocks):
     node = np.uint64(leaf)
     empty_node(m, e, x, size, start[at] + node)
     for level in range(_ONE, levels):
-        _visit_block(blocks, 0, start[at + level - _ONE], node, _NONE, _LANES, _NONE)
+        _visit_block(blocks, 0, start[at + level - _ONE], node, _NONE, _WIDTH, _NONE)
         node >>= _BITS
         here = start[at + level] + node
         _add_up(m, e, x, size, here, blocks)

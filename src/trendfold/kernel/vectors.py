@@ -1,6 +1,6 @@
 """Pieces of LLVM code that work on eight numbers at a time; see kernel.simd for why.
 
-An int32 or a double in each lane. Arrays are flat, and are given by where their values begin.
+An int32 or a double in each slot of a vector. Arrays are flat, and are given by where their values begin.
 """
 
 from __future__ import annotations
@@ -11,32 +11,33 @@ from llvmlite import ir
 
 from trendfold.kernel.wide import RADIX_BITS
 
-LANES = 8
+WIDTH = 8
+"""Numbers that are worked on at a time: slots of a vector."""
 INT, DOUBLE, INDEX = ir.IntType(32), ir.DoubleType(), ir.IntType(64)
-INTS, DOUBLES = ir.VectorType(INT, LANES), ir.VectorType(DOUBLE, LANES)
+INTS, DOUBLES = ir.VectorType(INT, WIDTH), ir.VectorType(DOUBLE, WIDTH)
 
 
 def everywhere(kind: Any, value: float) -> ir.Constant:
-    """A constant in every lane."""
-    return ir.Constant(kind, [value] * LANES)
+    """A constant in every slot."""
+    return ir.Constant(kind, [value] * WIDTH)
 
 
 def spread(builder: Any, value: Any, kind: Any = INTS) -> Any:
-    """A value in every lane."""
+    """A value in every slot."""
     nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, value, ir.Constant(INT, 0))
     return builder.shuffle_vector(first, nothing, everywhere(INTS, 0))
 
 
 def higher(builder: Any, a: Any, b: Any) -> Any:
-    """The higher of two integers, lane by lane."""
+    """The higher of two integers, slot by slot."""
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 
 
 def scale(builder: Any, gap: Any) -> Any:
-    """2^(-256 gap) as doubles made of bits; a gap above 3 is taken for 3, which no sum can see."""
+    """2^(-256 gap) as doubles made of bits; a gap above 3 counts as 3: no sum changes."""
     small = builder.select(builder.icmp_signed("<", gap, everywhere(INTS, 3)), gap, everywhere(INTS, 3))
-    longs = ir.VectorType(INDEX, LANES)
+    longs = ir.VectorType(INDEX, WIDTH)
     bits = builder.shl(builder.zext(small, longs), everywhere(longs, 52 + RADIX_BITS.bit_length() - 1))
     return builder.bitcast(builder.sub(everywhere(longs, 1023 << 52), bits), DOUBLES)
 

@@ -37,7 +37,7 @@ def add(m1, e1, m2, e2):
 
 @inlined
 def blend(m1, e1, m2, e2):
-    """`add` without a branch, where zero has the exponent 0: for exponents that come in no order."""
+    """`add` without a branch, where zero has the exponent 0: for exponents that a branch predictor misses."""
     top = max(e1, e2)
     gap1, gap2 = top - e1, top - e2
     m = m1 * (1.0 if gap1 == 0 else (SHRINK if gap1 == 1 else 0.0)) + m2 * (
@@ -86,7 +86,7 @@ def scale(e_to, e_from):
 
 @inlined
 def lift(e_to, e_from):
-    """Like `scale`, but a mantissa one exponent above fits too; it leaves its range for a moment."""
+    """Like `scale`, but a mantissa one exponent above fits too; it must be normalised later."""
     return RADIX if e_from - e_to == 1 else scale(e_to, e_from)
 
 
@@ -139,3 +139,12 @@ def wide_sum(m1, e1, m2, e2):
 def wide_times(m, e, a):
     """`times`, compiled once and called."""
     return times(m, e, a)
+
+
+@kernel
+def lowered(gap):
+    """2^(-256 gap): brings a mantissa to an exponent that is higher by `gap`; 0 past 3, or below 0."""
+    factor = 1.0
+    if gap > 0:
+        factor = SHRINK if gap == 1 else (SHRINK**2 if gap == 2 else (SHRINK**3 if gap == 3 else 0.0))
+    return factor if gap >= 0 else 0.0

@@ -1,4 +1,4 @@
-"""The methods of the papers beside the core: for comparison, and where `auto` takes one.
+"""The papers' methods, separate from the core: for comparison, and for `auto` to choose from.
 
-The core names them in one table, `plan.papers`; they import the core, never each other.
+The core refers to them in one table, `plan.papers`; they import the core, but not each other.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 PAPERS = {
@@ -15,11 +16,15 @@ PAPERS = {
 }
 """Strategies that look at a workload as a whole, and the package of each.
 
-Its `plan.PLANNERS` maps strategies to planners, and its `run.FOLDS` the methods of their groups to folds.
+Its `plan.PLANNERS` maps strategies to planners, `plan.fitted` fits the plan of a group to the statistics of
+its rows, and `run.FOLDS` maps the methods of groups to folds.
 """
 
-OFFERS = "trendfold.papers.gloria.offer"
-"""Where `auto` may find a sharing plan that is cheaper than lanes."""
+OFFERS = "trendfold.papers.gloria.choose"
+"""Where `auto` may find a shared plan that is cheaper than lanes."""
+
+JOIN_PLANS = "trendfold.papers.mcep.plan"
+"""Where detection finds a plan for the joins of many patterns, by its `PlanSearch`."""
 
 
 def paper(strategy: str, step: str) -> Any:
@@ -28,5 +33,10 @@ def paper(strategy: str, step: str) -> Any:
 
 
 def offer() -> Any:
-    """The module that offers `auto` a sharing plan instead of lanes, once the rows are known."""
+    """The module that offers `auto` a shared plan instead of lanes, once the rows are known."""
     return import_module(OFFERS)
+
+
+def join_plans() -> ModuleType:
+    """The module that searches for join plans, once rates and selectivities are known."""
+    return import_module(JOIN_PLANS)

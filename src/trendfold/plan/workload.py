@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from trendfold.errors import UnsupportedError
-from trendfold.plan import PLANNERS, Group, QueryPlan, plan, plan_auto
+from trendfold.plan.logical import LANES, PLANNERS, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.papers import PAPERS, paper
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
@@ -23,7 +23,7 @@ PER_EVENT = 1 << 30
 def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """Each query's best plan; those that may be vector lanes side by side are."""
     plans = tuple(map(plan_auto, queries))
-    found = grouped(plans, "auto", "lanes", lambda each: rows_key(each) if can_be_lanes(each) else None)
+    found = grouped(plans, "auto", LANES, lambda each: rows_key(each) if can_be_lanes(each) else None)
     if len(found) < 2:
         return found
     return tuple(replace(p, alone=why_no_lanes(p) or _NOBODY) if p.group is None else p for p in found)
@@ -45,22 +45,38 @@ def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPla
     return tuple(plan(query, strategy) for query in queries)
 
 
-def with_groups(plans: Sequence[QueryPlan], change: Callable[[Group], Group]) -> tuple[QueryPlan, ...]:
-    """The plans with every group changed, once for all its members."""
-    groups = {id(each.group): each.group for each in plans if each.group is not None}
-    changed = {key: change(group) for key, group in groups.items()}
-    return tuple(replace(p, group=changed[id(p.group)]) if p.group is not None else p for p in plans)
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Queries for which one choice is made: those of a group, or one alone.
+
+    plans    some or all members of the group
+    numbers  their places in the workload
+    """
+
+    plans: tuple[QueryPlan, ...]
+    numbers: tuple[int, ...]
+    group: Group | None = None
+
+
+def units(plans: Mapping[int, QueryPlan]) -> list[Unit]:
+    """Plans by their places in the workload, as units, in the order of their first queries."""
+    together: dict[tuple[str, ...] | int, list[int]] = {}
+    for number, each in plans.items():
+        together.setdefault(number if each.group is None else each.group.key, []).append(number)
+    return [
+        Unit(tuple(plans[n] for n in numbers), tuple(numbers), plans[numbers[0]].group)
+        for numbers in together.values()
+    ]
 
 
 def regrouped(plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
-    """Some plans of a workload: where members of a group are missing, the others are put together anew."""
+    """Some plans of a workload: where members of a group are missing, the others are grouped anew."""
     found = list(plans)
-    for group in {id(each.group): each.group for each in plans}.values():
-        own = [i for i, each in enumerate(plans) if each.group is group]
-        if group is None or len(own) == len(group.members):
-            continue
-        for i, anew in zip(own, plan_all([plans[i].query for i in own], group.strategy), strict=True):
-            found[i] = anew
+    for unit in units(dict(enumerate(plans))):
+        if unit.group is not None and len(unit.plans) < len(unit.group.members):
+            anew = plan_all([each.query for each in unit.plans], unit.group.strategy)
+            for number, each in zip(unit.numbers, anew, strict=True):
+                found[number] = each
     return tuple(found)
 
 
@@ -125,7 +141,7 @@ def why_no_lanes(plan: QueryPlan) -> str:
     if operand.builds_trends or machine.by_event:
         return "a predicate compares events, so bindings are kept one by one"
     if machine.automaton.guards:
-        return "a NOT moves what waits behind it from class to class"
+        return "NOT splits pending counts into broken and unbroken"
     if plan.query.having is not None:
         return "HAVING is judged on true values, query by query"
     if len({key.alias for key in plan.qualified_keys}) > 1:
@@ -139,7 +155,7 @@ def why_no_lanes(plan: QueryPlan) -> str:
     return ""
 
 
-def shape_of(plan: QueryPlan) -> Hashable:
+def lane_shape(plan: QueryPlan) -> Hashable:
     """Equal for queries whose machines differ in the types of their positions only."""
     (operand,) = plan.operands
     automaton = operand.machine.automaton

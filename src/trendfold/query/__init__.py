@@ -1,4 +1,4 @@
-"""The query language: text -> Query, checked. `parse` is the front door, `to_text` the way back."""
+"""The query language: `parse` turns text into checked queries, `to_text` prints them."""
 
 from trendfold.query.builder import read_duration
 from trendfold.query.caution import caution_text, cautions

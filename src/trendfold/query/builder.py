@@ -1,4 +1,4 @@
-"""Rules of the grammar -> nodes. Whatever the grammar cannot say, each rule checks here."""
+"""Build nodes from grammar rules, and check what the grammar cannot express."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from trendfold.query.nodes import (
     Window,
     WindowUnit,
 )
-from trendfold.query.pieces import MAX_NESTING, unquoted
+from trendfold.query.split import MAX_NESTING, unquoted
 
 MAX_AMOUNT_DIGITS = 40
 MAX_NUMBER_DIGITS = 4_000
-"""Longer numbers Python would refuse to read or to print."""
+"""Python refuses to parse or print longer numbers."""
 
 _SEMANTICS = {"any": Semantics.ANY, "next": Semantics.NEXT, "cont": Semantics.CONTIGUOUS} | {
     semantics.value: semantics for semantics in Semantics
@@ -95,21 +95,21 @@ FUNCTION_HINTS = {
     "MINIMUM": "write MIN",
     "MAXIMUM": "write MAX",
 }
-"""What there is in place of functions that others have."""
+"""Alternatives for functions known from other languages."""
 _MAX_INT64 = 2**63 - 1
 
 
 def read_duration(text: str, what: str) -> int:
-    """A duration in microseconds from text such as `10 min`; `what` it is for is named in the error."""
+    """Parse a duration such as `10 min` into microseconds; `what` names it in the error."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", str(text))
     if found is None or found[2].lower() not in _UNITS_US:
-        raise InputError(f"{what} is {text!r}; it is a duration such as '10 s', '5 min' or '1 h'")
+        raise InputError(f"{what} is {text!r}; write a duration such as '10 s', '5 min' or '1 h'")
     return int(Fraction(found[1]) * _UNITS_US[found[2].lower()])
 
 
 @cache
 def grammar() -> Lark:
-    """The parser, its tables kept beside the compiled modules where that can be written."""
+    """The parser; its tables are cached next to the compiled modules if that folder is writable."""
     kept = Path(cache_from_source(__file__)).with_name("grammar.lark.tables")
     with suppress(OSError):
         kept.parent.mkdir(exist_ok=True)
@@ -124,7 +124,7 @@ def grammar() -> Lark:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """One clause; `keyword` as the printer writes it, so that WITHIN and WINDOW are one."""
+    """One clause; `keyword` is the printer's spelling, so WITHIN and WINDOW are the same."""
 
     keyword: str
     value: Any
@@ -133,7 +133,7 @@ class _Clause:
 
 @dataclass(frozen=True, slots=True)
 class _Equivalence:
-    """`[a, b]`: only a conjunct of its own, which the grammar cannot say without conflicts."""
+    """`[a, b]`: must be a top-level conjunct, which an LALR grammar cannot express without conflicts."""
 
     attributes: tuple[str, ...]
     span: Span
@@ -144,7 +144,7 @@ def _span(first: Token, last: Token | None = None) -> Span:
 
 
 def _cover(left: Expression, sign: Token, right: Expression) -> Span:
-    """From the left operand to the right one, as far as they know their places."""
+    """From the left operand to the right one, as far as their spans are known."""
     return Span(
         getattr(left, "span", _span(sign)).start,
         getattr(right, "span", _span(sign)).end,
@@ -153,7 +153,7 @@ def _cover(left: Expression, sign: Token, right: Expression) -> Span:
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, Query]):
-    """One method per rule of the grammar, called bottom-up while parsing: depth costs no recursion."""
+    """One method per rule of the grammar, called bottom-up while parsing, so nesting costs no recursion."""
 
     def NAME(self, token: Token) -> Token:  # noqa: N802
         return token.update(value=unquoted(token)) if token.startswith('"') else token
@@ -277,9 +277,9 @@ class _Builder(Transformer[Token, Query]):
         if high is None:
             return Repeat(body, low, None, span) if low else Maybe(Plus(body))
         if high == 0:
-            raise query_error("a pattern repeated 0 times takes no event", span, "repeat at least once: {1}")
+            raise query_error("a pattern repeated 0 times matches nothing", span, "repeat at least once: {1}")
         if low > high:
-            raise query_error(f"{{{low},{high}}} begins above its end", span, f"write {{{high},{low}}}")
+            raise query_error(f"{{{low},{high}}} has its bounds swapped", span, f"write {{{high},{low}}}")
         return Repeat(body, low, high, span)
 
     # ------------------------------------------------------------ expressions
@@ -298,7 +298,7 @@ class _Builder(Transformer[Token, Query]):
         return Compare(op, left, right, _cover(left, sign, right))
 
     def chain(self, *parts: Any) -> Expression:
-        """`a = b = c`: the comparisons share their operands, by which WHERE knows them again."""
+        """`a = b = c`: the comparisons share operands, by which `_chained` recognizes them."""
         signs = parts[1::2]
         if wrong := [sign for sign in signs if sign != "="]:
             hint = "join two comparisons by AND"
@@ -328,7 +328,7 @@ class _Builder(Transformer[Token, Query]):
         return Binary(str(sign), left, right, _cover(left, sign, right))
 
     def minus(self, sign: Token, operand: Expression) -> Expression:
-        """A minus before a number is part of the number, so that what is printed reads back the same."""
+        """A minus before a number is part of the number, so that printed text parses to the same node."""
         match operand:
             case Literal(bool()):
                 return Unary("-", operand)
@@ -397,14 +397,14 @@ def _window(within: _Clause | None, slide: _Clause | None) -> Window | None:
     step, step_unit = slide.value
     if unit != step_unit:
         raise query_error(
-            "WITHIN and SLIDE are of two kinds", slide.span, "give both as durations or both in events"
+            "WITHIN and SLIDE have different units", slide.span, "give both as durations or both in events"
         )
     ends = (within.span.start, within.span.end, slide.span.start, slide.span.end)
     return Window(length, step, unit, Span(min(ends), max(ends)))
 
 
 def _size(clause: str, amount: Token) -> Fraction:
-    """The number of a clause, exactly. Its size is bounded first: 1e999999999 would fill the memory."""
+    """A clause's number as a fraction. Checks its size first: 1e999999999 would exhaust memory."""
     if len(amount) > MAX_AMOUNT_DIGITS:
         raise query_error(f"{clause} has a number of more than {MAX_AMOUNT_DIGITS} digits", _span(amount))
     number = Decimal(amount)
@@ -460,7 +460,7 @@ Composite = TypeVar("Composite", Seq, Both)
 
 
 def _flat(composite: type[Composite], parts: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """The parts, where a part of the same composite gives its own: AND and SEQ are associative."""
+    """The parts, with nested composites of the same type flattened: AND and SEQ are associative."""
     flat: list[Pattern] = []
     for part in parts:
         flat += part.parts if isinstance(part, composite) else (part,)
@@ -468,7 +468,7 @@ def _flat(composite: type[Composite], parts: Iterable[Pattern]) -> tuple[Pattern
 
 
 def _check_neighbours(left: Pattern, right: Pattern) -> None:
-    """Beside NOT stands what cannot be empty, as written: in SEQ(SEQ(A, B?), NOT C, D) it is SEQ(A, B?)."""
+    """NOT's neighbours must be non-empty as written: in SEQ(SEQ(A, B?), NOT C, D) that is SEQ(A, B?)."""
     for negation, neighbour in ((_edge(left, -1), right), (_edge(right, 0), left)):
         if isinstance(negation, Not) and not isinstance(neighbour, Not):
             _check_depth(neighbour, "the pattern", negation.span)
@@ -481,7 +481,7 @@ def _edge(pattern: Pattern, index: int) -> Pattern:
 
 
 def _chained(conjunct: Expression) -> tuple[Expression, ...]:
-    """The comparisons of `a = b = c`, each a conjunct; any other conjunct as it is."""
+    """Split `a = b = c` into its comparisons; return any other conjunct unchanged."""
     match conjunct:
         case Logic("AND", parts) if all(_are_linked(left, right) for left, right in pairwise(parts)):
             return parts
@@ -526,9 +526,9 @@ def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
 
 
 def _function_hint(name: str) -> str:
-    close = get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.75)  # MEDIAN is no misspelt MIN
+    close = get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.75)  # MEDIAN is not a misspelt MIN
     guess = f"did you mean {close[0]!r}?" if close else ""
-    return FUNCTION_HINTS.get(name) or guess or f"there are {', '.join(_FUNCTIONS)}"
+    return FUNCTION_HINTS.get(name) or guess or f"choose one of {', '.join(_FUNCTIONS)}"
 
 
 _TAKES = {

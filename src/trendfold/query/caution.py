@@ -1,4 +1,4 @@
-"""What a query says that is allowed and hardly meant: a condition that never applies, events in no window."""
+"""Warnings about valid queries that are probably wrong: idle conditions, gaps between windows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trendfold.query.printer import expression_text
 
 
 def cautions(query: Query) -> list[Problem]:
-    """What to warn of; the query is answered all the same."""
+    """The warnings for a query; it can still be run."""
     found = [*_idle_conditions(query), *_gaps(query)]
     return [replace(problem, query=query.name, text=query.text) for problem in found]
 
 
 def caution_text(problem: Problem) -> str:
-    """A caution in one line."""
+    """A warning in one line."""
     where = f"query {problem.query!r}" + (f", line {problem.line}" if problem.text else "")
     return f"{where}: {problem.message}" + (f"; {problem.hint}" if problem.hint else "")
 
 
 def _idle_conditions(query: Query) -> Iterator[Problem]:
-    """Conditions that no two events of a trend are asked for, and those that are never true."""
+    """Conditions that apply to no two events of a trend, and conditions that are never true."""
     for conjunct in query.where:
         text, pattern = expression_text(conjunct), query.pattern
         match kind(conjunct), sorted((is_next, name) for name, is_next in named(conjunct)):
@@ -54,7 +54,7 @@ def _never_true(conjunct: Expression) -> Iterator[Problem]:
 
 
 def _gaps(query: Query) -> Iterator[Problem]:
-    """Windows that leave events out."""
+    """Gaps between windows."""
     match query.window:
         case Window(length, int(slide), _, span) if slide > length:
             message = "SLIDE is longer than WITHIN: events between two windows are in no window"

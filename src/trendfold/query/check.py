@@ -1,4 +1,4 @@
-"""What is wrong with a query: its names and shapes (`check`), its columns and types (`check_columns`)."""
+"""Find errors in a query: in its structure (`check`), and in its columns and types (`check_columns`)."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ MAX_POSITIONS = 1_000
 
 
 def check(query: Query) -> list[Problem]:
-    """Every problem that can be seen without data; the first is the one to show."""
+    """All problems that can be found without data; the first is the one to show."""
     if too_large := _located(query, _size(query)):
-        return too_large  # what follows may take long
+        return too_large  # the other checks may take long then
     rules = (_pattern, _where, _group_by, _returns, _having, _window)
     return _located(query, (problem for rule in rules for problem in rule(query)))
 
 
 def check_columns(query: Query, schema: Schema) -> list[Problem]:
-    """Every problem with the columns a query names and with their types."""
+    """All problems with the columns a query names and their types."""
     rules = (_key_types, _condition_types, _return_types)
     return _located(query, (problem for rule in rules for problem in rule(query, schema)))
 
 
 def _located(query: Query, problems: Iterable[Problem]) -> list[Problem]:
-    """The problems, each once, with the query they are in; without a place of their own, at its beginning."""
+    """The distinct problems with their query; those without a span point to its beginning."""
     start = Span(query.span.start, query.span.start + 1) if query.text else NOWHERE
     spans = ((problem, start if problem.span == NOWHERE else problem.span) for problem in problems)
     found = (replace(problem, query=query.name, text=query.text, span=span) for problem, span in spans)
@@ -82,7 +82,7 @@ def _located(query: Query, problems: Iterable[Problem]) -> list[Problem]:
 
 
 def _find(query: Query, what: str) -> Span:
-    """Where something stands that no node keeps a place for; `what` is a regular expression with a group."""
+    """The span of text that no node records; `what` is a regular expression with one group."""
     text = query.text[: query.span.end]
     found = re.compile(what, re.IGNORECASE).search(text, query.span.start)
     return Span(*found.span(1)) if found else NOWHERE
@@ -120,7 +120,7 @@ def _aliases(pattern: Pattern) -> Iterator[Problem]:
             message = f"the alias {ref.alias!r} of {ref.type!r} is the name of another type in the pattern"
             yield Problem(message, span=ref.span, hint="choose another alias")
         if (other := first.setdefault(ref.alias, ref)).type != ref.type:
-            message = f"the alias {ref.alias!r} stands for two types, {other.type!r} and {ref.type!r}"
+            message = f"the alias {ref.alias!r} refers to two types, {other.type!r} and {ref.type!r}"
             yield Problem(message, span=ref.span, hint="choose another alias for one of them")
 
 
@@ -130,7 +130,7 @@ def _operands(pattern: Pattern) -> tuple[Pattern, ...]:
 
 
 def _negations(pattern: Pattern) -> Iterator[Problem]:
-    """NOT stands in a SEQ between elements that cannot be empty, or at an end of an outermost SEQ."""
+    """NOT must be in a SEQ, between non-empty elements or at an end of an outermost SEQ."""
     outermost = [id(operand) for operand in _operands(pattern)]
     placed: set[int] = set()
     for node in walk(pattern):
@@ -139,7 +139,7 @@ def _negations(pattern: Pattern) -> Iterator[Problem]:
             yield from _negations_in(node, id(node) in outermost)
         elif isinstance(node, Not):
             if id(node) not in placed:
-                yield Problem("NOT stands only in a SEQ", span=node.span, hint="as in SEQ(A, NOT B, C)")
+                yield Problem("NOT is only allowed in a SEQ", span=node.span, hint="as in SEQ(A, NOT B, C)")
             yield from _negated_body(node)
 
 
@@ -149,16 +149,16 @@ def _negations_in(seq: Seq, is_outermost: bool) -> Iterator[Problem]:
             continue
         if i in (0, len(seq.parts) - 1) and not is_outermost:
             where = "first" if i == 0 else "last"
-            message = f"NOT stands {where} in a SEQ that is not the outermost one"
+            message = f"NOT is {where} in a SEQ that is not the outermost one"
             yield Problem(message, span=part.span, hint="put it between two events, or in the outermost SEQ")
         if any(isinstance(other, Not) for other in _beside(seq, i)):
-            yield Problem("NOT stands beside another NOT", span=part.span, hint="put an event between them")
+            yield Problem("NOT is next to another NOT", span=part.span, hint="put an event between them")
         elif any(_is_blank(side) for side in (seq.parts[:i][::-1], seq.parts[i + 1 :]) if side):
             yield beside_empty(part)
 
 
 def _is_blank(side: tuple[Pattern, ...]) -> bool:
-    """Whether all that stands between a NOT and the next one, or the end, can be empty."""
+    """Whether everything between a NOT and the next NOT, or the end, can be empty."""
     return all(map(can_be_empty, takewhile(lambda part: not isinstance(part, Not), side)))
 
 
@@ -167,9 +167,9 @@ def _beside(seq: Seq, index: int) -> tuple[Pattern, ...]:
 
 
 def beside_empty(negation: Not) -> Problem:
-    """A neighbour of NOT can be empty. The parser asks, too: it still sees the nested SEQs as written."""
+    """A neighbour of NOT can be empty. The builder uses this too: it sees nested SEQs as written."""
     hint = "its neighbours must take at least one event"
-    return Problem("NOT stands beside a pattern that can be empty", span=negation.span, hint=hint)
+    return Problem("NOT is next to a pattern that can be empty", span=negation.span, hint=hint)
 
 
 def _negated_body(negation: Not) -> Iterator[Problem]:
@@ -180,7 +180,7 @@ def _negated_body(negation: Not) -> Iterator[Problem]:
 
 
 def _conjunctions(query: Query) -> Iterator[Problem]:
-    """AND stands outermost; for MATCHES also inside SEQ (spec 7 and 8)."""
+    """AND must be outermost; with MATCHES it may also be inside a SEQ (spec 7 and 8)."""
     pattern, is_loose = query.pattern, isinstance(query.returns, Matches)
     places = {id(pattern)}
     for node in walk(pattern):
@@ -193,7 +193,7 @@ def _conjunctions(query: Query) -> Iterator[Problem]:
             places.update(map(id, node.parts))
         if id(node) not in places:
             where = "outermost or in a SEQ" if is_loose else "outermost in a query that aggregates"
-            yield Problem(f"AND stands only {where}", span=extent(node))
+            yield Problem(f"AND is only allowed {where}", span=extent(node))
         elif node is not pattern:
             yield from _free_conjunction(query, node)
             yield from (_empty_operand(part) for part in node.parts if can_be_empty(part))
@@ -208,11 +208,11 @@ def _empty_operand(operand: Pattern) -> Problem:
 def _conjunctions_beside_not(seq: Seq) -> Iterator[Problem]:
     for i, part in enumerate(seq.parts):
         if isinstance(part, Both) and any(isinstance(other, Not) for other in _beside(seq, i)):
-            yield Problem("AND stands beside NOT", span=extent(part), hint="put an event between them")
+            yield Problem("AND is next to NOT", span=extent(part), hint="put an event between them")
 
 
 def _free_conjunction(query: Query, both: Both) -> Iterator[Problem]:
-    """What AND needs to interleave its operands: skip-till-any-match, and no NEXT among them."""
+    """AND interleaves its operands only under skip-till-any-match and without NEXT on them."""
     if query.semantics is not Semantics.ANY:
         message = f"AND in a SEQ needs {Semantics.ANY}, not {query.semantics}"
         yield Problem(message, span=extent(both))
@@ -224,7 +224,7 @@ def _free_conjunction(query: Query, both: Both) -> Iterator[Problem]:
 
 
 def _independent_operands(query: Query, both: Both) -> Iterator[Problem]:
-    """Operands that are judged alone share no type and no predicate."""
+    """Operands matched independently must not share a type or a predicate."""
     owner: dict[str, int] = {}
     for i, part in enumerate(both.parts):
         for ref, _ in refs(part):
@@ -252,7 +252,7 @@ def _unknown(known: Collection[str], name: str, span: Span) -> Iterator[Problem]
 
 
 def _positive(query: Query, name: str, span: Span, what: str) -> Iterator[Problem]:
-    """An aggregate or a group needs a name of positive events only."""
+    """Aggregates and groups must name positive events only."""
     known = sides(query.pattern)
     match sorted(known.get(name, ())):
         case [True]:
@@ -264,7 +264,7 @@ def _positive(query: Query, name: str, span: Span, what: str) -> Iterator[Proble
 
 
 def _mixed(name: str, span: Span) -> Problem:
-    message = f"{name!r} stands for both negated and positive events"
+    message = f"{name!r} refers to both negated and positive events"
     return Problem(message, span=span, hint="give the ones you mean an alias of their own")
 
 
@@ -284,12 +284,12 @@ def _names_in_where(query: Query, known: Collection[str], conjunct: Expression) 
     for node in walk(conjunct):
         match node:
             case Aggregate():
-                message = f"the aggregate {expression_text(node)} stands in WHERE"
-                yield Problem(message, span=node.span, hint="conditions on aggregates go to HAVING")
+                message = f"the aggregate {expression_text(node)} is not allowed in WHERE"
+                yield Problem(message, span=node.span, hint="put conditions on aggregates in HAVING")
             case Attribute(None, name):
                 hint = f"write whose it is, as in {quoted(next(iter(known)))}.{quoted(name)}"
                 if query.text[node.span.start : node.span.start + 1] == '"':
-                    hint = f"a string stands in single quotes: {expression_text(Literal(name))}; or {hint}"
+                    hint = f"strings take single quotes: {expression_text(Literal(name))}; or {hint}"
                 elif node in words:
                     hint = f"quotes are missing: {expression_text(Literal(name))}; or {hint}"
                 yield Problem(f"the attribute {name!r} has no alias", span=node.span, hint=hint)
@@ -298,7 +298,7 @@ def _names_in_where(query: Query, known: Collection[str], conjunct: Expression) 
 
 
 def _compared_words(conjunct: Expression) -> Iterator[Expression]:
-    """The bare names that an attribute is compared with: perhaps strings without their quotes."""
+    """The bare names an attribute is compared with: perhaps strings with missing quotes."""
     for node in walk(conjunct):
         match node:
             case Compare(_, Attribute(str()), Attribute(None) as word):
@@ -326,7 +326,7 @@ def _predicate(
 
 
 def _no_meaning(conjunct: Expression, span: Span) -> Problem:
-    """A conjunct that is neither local nor about a pair of events."""
+    """The problem of a conjunct that is neither local nor about a pair of events."""
     names = named(conjunct)
     if not names:
         return Problem("the condition names no event", span=span, hint="name one, as in T.speed < 10")
@@ -383,7 +383,7 @@ def _returns(query: Query) -> Iterator[Problem]:
 def _not_grouped(query: Query, key: GroupKey) -> Problem:
     text = _key_text(key)
     if text.upper() == "MATCHES":
-        hint = "RETURN MATCHES stands alone; the grouping attributes come by themselves"
+        hint = "RETURN MATCHES takes no other items; the grouping attributes are always included"
     else:
         hint = nearest(text, map(_key_text, query.group_by)) or f"add GROUP BY {text}"
     return Problem(f"{text!r} is returned but is not in GROUP BY", span=key.span, hint=hint)
@@ -406,14 +406,14 @@ def _having(query: Query) -> Iterator[Problem]:
     if query.having is None:
         return
     if isinstance(query.returns, Matches):
-        yield Problem("HAVING does not go with RETURN MATCHES", span=extent(query.having))
+        yield Problem("HAVING cannot be combined with RETURN MATCHES", span=extent(query.having))
         return
     for node in walk(query.having):
         match node:
             case Aggregate():
                 yield from _aggregate(query, node)
             case Attribute(is_next=True):
-                yield Problem("NEXT stands outside WHERE", span=node.span)
+                yield Problem("NEXT is only allowed in WHERE", span=node.span)
             case Attribute() if having_value(query, node) is None:
                 yield _unknown_in_having(query, node)
 
@@ -427,7 +427,7 @@ def _unknown_in_having(query: Query, attribute: Attribute) -> Problem:
     text = expression_text(attribute)
     meant = known.get(text)
     hint = f"did you mean {meant!r}?" if meant else nearest(text, known.values())
-    message = f"HAVING names {text!r}, which is no aggregate, AS-name or grouping attribute"
+    message = f"HAVING names {text!r}, which is not an aggregate, AS name or grouping attribute"
     return Problem(message, span=attribute.span, hint=hint)
 
 
@@ -438,14 +438,14 @@ def _window(query: Query) -> Iterator[Problem]:
     window, gives_matches = query.window, isinstance(query.returns, Matches)
     if gives_matches and window is not None and window.slide is not None:
         hint = "WITHIN alone bounds the time from the first to the last event of a match"
-        yield Problem("SLIDE does not go with RETURN MATCHES", span=window.span, hint=hint)
+        yield Problem("SLIDE cannot be combined with RETURN MATCHES", span=window.span, hint=hint)
     match window:
         case Window(length, None, WindowUnit.EVENTS, span) if not gives_matches:
             hint = f"add for example SLIDE {length} events"
             yield Problem("WITHIN a number of events needs SLIDE", span=span, hint=hint)
     if not gives_matches and query.limit is not None:
         span = _find(query, r"\b(limit)\b")
-        yield Problem("LIMIT goes only with RETURN MATCHES", span=span, hint="remove LIMIT")
+        yield Problem("LIMIT is only for RETURN MATCHES", span=span, hint="remove LIMIT")
 
 
 # ---------------------------------------------------------------- columns and their types
@@ -484,13 +484,13 @@ def _return_types(query: Query, schema: Schema) -> Iterator[Problem]:
 
 
 def _held(schema: Schema, name: str) -> Kind | None:
-    """What a column holds; None where it has not a single value, or is not there."""
+    """A column's kind; None if it is all null or missing."""
     found = schema.get(name)
     return None if found is Kind.NULL else found
 
 
 def _kind_of(query: Query, schema: Schema, expression: Expression) -> Kind | None:
-    """What an expression gives; None is NULL, or unknown because of a problem found elsewhere."""
+    """An expression's kind; None for NULL, or if a problem reported elsewhere makes it unknown."""
     match expression:
         case Literal(value):
             return _LITERALS[type(value)]
@@ -512,7 +512,7 @@ _LITERALS = {int: Kind.INTEGER, float: Kind.FLOAT, str: Kind.STRING, bool: Kind.
 
 
 def _node_types(query: Query, schema: Schema, node: Expression) -> Iterator[Problem]:
-    """The problems of one node, its operands' own problems left out."""
+    """The problems of one node, without those of its operands."""
     match node:
         case Attribute(_, name) if node.alias is not None or having_value(query, node) is None:
             yield from _column(schema, name, node.span)
@@ -545,7 +545,7 @@ def _aggregate_type(function: Function, attribute: str, found: Kind | None, span
     if found is None or found.is_number or (takes_times and found is Kind.TIME):
         return
     takes = "numbers or times" if takes_times else "numbers"
-    yield Problem(f"{function} takes {takes}, and {attribute!r} is {_a(found)}", span=span)
+    yield Problem(f"{function} takes {takes}, but {attribute!r} is {_a(found)}", span=span)
 
 
 def _boolean(query: Query, schema: Schema, condition: Expression) -> Iterator[Problem]:
@@ -557,7 +557,7 @@ def _boolean(query: Query, schema: Schema, condition: Expression) -> Iterator[Pr
 def _number(query: Query, schema: Schema, operand: Expression, node: Unary | Binary) -> Iterator[Problem]:
     found = _kind_of(query, schema, operand)
     if found is not None and not found.is_number:
-        message = f"{node.op!r} takes numbers, and {expression_text(operand)} is {_a(found)}"
+        message = f"{node.op!r} takes numbers, but {expression_text(operand)} is {_a(found)}"
         yield Problem(message, span=extent(node))
 
 
@@ -573,5 +573,5 @@ def _alike(query: Query, schema: Schema, left: Expression, right: Expression) ->
 
 
 def _a(found: Kind | None) -> str:
-    """A kind with its article, as messages say it."""
+    """A kind with its article, for messages."""
     return f"{'an' if found in (Kind.INTEGER, Kind.OTHER) else 'a'} {found}"

@@ -1,4 +1,4 @@
-"""Syntax errors in human words: what was found, what could have stood there, and what may have been meant."""
+"""Readable syntax errors: what was found, what was expected, and what was probably meant."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lark.lexer import PatternStr
 from trendfold.errors import QueryError, Span, query_error
 from trendfold.query.builder import FUNCTION_HINTS, grammar
 from trendfold.query.names import RESERVED
-from trendfold.query.pieces import Piece, Token
+from trendfold.query.split import Piece, Token
 
 _CLAUSES = "RETURN PATTERN SEMANTICS WHERE GROUP_BY HAVING WITHIN SLIDE LIMIT".split()
 
-# (terminals that must all be possible, what to call them, terminals it covers), tried in this order
+# (terminals that must all be possible, their description, terminals it covers), tried in this order
 _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("_SEQ", "a pattern", "_SEQ _OR _AND NOT BANG LPAR NAME TRUE FALSE NULL"),
     ("NUMBER NAME", "a value", "NUMBER STRING TRUE FALSE NULL MINUS NOT NEXT FUNCTION LPAR LSQB NAME"),
@@ -53,8 +53,8 @@ _DURATION = "write the duration as it is, as in WITHIN 5 min"
 _SLIDING = "windows are written WITHIN 10 min SLIDE 1 min"
 _FOREIGN = {
     "SELECT": "a query begins with RETURN",
-    "FROM": "a query names no table: events are given to run, types of events stand in PATTERN",
-    "JOIN": "events are brought together by PATTERN, as in SEQ(A, B)",
+    "FROM": "a query names no table: pass the events to run, and name event types in PATTERN",
+    "JOIN": "events are combined by PATTERN, as in SEQ(A, B)",
     "ON": "conditions go to WHERE",
     "ORDER": "results are ordered by window and group",
     "PARTITION": "write WHERE [a] to keep trends within one value of a, or GROUP BY a to get a row for each",
@@ -70,11 +70,11 @@ _FOREIGN = {
     "HOP": _SLIDING,
     "TOP": "RETURN MATCHES takes LIMIT n at the end",
     "FETCH": "RETURN MATCHES takes LIMIT n at the end",
-    "ILIKE": "LIKE is what there is; it knows case",
+    "ILIKE": "write LIKE, which is case-sensitive",
     "WITH": "a query begins with RETURN",
     "UNION": "queries are separated by ';' and answered together",
 }
-"""What people who come from SQL may look for."""
+"""Hints for keywords known from SQL."""
 
 
 def syntax_error(text: str, piece: Piece, error: UnexpectedInput) -> QueryError:
@@ -98,7 +98,7 @@ def syntax_error(text: str, piece: Piece, error: UnexpectedInput) -> QueryError:
 
 
 def _possible(error: UnexpectedInput) -> set[str]:
-    """The terminals after which parsing could have gone on."""
+    """The terminals the parser would have accepted."""
     interactive = getattr(error, "interactive_parser", None)
     return set(interactive.accepts()) if interactive is not None else set()
 
@@ -119,7 +119,7 @@ def _spelling(terminal: str) -> str:
 
 
 def _hint(text: str, before: Sequence[Token], found: Token, possible: set[str]) -> str:
-    """A guess at what was meant: another sign, a misspelt clause, a reserved word as a name."""
+    """A guess at what was meant: another operator, a misspelt clause, a reserved word used as a name."""
     last = before[-1] if before else None
     start = found.span.start
     for sign in (text[start : start + 2], text[start - 1 : start + 1]):
@@ -148,7 +148,7 @@ def _hint(text: str, before: Sequence[Token], found: Token, possible: set[str]) 
 
 
 def _call_hint(before: Sequence[Token], found: Token) -> str:
-    """What is wrong with a call whose dot is in the wrong place, and with RETURN *."""
+    """A hint for a call with a misplaced dot, and for RETURN *."""
     match [token.word or token.text for token in before[-4:]], found.text:
         case [*_, "NEXT", "(", _], ".":
             return f"NEXT takes an alias, as in NEXT({before[-1].text}).x"
@@ -160,7 +160,7 @@ def _call_hint(before: Sequence[Token], found: Token) -> str:
 
 
 def _alias_hint(last: Token, found: Token) -> str:
-    """A name where a pattern has ended: after a repetition, after AS, or where a comma is missing."""
+    """A hint for a name after a complete pattern: after a repetition, after AS, or with a missing comma."""
     if last.word == "AS":
         return f"an alias follows its type without AS, as in Travel {found.text}"
     if last.text in ("+", "*", "?"):
@@ -170,7 +170,7 @@ def _alias_hint(last: Token, found: Token) -> str:
 
 
 def _clause_guess(token: Token) -> str:
-    """The clause a word may be a misspelling of."""
+    """A hint naming the clause a word may misspell."""
     if not (token.word and token.is_name) and token.word != "GROUP":
         return ""
     clauses = [clause.replace("_", " ") for clause in _CLAUSES]

@@ -1,4 +1,4 @@
-"""What names stand for: positions, kinds of predicate, and the columns of a result."""
+"""Name resolution: which positions a name refers to, kinds of predicates, and result columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RESERVED = frozenset(
     "QUERY RETURN AGG PATTERN SEMANTICS WHERE GROUP GROUPBY GROUP_BY HAVING WITHIN WINDOW SLIDE LIMIT "
     "SEQ OR AND NOT NEXT IN LIKE BETWEEN IS NULL TRUE FALSE".split()
 )
-"""Words that are never bare names, in any case; NOT_RESERVED in the grammar holds the same list."""
+"""Words that are never bare names, case-insensitive; the grammar's NOT_RESERVED has the same list."""
 
 Node = TypeVar("Node", Pattern, Expression)
 
@@ -64,7 +64,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything under it, in the order written. No recursion: any depth is safe."""
+    """The node and all its descendants, in text order. Not recursive: safe at any depth."""
     stack = [node]
     while stack:
         yield (top := stack.pop())
@@ -72,7 +72,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def depth(node: Node) -> int:
-    """How many operators are nested in each other. No recursion: it guards what recurses."""
+    """The nesting depth of operators. Not recursive: it guards the functions that are."""
     deepest, level = 0, list(children(node))
     while level:
         deepest += 1
@@ -81,7 +81,7 @@ def depth(node: Node) -> int:
 
 
 def extent(node: Node) -> Span:
-    """From the first to the last character of a node that is known to stand in the text."""
+    """The span from the first to the last character of a node, as far as its spans are known."""
     spans = [part.span for part in walk(node) if hasattr(part, "span") and part.span != NOWHERE]
     if not spans:
         return NOWHERE
@@ -105,7 +105,7 @@ def refs(pattern: Pattern) -> tuple[tuple[EventRef, bool], ...]:
 
 
 def stands_for(ref: EventRef, name: str) -> bool:
-    """Whether a name in another clause means this position: it is its alias or its type."""
+    """Whether a name in another clause refers to this position: by its alias or its type."""
     return name in (ref.alias, ref.type)
 
 
@@ -119,7 +119,7 @@ def sides(pattern: Pattern) -> dict[str, frozenset[bool]]:
 
 
 def positions(pattern: Pattern) -> int:
-    """How many positions a pattern has, the copies of `{m,n}` counted."""
+    """The number of positions of a pattern, counting the copies of `{m,n}`."""
     match pattern:
         case EventRef():
             return 1
@@ -132,7 +132,7 @@ def positions(pattern: Pattern) -> int:
 
 
 def can_be_empty(pattern: Pattern) -> bool:
-    """Whether a pattern accepts the empty sequence. A NOT takes no events."""
+    """Whether a pattern accepts the empty sequence. A NOT matches no events."""
     match pattern:
         case Maybe() | Not():
             return True
@@ -165,12 +165,12 @@ def can_avoid(pattern: Pattern, name: str) -> bool:
 
 
 def can_follow(pattern: Pattern, first: str, second: str) -> bool:
-    """Whether an event at `second` can directly follow one at `first` in a trend, or in one of a NOT."""
+    """Whether an event at `second` can directly follow one at `first`, in the pattern or inside a NOT."""
     return _ends(pattern, first, second)[2]
 
 
 def _ends(pattern: Pattern, first: str, second: str) -> tuple[bool, bool, bool]:
-    """Whether a pattern can begin at `second`, can end at `first`, and has the second after the first."""
+    """Whether a pattern can begin at `second`, end at `first`, and have `second` directly after `first`."""
     if isinstance(pattern, EventRef):
         return stands_for(pattern, second), stands_for(pattern, first), False
     parts = [_ends(child, first, second) for child in children(pattern)]
@@ -193,7 +193,7 @@ def _ends(pattern: Pattern, first: str, second: str) -> tuple[bool, bool, bool]:
 
 
 def can_meet(pattern: Pattern, one: str, other: str) -> bool:
-    """Whether two events of one trend can stand at two names, in the pattern or in one of its NOTs."""
+    """Whether one trend can have events at both names, in the pattern or inside a NOT."""
 
     def has(part: Pattern, name: str) -> bool:
         return any(stands_for(ref, name) and not is_negated for ref, is_negated in refs(part))
@@ -224,7 +224,7 @@ class PredicateKind(StrEnum):
 
 
 def named(expression: Expression) -> frozenset[tuple[str, bool]]:
-    """The aliases an expression names, each with whether it stands in NEXT( )."""
+    """The aliases an expression names, each with whether it is inside NEXT( )."""
     return frozenset(
         (node.alias, node.is_next)
         for node in walk(expression)
@@ -233,7 +233,7 @@ def named(expression: Expression) -> frozenset[tuple[str, bool]]:
 
 
 def kind(conjunct: Expression) -> PredicateKind | None:
-    """The kind of a conjunct; None where the language gives it no meaning."""
+    """The kind of a conjunct; None if the language does not define its meaning."""
     match sorted(is_next for _, is_next in named(conjunct)):
         case [False]:
             return PredicateKind.LOCAL
@@ -248,7 +248,7 @@ def kind(conjunct: Expression) -> PredicateKind | None:
 
 
 def needed_columns(queries: Iterable[Query], always: Iterable[str] = ()) -> frozenset[str]:
-    """The attributes that any of the queries reads, and those that are read in any case."""
+    """The attributes that any of the queries reads, plus those in `always`."""
     found = set(always)
     for query in queries:
         found |= {key.attribute for key in query.group_by} | set(query.equivalence)
@@ -267,7 +267,7 @@ def needed_columns(queries: Iterable[Query], always: Iterable[str] = ()) -> froz
 
 
 def key_column(query: Query, key: GroupKey) -> str:
-    """The result column of a GROUP BY attribute: its AS name, `g`, or `T_g` when two would be equal."""
+    """The result column of a GROUP BY attribute: its AS name, `g`, or `T_g` if `g` is ambiguous."""
     if not isinstance(query.returns, Matches):
         for item in query.returns:
             if item.value == key and item.name is not None:
@@ -301,7 +301,7 @@ def columns(query: Query) -> tuple[str, ...]:
 
 
 def having_value(query: Query, attribute: Attribute) -> Aggregate | GroupKey | None:
-    """What an attribute in HAVING means: an AS name first, then a grouping attribute; None if unknown."""
+    """Resolve an attribute in HAVING: AS names first, then grouping attributes; None if unknown."""
     items = () if isinstance(query.returns, Matches) else query.returns
     if attribute.alias is None:
         for item in items:

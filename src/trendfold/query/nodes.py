@@ -1,4 +1,4 @@
-"""What a query is, as plain values. Spans say where in the text; they play no part in equality."""
+"""The syntax tree of a query as plain values. Spans give text positions and are ignored by equality."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Both:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """`NOT N`: no trend of the body at this place of a SEQ."""
+    """`NOT N`: no trend of the body between its neighbours in a SEQ."""
 
     body: Pattern
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -83,7 +83,7 @@ Pattern: TypeAlias = EventRef | Seq | Either | Both | Not | Plus | Maybe | Repea
 class Literal:
     """A number, a string, TRUE, FALSE or NULL.
 
-    2 and 2.0 are not the same: whole numbers overflow to null, others do not.
+    2 and 2.0 differ: integer arithmetic overflows to null, float arithmetic does not.
     """
 
     value: int | float | str | bool | None
@@ -213,7 +213,7 @@ Expression: TypeAlias = (
 
 
 class Semantics(StrEnum):
-    """Which later events may follow an event in a trend (spec 5)."""
+    """Which later events may directly follow an event in a trend (spec 5)."""
 
     ANY = "skip-till-any-match"
     NEXT = "skip-till-next-match"
@@ -265,7 +265,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query. Clauses that were not written hold their defaults."""
+    """One query. Omitted clauses have their defaults."""
 
     name: str
     returns: tuple[ReturnItem, ...] | Matches

@@ -1,4 +1,4 @@
-"""Text -> queries. The text is cut into queries first, so that one bad query hides no other."""
+"""Text -> queries. The text is split into queries first, so that errors in one do not hide another."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from trendfold.query.builder import grammar
 from trendfold.query.check import check
 from trendfold.query.complaint import syntax_error
 from trendfold.query.nodes import Query
-from trendfold.query.pieces import Piece, check_nesting, cut
+from trendfold.query.split import Piece, check_nesting, split_queries
 
 MAX_BYTES = 5_000_000
 
 
 def parse(text: str) -> tuple[Query, ...]:
-    """The queries of a workload, checked as far as possible without data.
+    """Parse the queries of a workload, and check them as far as possible without data.
 
-    Raises one QueryError with one Problem for every bad query.
+    Raises one QueryError with one Problem per bad query.
 
     >>> [query.name for query in parse("RETURN COUNT(*) PATTERN A+; QUERY b RETURN COUNT(*) PATTERN B")]
     ['q1', 'b']
     """
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise query_error(f"the text is larger than {MAX_BYTES // 1_000_000} MB", hint="split the workload")
-    pieces = cut(text)
+    pieces = split_queries(text)
     if not pieces:
         raise query_error("the workload has no query", hint="a query is at least RETURN COUNT(*) PATTERN A")
     queries, problems = [], []

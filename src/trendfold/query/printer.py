@@ -1,4 +1,4 @@
-"""Query -> canonical text; `parse(to_text(query))` gives the query back."""
+"""Query -> canonical text; `parse(to_text(query))` returns an equal query."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from trendfold.query.nodes import (
 _BARE = re.compile(rf"(?!(?:{'|'.join(RESERVED)})\b)[^\W\d]\w*", re.IGNORECASE)
 _UNITS_US = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1_000}
 
-# How tightly an expression binds; an operand that binds less tightly than its place needs parentheses.
+# Precedence; an operand that binds less tightly than its place requires gets parentheses.
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(8)
 _BINDING = {"OR": _OR, "AND": _AND, "+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "%": _PRODUCT}
 
 
 def to_text(query: Query) -> str:
-    """The canonical text of a query, one clause on each line.
+    """The canonical text of a query, one clause per line.
 
     >>> from trendfold.query import parse
     >>> print(to_text(parse("trips: AGG COUNT pattern SEQ(A, SEQ(B b+, !C, D)) window 120 sec")[0]))
@@ -71,7 +71,7 @@ def to_text(query: Query) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as it is written in a query: in quotes if it is reserved or not a plain word."""
+    """A name as written in a query: quoted if it is reserved or not a plain word."""
     if _BARE.fullmatch(name):
         return name
     doubled = name.replace('"', '""')
@@ -100,7 +100,7 @@ def _item(item: ReturnItem) -> str:
         case Aggregate() as aggregate:
             value = expression_text(aggregate)
         case GroupKey(None, attribute) if attribute.upper() == "MATCHES":
-            value = f'"{attribute}"'  # bare, it could be read as RETURN MATCHES
+            value = f'"{attribute}"'  # unquoted, it could be parsed as RETURN MATCHES
         case key:
             value = _key(key)
     return value if item.name is None else f"{value} AS {quoted(item.name)}"
@@ -111,7 +111,7 @@ def _key(key: GroupKey) -> str:
 
 
 def _where(query: Query) -> str:
-    """Every conjunct so that it stays one: AND inside a conjunct is in parentheses."""
+    """The WHERE clause; a conjunct that is itself an AND gets parentheses, so that it stays one conjunct."""
     parts = [f"[{_list(map(quoted, query.equivalence))}]"] if query.equivalence else []
     match parts, query.where:
         case [], [Logic("OR") as only]:
@@ -122,13 +122,13 @@ def _where(query: Query) -> str:
 
 
 def window_text(window: Window) -> str:
-    """`WITHIN ... SLIDE ...` as it is written."""
+    """The text of `WITHIN ... SLIDE ...`."""
     slide = f" SLIDE {_length(window.slide, window.unit)}" if window.slide is not None else ""
     return f"WITHIN {_length(window.length, window.unit)}{slide}"
 
 
 def _length(length: int, unit: WindowUnit) -> str:
-    """In the largest unit that divides it; single microseconds as a fraction of ms."""
+    """A length in the largest unit that divides it; microseconds as a fraction of ms."""
     if unit is WindowUnit.EVENTS:
         return f"{length} events"
     for word, microseconds in _UNITS_US.items():
@@ -141,7 +141,7 @@ def _length(length: int, unit: WindowUnit) -> str:
 
 
 def pattern_text(pattern: Pattern) -> str:
-    """A pattern in the words SEQ, OR, AND, NOT; these need no parentheses but for a NOT that is repeated."""
+    """A pattern written with SEQ, OR, AND and NOT; only a repeated NOT needs parentheses."""
     match pattern:
         case EventRef(type_, alias):
             return quoted(type_) if alias is None else f"{quoted(type_)} {quoted(alias)}"
@@ -165,7 +165,7 @@ def pattern_text(pattern: Pattern) -> str:
 
 
 def _regrouped(parts: tuple[Pattern, ...]) -> Iterator[Pattern]:
-    """Beside NOT no part may be empty as written: there a part that can be is in a SEQ with others."""
+    """NOT's neighbours must be non-empty as written: group parts that can be empty into a SEQ."""
     runs = [(is_not, tuple(run)) for is_not, run in groupby(parts, lambda part: isinstance(part, Not))]
     for i, (is_not, run) in enumerate(runs):
         is_beside = (i > 0 and can_be_empty(run[0])) or (i + 1 < len(runs) and can_be_empty(run[-1]))
@@ -190,7 +190,7 @@ def expression_text(expression: Expression, place: int = _OR) -> str:
 
 
 def _expression(expression: Expression) -> tuple[str, int]:
-    """The text of an expression, and how tightly it binds."""
+    """The text of an expression, and its precedence."""
     match expression:
         case Literal(value):
             return _literal(value), _UNARY

@@ -1,7 +1,7 @@
-"""Conditions on two events -> columns and small programs for kernel.pairs.
+"""Compile conditions on two events into columns and small programs for kernel.pairs.
 
-What depends on one event alone is evaluated column-wise here, once; only what mixes both stays for
-the kernel.
+Subexpressions of one event are evaluated column-wise here, once; the kernel only evaluates what
+mixes both events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FLOAT = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV, "%": Op.MOD}
 _INTEGER = {"+": Op.ADD_INT, "-": Op.SUB_INT, "*": Op.MUL_INT, "%": Op.MOD_INT}
 _NEVER_ASKED = 0
 _EXACT = 2**53
-"""Integers up to here are doubles without loss."""
+"""Doubles represent integers exactly up to this."""
 
 
 def compile_pairs(
@@ -46,7 +46,7 @@ def compile_pairs(
     rows: int,
     asked: Collection[int] | None = None,
 ) -> Pairs:
-    """All conditions of one machine over the columns of its rows, or those `asked`; their numbers stay."""
+    """Compile all conditions of a machine, or only those `asked`; their numbers do not change."""
     programs = _Programs(lookup, rows)
     for number, condition in enumerate(conditions):
         if asked is None or number in asked:
@@ -73,10 +73,10 @@ class _Programs:
     constants: list[float] = field(default_factory=list)
     int_constants: list[int] = field(default_factory=list)
     compared: dict[tuple[Expression, Expression], tuple[int, int]] = field(default_factory=dict)
-    """The columns of comparisons: many patterns may compare the same."""
+    """The columns of comparisons already compiled: many patterns may share a comparison."""
 
     def add(self, condition: Expression) -> None:
-        """A plain comparison of two sides, or a program."""
+        """Compile a condition: a plain comparison of two sides, or a program."""
         compared = comparison(condition)
         if compared is not None:
             self._add_compare(_COMPARE[compared.op], compared.first, compared.second)
@@ -85,7 +85,7 @@ class _Programs:
             self._close(0, 0, 0)
 
     def skip(self) -> None:
-        """A condition that nobody asks."""
+        """Leave a condition out, keeping its number."""
         self._close(_NEVER_ASKED, 0, 0)
 
     def _close(self, op: int, left: int, right: int) -> None:
@@ -108,7 +108,7 @@ class _Programs:
         return len(self.floats) - 1
 
     def _emit(self, node: Expression) -> Kind:
-        """Append code that leaves the value of `node` on the stack; say of which kind it is."""
+        """Append code that pushes the value of `node` onto the stack; returns its kind."""
         if isinstance(node, Literal):
             return self._emit_constant(node.value)
         if not (mentions(node, is_next=False) and mentions(node, is_next=True)):
@@ -170,7 +170,7 @@ class _Programs:
         return column.kind
 
     def _emit_column(self, node: Expression) -> Kind:
-        """A value of one event alone: a column."""
+        """Push a value that depends on one event: a column."""
         column = self._column(node)
         second = mentions(node, is_next=True)
         if column.kind is Kind.FLOAT:
@@ -189,7 +189,7 @@ class _Programs:
             self.code.append((Op.FLOAT, 0))
 
     def _kind(self, node: Expression) -> Kind:
-        """The kind `node` will have, by emitting it into the void."""
+        """The kind of `node`, found by emitting it into discarded code."""
         probe = _Programs(self.lookup, self.rows)
         return probe._emit(node)
 
@@ -204,7 +204,7 @@ class _Programs:
         return self._op(_FLOAT[op], Kind.FLOAT)
 
     def _emit_compare(self, op: str, left: Expression, right: Expression) -> Kind:
-        """Columns of two events compare as ranks; mixed values as integers or doubles."""
+        """Compare columns of two events by rank, mixed values as integers or doubles."""
         if (is_first(left) and is_second(right)) or (is_second(left) and is_first(right)):
             a, b = ranks(self._column(left), self._column(right))
             second = mentions(left, is_next=True)
@@ -238,14 +238,14 @@ class _Programs:
 
 
 def side_column(node: Expression, lookup: Callable[[str], Column], rows: int) -> Column:
-    """The values of an expression of one event alone, for every row."""
+    """The values of a one-event expression, for every row."""
     column = evaluate(node, attribute_lookup(lookup))
     values, valid = np.broadcast_to(column.values, (rows,)), np.broadcast_to(column.valid, (rows,))
     return replace(column, values=values, valid=valid)
 
 
 def ranks(left: Column, right: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Doubles that compare as the values of both columns do; NaN is null. One column has one array."""
+    """Doubles that compare like the values of both columns; null is NaN. Equal columns share an array."""
     a: NDArray[Any]
     b: NDArray[Any]
     if left.words is not None and right.words is not None:
@@ -264,7 +264,7 @@ def _with_nulls(values: NDArray[Any], column: Column) -> NDArray[np.float64]:
 
 
 def is_exact(column: Column) -> bool:
-    """Whether doubles tell all values of a column apart."""
+    """Whether doubles represent all values of a column exactly."""
     if column.kind not in (Kind.INTEGER, Kind.TIME):
         return True
     return bool(np.all(np.abs(column.values.astype(np.float64)) < _EXACT))

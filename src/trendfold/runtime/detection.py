@@ -1,4 +1,4 @@
-"""A plan followed over rows: batch by batch, from its joins to whole matches; another one where that pays."""
+"""Follows a join plan over rows, from batches of partial matches to whole matches; replans where it pays."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from time import perf_counter
 
 import numpy as np
 
-from trendfold.detect.adapt import Adapting, Stretch, Watch
-from trendfold.detect.cost import Priced
+from trendfold.detect.adapt import Adapting, PlanWatch, no_counts, watch_plan
 from trendfold.detect.evaluate import (
     PARTIAL_BYTES,
     TOO_MANY,
-    Counts,
-    Material,
+    JoinCounts,
+    JoinInput,
     PartialMatchError,
-    detect,
+    detect_in_batches,
     detect_in_blocks,
 )
-from trendfold.detect.family import Joins
-from trendfold.detect.join import Table
-from trendfold.detect.local import best_order
-from trendfold.detect.lower import JoinProgram, lower
+from trendfold.detect.join import PartialMatches
+from trendfold.detect.join_cost import price
+from trendfold.detect.join_statistics import JoinStatistics
+from trendfold.detect.joint_queries import ClauseJoins
+from trendfold.detect.lower_joins import JoinProgram, lower_joins
 from trendfold.detect.multitree import Planned
+from trendfold.detect.one_pattern import best_order
 from trendfold.detect.pattern import JoinPattern
-from trendfold.detect.plans import WorkloadPlanner, Workplan
-from trendfold.detect.sample import covered, measure
-from trendfold.detect.statistics import Statistics
+from trendfold.detect.sample import covered_span, measure_joins
+from trendfold.detect.workplan import JoinPlanner, Workplan
 from trendfold.errors import LimitError
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.whole import Found, Prepared, Task
+from trendfold.runtime.whole_matches import ClauseFinder, DetectionInput, QueryMatches
 
 WAITING = 1 << 16
-"""Matches of a node that wait at most: making many whole at a time takes little longer than a few."""
+"""How many matches of a root are collected before they are made whole: the overhead is per call."""
 QUICK_SAMPLE = 200
-"""Pairs that are looked at for a selectivity while rows wait."""
+"""Sampled pairs per selectivity when replanning, while rows wait."""
 PLANNING_S = 6e-4
-"""How long planning a pattern anew takes, until it was done once."""
+"""Assumed time to replan one pattern, before it has been measured."""
 
 
 @dataclass(frozen=True)
-class Route:
-    """A plan laid out: where every pattern is in one multitree, and the program of its joins."""
+class JoinRoute:
+    """A plan ready to be followed: every pattern's nodes in one multitree, and the program of the joins."""
 
     workplan: Workplan
     planned: tuple[Planned, ...]
@@ -51,101 +51,114 @@ class Route:
 
     @property
     def roots(self) -> list[int]:
-        """The nodes whose partial matches are whole."""
+        """The nodes whose partial matches contain all joined elements of a pattern."""
         return sorted({plan.root for plan in self.planned})
 
-    def inboxes(self, tasks: Sequence[Task]) -> dict[int, _Inbox]:
-        """Who gets the matches of which root."""
+    def inboxes(self, finders: Sequence[ClauseFinder]) -> dict[int, _Inbox]:
+        """Per root, the clauses that its matches go to."""
         found: dict[int, _Inbox] = {}
-        for task, plan in zip(tasks, self.planned, strict=True):
-            task.planned = plan
-            found.setdefault(plan.root, _Inbox()).tasks.append(task)
+        for finder, plan in zip(finders, self.planned, strict=True):
+            found.setdefault(plan.root, _Inbox()).receivers.append((finder, plan.columns))
         return found
 
 
-def lay_out(workplan: Workplan, patterns: Sequence[JoinPattern], material: Material) -> Route:
-    """A plan as it is followed."""
+def lay_out(workplan: Workplan, patterns: Sequence[JoinPattern], joined: JoinInput) -> JoinRoute:
+    """Make a plan ready to be followed."""
     tree, planned = workplan.lay_out(patterns)
-    return Route(workplan, tuple(planned), lower(tree, material.leaves, material.reaches.lengths))
+    return JoinRoute(workplan, tuple(planned), lower_joins(tree, joined.leaves, joined.reaches.lengths))
 
 
 @dataclass
 class _Inbox:
-    """Matches of one node on their way to the clauses that it is the root of."""
+    """Matches of one root on their way to the clauses that it is the root of."""
 
-    tasks: list[Task] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    receivers: list[tuple[ClauseFinder, tuple[int, ...]]] = field(default_factory=list)
+    """Clauses, and for each which of its joined elements every column is."""
+    tables: list[PartialMatches] = field(default_factory=list)
     rows: int = 0
 
-    def put(self, table: Table) -> None:
-        """Let matches wait until they are many, or as many as somebody may have."""
+    def put(self, table: PartialMatches) -> None:
+        """Collect matches; deliver them once they are many, or as many as a receiver may still have."""
         if len(table):
             self.tables.append(table)
             self.rows += len(table)
-            if self.rows >= min(WAITING, *(task.found.room for task in self.tasks)):
-                self.empty()
+            if self.rows >= min(WAITING, *(finder.found.room for finder, _ in self.receivers)):
+                self.deliver()
 
-    def empty(self) -> None:
-        """Make whole what waits."""
+    def deliver(self) -> None:
+        """Make the collected matches whole."""
         if self.tables:
             table = np.concatenate(self.tables)
             self.tables, self.rows = [], 0
-            for task in self.tasks:
+            for finder, columns in self.receivers:
                 for some in range(0, len(table), WAITING):
-                    if not task.found.is_enough:
-                        task.take(table[some : some + WAITING])
+                    if not finder.found.is_enough:
+                        finder.take(table[some : some + WAITING], columns)
 
 
-@dataclass
-class Detection:
-    """The joins of a family, planned: patterns, what they are joined from, and how."""
+@dataclass(frozen=True)
+class DetectionRun:
+    """The matches of joint queries, and the work it took."""
 
-    ready: Prepared
-    joins: Joins
-    material: Material
-    statistics: Statistics
-    route: Route
+    matches: tuple[QueryMatches, ...]
+    partial_matches: int = 0
+    """Partial matches that joins made."""
     replans: int = 0
     """How often the plan was changed."""
 
-    def by(self, planner: WorkloadPlanner) -> Detection:
-        """The same joins by another plan."""
+
+@dataclass(frozen=True)
+class Detection:
+    """Joint queries with a plan for their joins."""
+
+    ready: DetectionInput
+    joins: ClauseJoins
+    joined: JoinInput
+    statistics: JoinStatistics
+    route: JoinRoute
+
+    def by(self, planner: JoinPlanner) -> Detection:
+        """The same joins with another plan."""
         workplan = planner(self.joins.patterns, self.statistics)
-        return replace(self, route=lay_out(workplan, self.joins.patterns, self.material))
+        return replace(self, route=lay_out(workplan, self.joins.patterns, self.joined))
 
     def run(
-        self, limits: Limits, counts: Counts | None = None, adapting: Adapting | None = None
-    ) -> list[Found]:
-        """All matches of the family's queries; with `adapting`, plans follow the stream."""
-        family = self.ready.family
-        found = [Found(plan, limits) for plan in family.plans]
-        for q, split in enumerate(family.clauses):
+        self, limits: Limits, counts: JoinCounts | None = None, adapting: Adapting | None = None
+    ) -> DetectionRun:
+        """All matches of the queries; with `adapting`, plans adapt to the stream."""
+        joint = self.ready.joint
+        found = tuple(QueryMatches(plan, limits) for plan in joint.plans)
+        for q, split in enumerate(joint.clauses):
             for clause in split:
                 if not clause.fixed and not found[q].is_enough:
-                    Task(self.ready, clause, found[q], limits).take(None)
-        tasks = [Task(self.ready, family.clauses[q][k], found[q], limits) for q, k in self.joins.clauses]
-        if tasks and len(self.ready.rows.row):
-            _Run(self, tasks, self.joins.patterns, limits, counts, adapting).follow()
-        return found
+                    ClauseFinder(self.ready, clause, found[q], limits).find_all()
+        finders = [
+            ClauseFinder(self.ready, joint.clauses[q][k], found[q], limits) for q, k in self.joins.clauses
+        ]
+        if not finders or not len(self.ready.rows.row):
+            return DetectionRun(found)
+        planning_s = PLANNING_S * len(finders)
+        run = _DetectionPass(self, finders, self.joins.patterns, limits, counts, adapting, planning_s)
+        run.follow()
+        return DetectionRun(found, run.partial_matches, run.replans)
 
 
 @dataclass
-class _Run:
-    """One pass over the rows: clauses that are not answered yet, and the pattern of each."""
+class _DetectionPass:
+    """One pass over the rows, for the clauses that still need matches and the pattern of each."""
 
     detection: Detection
-    tasks: Sequence[Task]
+    finders: Sequence[ClauseFinder]
     patterns: Sequence[JoinPattern]
     limits: Limits
-    counts: Counts | None
+    counts: JoinCounts | None
     adapting: Adapting | None
-    planning_s: float = field(init=False)
-    """How long joins must take for planning anew to pay; twice that after each time that it did not."""
+    planning_s: float
+    """The time that replanning is taken to need; doubled each time that it did not help."""
     pace: float = inf
-    """Seconds per row before the plan was changed last."""
-
-    def __post_init__(self) -> None:
-        self.planning_s = PLANNING_S * len(self.tasks)
+    """Seconds per row before the plan was last changed."""
+    partial_matches: int = 0
+    replans: int = 0
 
     def follow(self) -> None:
         """Follow plans through all rows."""
@@ -157,60 +170,68 @@ class _Run:
             if at is not None and self._is_any_answered:
                 route = self._without_answered(route)
             elif at is not None and watch is not None:
-                route, statistics = self._planned_anew(route, at, watch)
+                route, statistics = self._replanned(route, at, watch)
 
-    def _follow(self, route: Route, start: int, watch: Watch | None) -> int | None:
-        """Follow a plan from a row on; to the end, or to the row from which another may pay.
+    def _follow(self, route: JoinRoute, start: int, watch: PlanWatch | None) -> int | None:
+        """Follow a plan from row `start` on; returns the row at which another plan takes over, or None.
 
-        Where partial matches become many, queries with LIMIT are answered in blocks; the others go on.
+        Where there are too many partial matches, queries with LIMIT are answered block by block, depth
+        first, and the others go on.
         """
-        inboxes = route.inboxes(self.tasks)
+        inboxes = route.inboxes(self.finders)
         try:
             stopped = self._follow_batches(route, inboxes, start, watch)
-            self._empty(inboxes)
+            self._deliver(inboxes)
         except PartialMatchError as error:
-            self._empty(inboxes)
+            self._deliver(inboxes)
             if not self._limited:
-                raise self._too_many_partial_matches(self.tasks) from None
+                raise self._too_many_partial_matches(self.finders) from None
             self._find_in_blocks(error.row)
             stopped = error.row
         return None if self._is_enough else stopped
 
     def _follow_batches(
-        self, route: Route, inboxes: Mapping[int, _Inbox], start: int, watch: Watch | None
+        self, route: JoinRoute, inboxes: Mapping[int, _Inbox], start: int, watch: PlanWatch | None
     ) -> int | None:
-        rows = len(self.detection.ready.rows.row)
+        rows, program = len(self.detection.ready.rows.row), route.program
         most = min(self._most, TOO_MANY) if self._limited else self._most
         largest = self.adapting.looks_after if self.adapting is not None else None
-        for batch in detect(self.detection.material, route.program, route.roots, most, start, largest):
+        for batch in detect_in_batches(self.detection.joined, program, route.roots, most, start, largest):
+            self.partial_matches += int(batch.made[program.leaves :].sum())
             if self.counts is not None:
-                self.counts.add(route.program, batch)
+                self.counts.add(program, batch)
             for root, table in batch.tables.items():
                 inboxes[root].put(table)
             if self._is_enough or self._is_any_answered:
                 return batch.high
             if watch is not None:
-                watch.add(batch, self._covered(batch.low, batch.high))
+                watch.add(batch, self._span(batch.low, batch.high))
                 if batch.high < rows and watch.calls_for_plan(self.planning_s, rows - batch.high):
                     return batch.high
         return None
 
-    def _empty(self, inboxes: Mapping[int, _Inbox]) -> None:
+    def _deliver(self, inboxes: Mapping[int, _Inbox]) -> None:
         for inbox in inboxes.values():
-            inbox.empty()
+            inbox.deliver()
+
+    # ------------------------------------------------------------ LIMIT
+
+    @property
+    def _is_enough(self) -> bool:
+        return all(finder.found.is_enough for finder in self.finders)
 
     @property
     def _is_any_answered(self) -> bool:
-        """Whether there are joins that nobody waits for; where they are counted, they go on."""
-        return self.counts is None and any(task.found.is_enough for task in self.tasks)
+        """Whether joins can be dropped because a query has its matches; counted joins run to the end."""
+        return self.counts is None and any(finder.found.is_enough for finder in self.finders)
 
-    def _without_answered(self, route: Route) -> Route:
+    def _without_answered(self, route: JoinRoute) -> JoinRoute:
         """The same plans without those of queries whose LIMIT is reached."""
-        left = [k for k, task in enumerate(self.tasks) if not task.found.is_enough]
+        left = [k for k, finder in enumerate(self.finders) if not finder.found.is_enough]
         trees = tuple(route.workplan.trees[k] for k in left)
-        self.tasks, self.patterns = [self.tasks[k] for k in left], [self.patterns[k] for k in left]
+        self.finders, self.patterns = [self.finders[k] for k in left], [self.patterns[k] for k in left]
         workplan = Workplan(trees, route.workplan.shares)
-        return lay_out(workplan, self.patterns, self.detection.material)
+        return lay_out(workplan, self.patterns, self.detection.joined)
 
     @property
     def _most(self) -> int:
@@ -218,66 +239,67 @@ class _Run:
         return max(1, self.limits.state // PARTIAL_BYTES)
 
     @property
-    def _is_enough(self) -> bool:
-        return all(task.found.is_enough for task in self.tasks)
-
-    @property
-    def _limited(self) -> list[tuple[Task, JoinPattern]]:
+    def _limited(self) -> list[tuple[ClauseFinder, JoinPattern]]:
         """The clauses of queries whose LIMIT is not reached."""
         return [
-            (task, pattern)
-            for task, pattern in zip(self.tasks, self.patterns, strict=True)
-            if task.found.plan.query.limit is not None and not task.found.is_enough
+            (finder, pattern)
+            for finder, pattern in zip(self.finders, self.patterns, strict=True)
+            if finder.found.plan.query.limit is not None and not finder.found.is_enough
         ]
 
     def _find_in_blocks(self, row: int) -> None:
-        """The matches of queries with LIMIT that end in a row or later, as many as are wanted."""
-        limited, material = self._limited, self.detection.material
-        for task, pattern in limited:
-            order = best_order(Priced(pattern, self.detection.statistics))
-            route = lay_out(Workplan((order,)), [pattern], material)
-            (task.planned,) = route.planned
+        """Find the matches of queries with LIMIT that end in `row` or later, as many as are wanted."""
+        limited = self._limited
+        for finder, pattern in limited:
             try:
-                for table in detect_in_blocks(material, route.program, self._most):
-                    if task.found.is_enough:
-                        break
-                    task.take(table[table[:, 1] >= row])
+                self._find_clause_in_blocks(finder, pattern, row)
             except PartialMatchError:
-                raise self._too_many_partial_matches([task]) from None
-        for task, _ in limited:
-            task.found.is_complete = True
+                raise self._too_many_partial_matches([finder]) from None
+        for finder, _ in limited:
+            finder.found.is_complete = True
 
-    def _too_many_partial_matches(self, tasks: Sequence[Task]) -> LimitError:
-        names = ", ".join(dict.fromkeys(task.found.plan.query.name for task in tasks))
+    def _find_clause_in_blocks(self, finder: ClauseFinder, pattern: JoinPattern, row: int) -> None:
+        joined, before = self.detection.joined, self.partial_matches
+        order = best_order(price(pattern, self.detection.statistics))
+        route = lay_out(Workplan((order,)), [pattern], joined)
+        for table, made in detect_in_blocks(joined, route.program, self._most):
+            self.partial_matches = before + made
+            if finder.found.is_enough:
+                break
+            finder.take(table[table[:, 1] >= row], route.planned[0].columns)
+
+    def _too_many_partial_matches(self, finders: Sequence[ClauseFinder]) -> LimitError:
+        names = ", ".join(dict.fromkeys(finder.found.plan.query.name for finder in finders))
         return self.limits.too_much_state(names, self.limits.state + 1, "partial matches")
 
-    def _watch(self, route: Route, statistics: Statistics) -> Watch | None:
-        """Observe a plan that was made for some statistics."""
+    # ------------------------------------------------------------ adaptive plans
+
+    def _watch(self, route: JoinRoute, statistics: JoinStatistics) -> PlanWatch | None:
+        """Watch a plan that was made for some statistics."""
         if self.adapting is None:
             return None
-        program, slots = route.program, len(route.program.nodes)
-        expected = Stretch(np.zeros(slots), np.zeros(slots), span=statistics.span)
+        program = route.program
+        expected = no_counts(len(program.nodes))
+        expected.span = statistics.span
         rates = [statistics.rates[node.leaves[0]] for node in program.nodes[: program.leaves]]
         expected.made[: program.leaves] = np.array(rates) * statistics.span
-        return Watch(self.adapting, program.leaves, slots, expected)
+        return watch_plan(self.adapting, program.leaves, expected)
 
-    def _covered(self, low: int, high: int) -> float:
-        return covered(self.detection.material, self.detection.ready.rows.segment, low, high)[0]
+    def _span(self, low: int, high: int) -> float:
+        return covered_span(self.detection.joined, self.detection.ready.rows.segment, low, high)[0]
 
-    def _planned_anew(self, route: Route, at: int, watch: Watch) -> tuple[Route, Statistics]:
-        """The plan from a row on, the old one if no other is cheaper; and what it is made for."""
+    def _replanned(self, route: JoinRoute, at: int, watch: PlanWatch) -> tuple[JoinRoute, JoinStatistics]:
+        """The plan from row `at` on, which may be the old one, and the statistics it is made for."""
         began = perf_counter()
-        detection, adapting = self.detection, watch.adapting
-        patterns, segment = self.patterns, detection.ready.rows.segment
+        adapting, joined, segment = watch.adapting, self.detection.joined, self.detection.ready.rows.segment
         recent = max(0, at - adapting.looks_after), at
-        statistics = measure(patterns, detection.material, segment, rows=recent, sample=QUICK_SAMPLE)
-        mended = adapting.mend(patterns, statistics, route.workplan.trees)
-        is_cheaper = mended.old_cost > adapting.worth * mended.new_cost
-        has_helped = watch.first_pace <= self.pace  # the last time, if there was one
+        statistics = measure_joins(self.patterns, joined, segment, rows=recent, sample=QUICK_SAMPLE)
+        new = adapting.replan(self.patterns, statistics, route.workplan.trees)
+        is_cheaper = new.old_cost > adapting.worth * new.new_cost
+        has_helped = watch.first_pace <= self.pace  # whether the last change of plan did, if there was one
         if is_cheaper:
-            workplan = Workplan(mended.trees, route.workplan.shares)
-            route = lay_out(workplan, patterns, detection.material)
-            detection.replans += 1
+            route = lay_out(Workplan(new.trees, route.workplan.shares), self.patterns, joined)
+            self.replans += 1
             self.pace = watch.pace
         took = perf_counter() - began
         self.planning_s = took if is_cheaper and has_helped else max(took, 2 * self.planning_s)

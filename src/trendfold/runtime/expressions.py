@@ -1,4 +1,4 @@
-"""Expressions over columns: SQL's values and three-valued logic, a whole column at a time (spec 2)."""
+"""Evaluate expressions column-wise, with SQL's null handling and three-valued logic (spec 2)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TRUE = np.ones((), np.bool_)
 
 
 def evaluate(node: Expression, lookup: Lookup) -> Column:
-    """The column of an expression; literals have shape () and fit every length."""
+    """Evaluate an expression; literals have shape () and broadcast."""
     match node:
         case Literal(value):
             return literal(value)
@@ -67,22 +67,22 @@ def evaluate(node: Expression, lookup: Lookup) -> Column:
 
 
 def attribute_lookup(column: Callable[[str], Column]) -> Lookup:
-    """Leaves that are attributes of the events, by name."""
+    """A lookup for expressions whose leaves are event attributes."""
 
     def lookup(node: Attribute | Aggregate) -> Column:
-        assert isinstance(node, Attribute), "aggregates stand in HAVING only"
+        assert isinstance(node, Attribute), "aggregates are only allowed in HAVING"
         return column(node.name)
 
     return lookup
 
 
 def is_true(column: Column) -> NDArray[np.bool_]:
-    """Where a condition holds; null is not true."""
+    """Where a condition is true; null counts as not true."""
     return column.values.astype(np.bool_) & column.valid
 
 
 def literal(value: int | float | str | bool | None) -> Column:
-    """One value that fits every length."""
+    """A literal as a column of shape ()."""
     match value:
         case None:
             return Column(Kind.NULL, np.zeros((), np.int64), np.zeros((), np.bool_))
@@ -132,7 +132,7 @@ def _arithmetic(op: str, left: Column, right: Column) -> Column:
 def _integer_arithmetic(
     op: str, a: NDArray[np.int64], b: NDArray[np.int64], valid: NDArray[np.bool_]
 ) -> Column:
-    """64-bit integers; an overflow is null, and is seen without wider numbers."""
+    """64-bit integer arithmetic; an overflow gives null, detected without wider integers."""
     with np.errstate(all="ignore"):
         match op:
             case "+":
@@ -156,7 +156,7 @@ def _integer_arithmetic(
 
 
 def compare(op: str, left: Column, right: Column) -> Column:
-    """A comparison of two columns of like kinds."""
+    """Compare two columns of compatible kinds."""
     valid = left.valid & right.valid
     a, b = _comparable(left, right)
     match op:
@@ -185,7 +185,7 @@ def _comparable(left: Column, right: Column) -> tuple[NDArray[Any], NDArray[Any]
 
 
 def _finer(column: Column, per_microsecond: int) -> NDArray[np.int64]:
-    """Nanoseconds; what lies outside their range is clipped, still past every time inside it."""
+    """Times in nanoseconds; out-of-range times are clipped, which keeps their order."""
     factor = per_microsecond // column.per_microsecond
     values: NDArray[np.int64] = np.clip(
         column.values.astype(np.int64), _INT_MIN // factor, _INT_MAX // factor
@@ -208,7 +208,7 @@ def common_codes(left: Column, right: Column) -> tuple[NDArray[np.int64], NDArra
 
 
 def _logic(op: str, parts: list[Column]) -> Column:
-    """AND: false if any is false, else null if any is null. OR the other way around."""
+    """AND: false if any part is false, else null if any is null. OR: the same with true."""
     decisive = op == "OR"
     settled: NDArray[np.bool_] = np.zeros((), np.bool_)
     known: NDArray[np.bool_] = np.ones((), np.bool_)
@@ -219,7 +219,7 @@ def _logic(op: str, parts: list[Column]) -> Column:
 
 
 def _like(operand: Column, pattern: str, negated: bool) -> Column:
-    """Judged once per distinct word."""
+    """Evaluate LIKE once per distinct word."""
     if operand.words is None:  # NULL LIKE ...
         return _truth(operand.values.astype(np.bool_), np.zeros_like(operand.valid))
     matched = pc.match_substring_regex(operand.words, like_regex(pattern)).to_numpy(zero_copy_only=False)
@@ -238,5 +238,5 @@ def like_regex(pattern: str) -> str:
             escaped = True
         else:
             parts.append(".*" if character == "%" else ".")
-    tail = r"\x{5c}" if escaped else ""  # a lone escape at the end is itself
+    tail = r"\x{5c}" if escaped else ""  # a lone escape at the end is literal
     return f"(?s)^{''.join(parts)}{tail}$"

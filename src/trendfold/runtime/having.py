@@ -1,4 +1,4 @@
-"""HAVING on true values (spec 9): by doubles where they decide, else row by row in numbers of any size."""
+"""HAVING on exact values (spec 9): by doubles where they suffice, else row by row with big integers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from trendfold.query.nodes import (
     Query,
     Unary,
 )
-from trendfold.runtime.exact import Exact, digits_after_point, is_whole
+from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole
 from trendfold.runtime.expressions import Lookup, evaluate, is_true
 
 _NEAR = 1e-9
-"""How close a wide number is to the true one, relative to the sum of absolute values."""
+"""The relative error of a wide number, with respect to the sum of absolute values."""
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -54,7 +54,7 @@ Value = int | Fraction | bool | None
 def having(exact: Exact, lookup: Lookup, *, is_strict: bool) -> NDArray[np.bool_]:
     """Where HAVING is true.
 
-    Numbers past MOST_BITS are an error if `is_strict`, and otherwise as close as wide numbers are.
+    Numbers beyond MOST_BITS are an error if `is_strict`, and otherwise approximated by wide numbers.
     """
     query, rows = exact.plan.query, len(exact.totals[0].mantissa)
     assert query.having is not None
@@ -71,7 +71,7 @@ def having(exact: Exact, lookup: Lookup, *, is_strict: bool) -> NDArray[np.bool_
 
 
 class _Size:
-    """How large an aggregate that may leave the doubles is, row by row."""
+    """The magnitude, row by row, of an aggregate that may exceed doubles."""
 
     def __init__(self, exact: Exact, leaf: Aggregate, *, is_strict: bool) -> None:
         self.scale_digits = digits_after_point(leaf, exact.batch) if is_strict else None
@@ -85,7 +85,7 @@ class _Size:
             self.is_large |= bits >= 52
             largest = np.where(bits < 1023, np.exp2(np.minimum(bits, 1023)), _LARGEST)
             self.scale = np.maximum(self.scale, largest)
-        if self.scale_digits is not None:  # doubles never tell the last digit of a decimal
+        if self.scale_digits is not None:  # doubles do not have the last digit of a decimal
             self.is_large = np.ones(len(double), np.bool_)
 
 
@@ -95,7 +95,7 @@ def _aggregate_of(query: Query, node: Expression) -> Aggregate | None:
 
 
 def _leaves(query: Query, node: Expression) -> list[Aggregate]:
-    """The aggregates below a node whose values may leave the doubles."""
+    """The aggregates under a node whose values doubles may not represent exactly."""
     found = [_aggregate_of(query, leaf) for leaf in walk(node)]
     big = (Function.COUNT, Function.SUM)
     return list(dict.fromkeys(a for a in found if a is not None and a.function in big and not a.log2))
@@ -104,7 +104,7 @@ def _leaves(query: Query, node: Expression) -> list[Aggregate]:
 def _undecided(
     query: Query, node: Expression, lookup: Lookup, sizes: Mapping[Aggregate, _Size], rows: int
 ) -> NDArray[np.bool_]:
-    """Where doubles do not tell: sums of large numbers, and comparisons of large numbers that are near."""
+    """Where doubles are not enough: arithmetic on large numbers, and comparisons of large, close numbers."""
     found = np.zeros(rows, np.bool_)
     for part in walk(node):
         match part:
@@ -137,7 +137,7 @@ def _doubles(column: Column) -> NDArray[np.float64]:
 def _true_values(
     exact: Exact, sizes: Mapping[Aggregate, _Size], open_: NDArray[np.bool_], *, is_strict: bool
 ) -> dict[Aggregate, list[Value]]:
-    """Per aggregate its values in the open rows."""
+    """The exact values of each aggregate in the undecided rows."""
     whole: Mapping[Aggregate, Any] = {}
     try:
         whole = exact.values([leaf for leaf, size in sizes.items() if size.is_whole], open_)
@@ -160,7 +160,7 @@ def _true_values(
 
 
 def _pointed(whole: int, digits: int | None) -> int | Fraction:
-    """A whole number; of a decimal without its point, the double that is next to it, as literals are."""
+    """An integer; for an unscaled decimal, the nearest double, as for literals."""
     if digits is None:
         return whole
     exact = Fraction(whole) / Fraction(10) ** digits
@@ -176,7 +176,7 @@ def _number(value: float | Fraction) -> int | Fraction:
 
 
 class _Judge:
-    """SQL's logic on Python's numbers, one row at a time."""
+    """Evaluates SQL expressions on Python numbers, one row at a time."""
 
     def __init__(
         self, query: Query, lookup: Lookup, known: Mapping[Aggregate, list[Value]], rows: int
@@ -185,7 +185,7 @@ class _Judge:
         self.columns: dict[Expression, Column] = {}
 
     def value(self, node: Expression, k: int, row: int) -> Any:
-        """The value of an expression in the k-th open row, which is row `row` of all."""
+        """The value of an expression in the k-th undecided row, which is row `row` of all."""
         if not _leaves(self.query, node):
             return self._plain(node, row)
         match node:
@@ -256,5 +256,5 @@ def _calculate(op: str, left: Any, right: Any) -> Any:
             except OverflowError:
                 return _number(Fraction(left) / Fraction(right))
         case _:
-            rest = abs(left) % abs(right)  # with the sign of the left side
+            rest = abs(left) % abs(right)  # takes the sign of the left operand
             return -rest if left < 0 else rest

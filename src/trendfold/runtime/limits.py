@@ -1,4 +1,4 @@
-"""Limits that guard memory, each with an error that names it."""
+"""Memory limits, each with an error that names it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trendfold.errors import InputError, LimitError, nearest
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a run may hold at once."""
+    """Upper bounds on what a run may hold in memory."""
 
     trends: int = 10_000_000
-    """Trends built one by one, per query, where a query cannot be answered without."""
+    """Trends built one by one, per query that cannot be answered otherwise."""
     groups: int = 10_000_000
     """Groups of one query."""
     matches: int = 1_000_000
@@ -24,7 +24,7 @@ class Limits:
     windows: int = 20_000_000
     """Windows of one query in one process, counted once per partition and group that has events in them.
 
-    Each takes about 200 bytes until it is a row, so these are about as much as `state` allows.
+    Each takes about 200 bytes until it becomes a row, so the default is about what `state` allows.
     """
     rows: int = 100_000_000
     """Rows in the result of one query."""
@@ -33,16 +33,16 @@ class Limits:
         """Raise if a query has too many groups."""
         if groups > self.groups:
             raise LimitError(
-                f"query {query!r} has {groups:,} groups, past limits groups={self.groups:,}; "
+                f"query {query!r} has {groups:,} groups, over limits groups={self.groups:,}; "
                 f"raise the limit or group more coarsely"
             )
 
     def check_windows(self, query: str, windows: int) -> int:
-        """How many windows are cut; raise if they are too many."""
+        """The number of windows; raises if there are too many."""
         if windows > self.windows:
             raise LimitError(
                 f"query {query!r} has more than {self.windows:,} windows, counted once per partition and "
-                f"group, past limits windows={self.windows:,}; raise the limit, lengthen SLIDE, shorten "
+                f"group, over limits windows={self.windows:,}; raise the limit, lengthen SLIDE, shorten "
                 f"WITHIN, or take fewer events at a time"
             )
         return windows
@@ -51,16 +51,16 @@ class Limits:
         """Raise if the result of a query has too many rows."""
         if rows > self.rows:
             raise LimitError(
-                f"query {query!r} has {rows:,} result rows, past limits rows={self.rows:,}; raise the limit, "
+                f"query {query!r} has {rows:,} result rows, over limits rows={self.rows:,}; raise the limit, "
                 f"lengthen SLIDE, group more coarsely, or keep fewer rows with HAVING"
             )
 
     def check_matches(self, query: str, found: int, limit: int | None = None) -> int:
-        """How many matches are reported, up to LIMIT; raise if they are too many."""
+        """The number of matches to report, at most LIMIT; raises if there are too many."""
         kept = found if limit is None else min(found, limit)
         if kept > self.matches:
             raise LimitError(
-                f"query {query!r} has more than {self.matches:,} matches, past limits "
+                f"query {query!r} has more than {self.matches:,} matches, over limits "
                 f"matches={self.matches:,}; raise the limit, add LIMIT, shorten WITHIN, or ask for COUNT(*)"
             )
         return kept
@@ -69,20 +69,20 @@ class Limits:
         """Raise if too many trends of a query were built."""
         if built > self.trends:
             raise LimitError(
-                f"query {query!r}: more than {self.trends:,} trends had to be built, past limits "
+                f"query {query!r}: more than {self.trends:,} trends had to be built, over limits "
                 f"trends={self.trends:,}; raise the limit, shorten WITHIN, partition the stream, or compare "
                 f"neighbours with NEXT"
             )
 
     def check_state(self, query: str, size: int, held: str, instead: str = "shorten WITHIN") -> None:
-        """Raise if a query needs too many bytes to hold something; `instead` is what makes them fewer."""
+        """Raise if a query needs too many bytes of state; `instead` says how to reduce them."""
         if size > self.state:
             raise self.too_much_state(query, size, held, instead)
 
     def too_much_state(self, query: str, size: int, held: str, instead: str = "shorten WITHIN") -> LimitError:
         """The error of `check_state`."""
         return LimitError(
-            f"query {query!r} needs {size:,} bytes of state for {held}, past limits "
+            f"query {query!r} needs {size:,} bytes of state for {held}, over limits "
             f"state={self.state:,}; raise the limit, {instead}, or partition the stream"
         )
 
@@ -91,7 +91,7 @@ DEFAULTS = Limits()
 
 
 def read_limits(given: Mapping[str, Any] | Limits | None) -> Limits:
-    """Limits from a mapping; unknown names and sizes that are not positive are errors."""
+    """Limits from a mapping; unknown names and non-positive values are errors."""
     if isinstance(given, Limits):
         return given
     given = {} if given is None else dict(given)

@@ -1,9 +1,9 @@
-"""Folders that runs write into: claimed before anything is read, and changed all at once.
+"""Output folders of runs: claimed before anything is read, and updated atomically.
 
-A run's folder holds its files and OWNER_FILE, which says whose they are. The next run writes its files beside
-them, then a journal of the files to rename and to remove, and then follows the journal. If it is killed
-before the journal is there, nothing has changed; if it is killed later, the run after it follows the journal
-to its end. Every file is whole at any time, and of one run or the other.
+A run's folder holds its files and OWNER_FILE, which names their owner. The next run writes its files next to
+them, then a journal of the files to rename and remove, and then applies the journal. If it is killed before
+the journal exists, nothing has changed; if it is killed later, the run after it completes the journal. Every
+file is complete at any time, and from one run or the other.
 """
 
 from __future__ import annotations
@@ -15,24 +15,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from trendfold import interrupt
 from trendfold.errors import InputError
 from trendfold.events.sources import named_format
+from trendfold.runtime.locks import acquire
 from trendfold.runtime.ownership import OWNER_FILE, Owner, is_url, local_path, owner_of
 from trendfold.runtime.places import place
 from trendfold.runtime.staging import Write, make_folder, part_names, remove_parts, staged, sync
 
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # Windows: two runs at once are not told apart
-    fcntl = None
-
 _JOURNAL = f"{OWNER_FILE}.next"
 _SHOWN = 3
-"""Files that a message names."""
+"""The most files named in a message."""
 
 
 @dataclass
@@ -42,13 +36,13 @@ class OwnFolder:
     folder: Path
     owner: Owner
     earlier: tuple[str, ...]
-    """Files of the owner before, which are removed unless they are written again."""
+    """Files of the previous owner, removed unless they are written again."""
     written: list[str] = field(default_factory=list)
 
 
 @contextmanager
 def claimed(folder: str, owner: Owner, overwrite: bool = False) -> Iterator[OwnFolder]:
-    """A folder that belongs to `owner`, whose `files` are to be written; raise if it is somebody else's."""
+    """Claim a folder for `owner`, who will write `owner.files`; raises if it belongs to another."""
     path = local_folder(folder)
     is_new = not path.exists()
     make_folder(path)
@@ -62,14 +56,14 @@ def claimed(folder: str, owner: Owner, overwrite: bool = False) -> Iterator[OwnF
             yield OwnFolder(path, owner, before.files if before else ())
     finally:
         if is_new:
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # it is not empty
                 path.rmdir()
 
 
 def write_together(writes: Sequence[tuple[OwnFolder, Mapping[str, Write]]]) -> None:
-    """Write files into claimed folders, and remove those of earlier owners that are not among them.
+    """Write files into claimed folders, and remove the previous owner's other files.
 
-    None of them appears before all are written.
+    No file appears before all are written.
     """
     with ExitStack() as stack:
         journals = [(claim, _stage(claim, files, stack)) for claim, files in writes]
@@ -83,7 +77,7 @@ def write_together(writes: Sequence[tuple[OwnFolder, Mapping[str, Write]]]) -> N
 
 
 def _stage(claim: OwnFolder, files: Mapping[str, Write], stack: ExitStack) -> Path:
-    """Write all files beside their places; where the journal is that says what is left to do."""
+    """Write all files under temporary names; returns the path of the journal that moves them into place."""
     written = [*claim.written, *(name for name in files if name not in claim.written)]
     owner = replace(claim.owner, files=tuple(written))
     moved = dict(zip(part_names(len(files) + 1), [*files, OWNER_FILE], strict=True))
@@ -96,7 +90,7 @@ def _stage(claim: OwnFolder, files: Mapping[str, Write], stack: ExitStack) -> Pa
 
 
 def _follow(folder: Path) -> None:
-    """Do what the journal says, or what is left of it; the owner's file is the last to be renamed."""
+    """Apply the journal, or the rest of it; the owner file is renamed last."""
     journal = json.loads((folder / _JOURNAL).read_bytes())
     for name in journal["removed"]:
         if _is_inside(folder, name):
@@ -110,63 +104,57 @@ def _follow(folder: Path) -> None:
 
 
 def _is_inside(folder: Path, name: str) -> bool:
-    """Whether a name that was read from a file leads to something in the folder itself."""
+    """Whether a name read from the journal stays inside the folder."""
     parent = (folder / name).parent.resolve()
     return ".." not in Path(name).parts and parent.is_relative_to(folder.resolve())
 
 
 def _recover(folder: Path, is_ours_alone: bool) -> None:
-    """Finish or undo what a killed run has begun."""
+    """Complete or undo the writes of a killed run."""
     try:
         if (folder / _JOURNAL).exists():
             _follow(folder)
         remove_parts(folder, is_ours_alone)
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise InputError(
-            f"cannot finish what an earlier run began in {str(folder)!r}: {error}; move the folder away, or "
-            f"choose another"
+            f"cannot complete the writes of an earlier run in {str(folder)!r}: {error}; move the folder "
+            f"away, or choose another"
         ) from None
 
 
-# ---------------------------------------------------------------- whose it is
+# ---------------------------------------------------------------- ownership
 
 
 def local_folder(folder: str) -> Path:
-    """The folder by its path or `file:` URL; raise if it is none of this machine."""
+    """A folder by path or `file:` URL; raises if it is not on this machine."""
     if not folder:
         raise InputError("the name of the output folder is empty; pass a folder")
     if is_url(folder):
         raise InputError(
-            f"cannot write to {folder!r}: a run writes files on this machine; choose a folder, and copy "
-            f"them from there"
+            f"cannot write to {folder!r}: a run writes files on this machine; choose a local folder, and "
+            f"copy them from there"
         )
     return Path(local_path(folder))
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Keep other runs out of a folder; whether they are, which not every file system can say."""
-    if fcntl is None:
-        yield False
-        return
-    handle = os.open(folder, os.O_RDONLY)
+    """Lock a folder against other runs; yields whether it is locked, which not every file system can do."""
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours_alone = True
-        except BlockingIOError:
-            raise InputError(
-                f"another run is writing into {str(folder)!r}; wait for it, or choose another folder"
-            ) from None
-        except OSError:
-            is_ours_alone = False
-        yield is_ours_alone
+        handle = acquire(folder)
+    except BlockingIOError:
+        raise InputError(
+            f"another run is writing into {str(folder)!r}; wait for it, or choose another folder"
+        ) from None
+    try:
+        yield handle is not None
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def _require_own(folder: Path, owner: Owner, before: Owner | None) -> None:
-    """Raise if a folder holds results of somebody else, or data that nobody claims."""
+    """Raise if a folder holds the results of another owner, or unclaimed data."""
     if before is not None and before.kind == "run" and not _there(folder, before.files):
         before = None  # all of its files are gone
     if before is None:
@@ -194,7 +182,7 @@ def _there(folder: Path, names: Collection[str]) -> list[str]:
 
 
 def _data_in(folder: Path, names: Collection[str]) -> Iterator[str]:
-    """Files that hold data, by their names, and those that would be replaced."""
+    """Data files (judged by name), and files that would be replaced."""
     yield from _there(folder, names)
     for above, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name[0] not in "._")
@@ -205,10 +193,10 @@ def _data_in(folder: Path, names: Collection[str]) -> Iterator[str]:
 
 
 def _require_files(folder: Path, names: Collection[str]) -> None:
-    """Raise where a folder stands in the place of a file."""
+    """Raise if a folder has the name of a file to be written."""
     for name in names:
         if (folder / name).is_dir():
             raise InputError(
-                f"{str(folder / name)!r} is a folder, where a file is to be written; move it away, or choose "
-                f"another folder"
+                f"{str(folder / name)!r} is a folder, but a file is to be written there; move it away, or "
+                f"choose another folder"
             )

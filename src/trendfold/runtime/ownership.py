@@ -1,4 +1,4 @@
-"""Who a folder of results belongs to: a small file in it says so, and nobody else replaces what is there."""
+"""Ownership of result folders: a small file in each names its owner, and only the owner replaces files."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from trendfold.errors import InputError
 from trendfold.runtime.places import Place
 
 OWNER_FILE = "_trendfold.json"
-"""Begins with an underscore, so that Spark, pyarrow and trendfold take it for no data."""
+"""Starts with an underscore, so that Spark, pyarrow and trendfold skip it when reading data."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The run or the stream that wrote what is in a folder."""
+    """The run or stream that owns the files of a folder."""
 
     kind: str
     """`run` or `stream`."""
     id: str
-    """Of one run, or of one stream for as long as its checkpoint lives."""
+    """Identifies one run, or one stream for the lifetime of its checkpoint."""
     workload: str = ""
-    """The name of the query file, where there is one."""
+    """The name of the query file, if there is one."""
     queries: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    """What a run wrote, relative to the folder; a stream owns a folder per query instead."""
+    """The files of a run, relative to the folder; a stream owns a folder per query instead."""
 
     @property
     def content(self) -> bytes:
-        """The owner as the bytes of its file."""
+        """The content of the owner file."""
         return json.dumps(asdict(self), indent=2).encode()
 
     def write(self, folder: Place) -> None:
@@ -43,12 +43,12 @@ class Owner:
         (folder / OWNER_FILE).write(self.content)
 
     def is_of(self, workload: str, queries: Collection[str]) -> bool:
-        """Whether it is a run of the same workload: the query file has its name, or a query is in both."""
+        """Whether this is a run of the same workload: same query file name, or a query in common."""
         return self.kind == "run" and (self.workload == workload or bool(set(self.queries) & set(queries)))
 
 
 def owner_of(folder: Place) -> Owner | None:
-    """The owner of a folder, or None where nobody has claimed it."""
+    """The owner of a folder; None if nobody has claimed it."""
     try:
         content = (folder / OWNER_FILE).read()
     except OSError as error:
@@ -57,22 +57,22 @@ def owner_of(folder: Place) -> Owner | None:
 
 
 def read_owner(content: bytes, where: str) -> Owner:
-    """The owner as it was written; `where` is what to call the place."""
+    """Parse an owner file; `where` names it in errors."""
     try:
         value = json.loads(content)
         kept: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
         return Owner(**kept)
     except (ValueError, TypeError, AttributeError):
         raise InputError(
-            f"{where} is damaged, so nobody can tell whose results these are; move them away, or choose "
+            f"{where} is damaged, so the owner of these results is unknown; move them away, or choose "
             f"another place"
         ) from None
 
 
 def require_apart(output: tuple[str, str], others: Mapping[str, str | os.PathLike[str] | None]) -> None:
-    """Raise if an output is, holds or lies in a place that something else is read from or written to.
+    """Raise if an output overlaps a place that something else is read from or written to.
 
-    `output` is (what to call it, its path); `others` maps names to paths, folders, globs or URLs.
+    `output` is (its name in errors, its path); `others` maps names to paths, folders, globs or URLs.
     """
     name, written = output
     for other, path in others.items():
@@ -82,12 +82,12 @@ def require_apart(output: tuple[str, str], others: Mapping[str, str | os.PathLik
         if how:
             raise InputError(
                 f"{name} {written!r} {how} {other} {os.fspath(path)!r}: one would overwrite or read the "
-                f"other; choose a folder apart from it"
+                f"other; choose another folder"
             )
 
 
 def relation(written: str, other: str) -> str:
-    """How a folder stands to a file, a folder or a glob: it `is`, `holds` or `lies in` it, or nothing."""
+    """The relation of a folder to a file, folder or glob: `is`, `holds`, `lies in`, or empty."""
     fixed, pattern = _split_glob(other)
     mine, theirs = _standing(written), _standing(fixed)
     if _steps(mine, theirs) is not None:
@@ -99,7 +99,7 @@ def relation(written: str, other: str) -> str:
 
 
 def _standing(path: str) -> str:
-    """One spelling for one place: links followed, `..` and a trailing slash resolved."""
+    """A canonical path: links, `..` and a trailing slash resolved."""
     if not is_url(path):
         return os.path.realpath(local_path(path))
     scheme, rest = path.split("://", 1)
@@ -108,11 +108,11 @@ def _standing(path: str) -> str:
 
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Spark's names for what pyarrow calls s3."""
+"""Spark's URL schemes, and pyarrow's names for them."""
 
 
 def local_path(path: str) -> str:
-    """A path of this machine, where it may be a `file:` URL."""
+    """A local path; converts a `file:` URL."""
     if not path.startswith("file:"):
         return path
     rest = path.removeprefix("file:")
@@ -120,12 +120,12 @@ def local_path(path: str) -> str:
 
 
 def is_url(path: str) -> bool:
-    """Whether a path leads elsewhere than to this machine's files."""
+    """Whether a path is a URL outside of this machine's file system."""
     return "://" in path and not path.startswith("file:")
 
 
 def _split_glob(path: str) -> tuple[str, tuple[str, ...]]:
-    """A path up to its first wildcard, and the parts from there on."""
+    """Split a path at its first component with a wildcard."""
     if not is_url(path) and os.path.lexists(local_path(path)):
         return path, ()
     has_wildcard = (lambda part: has_magic(part) or "{" in part) if is_url(path) else has_magic
@@ -137,7 +137,7 @@ def _split_glob(path: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _reaches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
-    """Whether a glob can match a folder, one around it, or something in it."""
+    """Whether a glob can match a folder, one of its parents, or something in it."""
     for part, step in zip(pattern, steps, strict=False):
         if part == "**":
             return True
@@ -149,7 +149,7 @@ def _reaches(pattern: tuple[str, ...], steps: tuple[str, ...]) -> bool:
 
 
 def _steps(folder: str, path: str) -> tuple[str, ...] | None:
-    """The names that lead from a folder to what lies in it; None where that lies elsewhere."""
+    """The path components from a folder to something in it; None if it lies elsewhere."""
     found: list[str] = []
     while not _is_same(folder, path):
         above, name = os.path.split(path)
@@ -161,7 +161,7 @@ def _steps(folder: str, path: str) -> tuple[str, ...] | None:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two paths are one place, also by another mount or where capitals do not matter."""
+    """Whether two paths are the same place, even across mounts or on case-insensitive file systems."""
     if one == other:
         return True
     try:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
@@ -24,12 +23,14 @@ from trendfold.events.columns import decoded
 from trendfold.kernel import rows as kernels
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
+from trendfold.plan.overlap import matrix_shape
 from trendfold.plan.spread import segment_attributes
-from trendfold.runtime.fold import read_events
+from trendfold.runtime.folds.by_products import fold_matrices, multiply_matrices
 from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.rows import Rows, Workspace, name_plain_groups, read_rows
-from trendfold.runtime.stretches import fold_matrices, matrix_shape, multiply_matrices
+from trendfold.runtime.query_rows import Rows, name_plain_groups, read_rows
+from trendfold.runtime.values import read_events
 from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace
 
 FIRST, LAST = "first time", "last time"
 """Columns of a table of pieces, besides the segment's attributes and the matrices."""
@@ -41,7 +42,7 @@ class OverlapError(TrendfoldError):
 
 def matrix_bytes(plan: QueryPlan) -> int:
     """The size of one piece of a query."""
-    return sum(matrix_shape(operand).bytes for operand in plan.operands)
+    return sum(matrix_shape(operand.machine, operand.carried).bytes for operand in plan.operands)
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def multiply_pieces(
     pieces = pieces.take(pa.array(order))
     folded = []
     for i, operand in enumerate(plan.operands):
-        shape = matrix_shape(operand)
+        shape = matrix_shape(operand.machine, operand.carried)
         matrix = unpack_folded(pieces, i, (shape.starts, shape.states, shape.width), shape.extremes)
         folded.append(multiply_matrices(operand, matrix, items.low, items.high))
     return rows, items, tuple(folded)
@@ -209,8 +210,3 @@ def as_batch(keys: pa.Table, schema: pa.Schema, like: EventBatch) -> EventBatch:
 def concat(tables: Sequence[pa.Table]) -> pa.Table:
     """One table of many with like columns; a column without values takes the others' type."""
     return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-
-
-def unique_windows(items: Items) -> NDArray[np.int64]:
-    """The windows that were looked at."""
-    return np.asarray(pc.unique(pa.array(items.index)))

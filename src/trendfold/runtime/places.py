@@ -1,4 +1,4 @@
-"""Folders and files that trendfold writes itself: on this machine, or wherever pyarrow can reach by a URL."""
+"""Files and folders on this machine, or wherever pyarrow can reach by URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trendfold.errors import InputError, TrendfoldError
 
 @dataclass(frozen=True)
 class Place:
-    """A folder."""
+    """A file or folder, by path or URL."""
 
     url: str
     system: fs.FileSystem
@@ -30,7 +30,7 @@ class Place:
         return isinstance(self.system, fs.LocalFileSystem)
 
     def make(self) -> None:
-        """The folder, if it is not there."""
+        """Create the folder if it does not exist."""
         here = Path(self.path)
         missing = [folder for folder in (here, *here.parents) if self.is_local and not folder.exists()]
         try:
@@ -41,16 +41,16 @@ class Place:
             _sync(folder.parent)
 
     def names(self) -> list[str]:
-        """What a folder holds, by name; nothing where there is no folder."""
+        """The names in a folder; empty if it does not exist."""
         found = self.system.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
         return sorted(info.base_name for info in found)
 
     def exists(self) -> bool:
-        """Whether there is something under this name."""
+        """Whether the file or folder exists."""
         return bool(self.system.get_file_info(self.path).type != fs.FileType.NotFound)
 
     def read(self) -> bytes | None:
-        """The content of a file, or None where there is none."""
+        """The content of a file; None if it does not exist."""
         if not self.exists():
             return None
         with self.system.open_input_file(self.path) as file:
@@ -58,7 +58,7 @@ class Place:
             return found
 
     def write(self, content: bytes) -> None:
-        """A file that appears whole or not at all, and outlives a loss of power once this returns."""
+        """Write a file atomically; once this returns, it survives a power loss."""
         beside = Place(f"{self.url}.part", self.system, f"{self.path}.part")
         try:
             with self.system.open_output_stream(beside.path) as file:
@@ -70,7 +70,7 @@ class Place:
             raise TrendfoldError(f"cannot write {self.url!r}: {error}") from None
 
     def sync(self) -> None:
-        """Wait until a file or a folder's list of names is on disk; elsewhere it is already."""
+        """Flush a file or folder to disk; does nothing for a URL, where writes are durable."""
         if self.is_local:
             _sync(Path(self.path))
 
@@ -79,17 +79,17 @@ class Place:
             _sync(Path(self.path).parent)
 
     def remove(self) -> None:
-        """A folder and all in it, if it is there."""
+        """Remove the folder and its content, if it exists."""
         if self.exists():
             self.system.delete_dir(self.path)
 
     def remove_file(self) -> None:
-        """A file, if it is there."""
+        """Remove the file, if it exists."""
         if self.exists():
             self.system.delete_file(self.path)
 
     def become(self, other: Place) -> None:
-        """Take the place of another folder: what was there is gone."""
+        """Rename this folder to another, replacing what was there."""
         self.sync()
         other.remove()
         self.system.move(self.path, other.path)
@@ -97,7 +97,7 @@ class Place:
 
 
 def _sync(path: Path) -> None:
-    """Some systems cannot sync a folder, and say so."""
+    """Flush to disk; some systems cannot do that for folders, which is ignored."""
     with suppress(OSError):
         opened = os.open(path, os.O_RDONLY)
         try:
@@ -107,7 +107,7 @@ def _sync(path: Path) -> None:
 
 
 def place(path: str | os.PathLike[str]) -> Place:
-    """A folder by its path or URL."""
+    """A place by path or URL."""
     text = os.fspath(path)
     if "://" not in text and not text.startswith("file:"):
         text = os.path.abspath(text)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trendfold.errors import nearest, plural
+from trendfold.plan.fold_steps import PhysicalPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Summary:
     warnings: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     """What was decided on the way and may be of interest; nothing is wrong."""
-    ways: Mapping[str, str] = field(default_factory=dict)
+    routes: Mapping[str, str] = field(default_factory=dict)
     """On Spark, per query how its rows got to where they were folded."""
     sharing: Mapping[str, int] = field(default_factory=dict)
     """Where queries were folded together: bursts of equal events, those that acted once for all, ..."""
@@ -37,8 +38,8 @@ class Summary:
 
     def __str__(self) -> str:
         rows = sum(self.rows.values())
-        ways = ", ".join(sorted(set(self.ways.values())))
-        where = f"{self.engine}: {ways}" if ways else self.engine
+        routes = ", ".join(sorted(set(self.routes.values())))
+        where = f"{self.engine}: {routes}" if routes else self.engine
         lines = [
             f"{plural(self.events, 'event')}, {plural(self.rejects, 'reject')}, "
             f"{plural(len(self.rows), 'query', 'queries')}, {plural(self.windows, 'window')}, "
@@ -64,6 +65,8 @@ class Result(Mapping[str, Any]):
     tables: Mapping[str, Any] = field(repr=False)
     rejects: Any = field(repr=False)
     summary: Summary
+    plan: PhysicalPlan = field(default_factory=PhysicalPlan, repr=False)
+    """What ran: per query or group the way, why it was chosen, and what it took."""
     kept: Any = field(default=None, repr=False)
     """On Spark the one table that all others are views of."""
 

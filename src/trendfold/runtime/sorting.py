@@ -1,4 +1,4 @@
-"""Sorting and numbering whole columns of integers, in time that grows with their length alone."""
+"""Sort and number integer columns in time linear in their length."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ASKED = 1_000
 
 
 def row_numbers(count: int) -> NDArray[Any]:
-    """0, 1, 2, ...: of 32 bits where they are enough."""
+    """0, 1, 2, ...; 32-bit if that is enough."""
     numbers = empty(count, np.int32 if count < 2**31 else np.int64)
     kernels.count_up(numbers)
     return numbers
 
 
 def sort_with_rows(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Values in order, and what stands beside them in `row`, which is overwritten; stable."""
+    """Sort values and reorder `row` along with them (in place); stable."""
     if not len(values):
         return values, row
     low, high = int(values.min()), int(values.max())
@@ -38,10 +38,10 @@ def sort_with_rows(values: NDArray[np.int64], row: NDArray[Any]) -> tuple[NDArra
 
 
 def order_of(values: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """The rows by value, in no order among equals, and whether each value is new; no value is NaN.
+    """Rows sorted by value (unstable), and whether each value differs from the one before; no NaN allowed.
 
-    Sorting numbers is several times as fast as sorting rows by their numbers, so a row's number goes into the
-    last bits of its value; the few values that those bits told apart are put in order afterwards.
+    np.sort is several times as fast as np.argsort, so each row's number replaces the last bits of its value;
+    the few values that differed only in those bits are sorted afterwards.
     """
     bits = max(1, len(values) - 1).bit_length()
     if bits > _MOST_ROW_BITS or not len(values):
@@ -63,17 +63,17 @@ def _argsort(values: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[np.bool
 
 
 _MOST_ROW_BITS = 24
-"""Of 64: with more, too many values would share what is left."""
+"""Of 64: with more, too many values would become equal."""
 
 
 def _step(values: NDArray[np.int64], low: int) -> int:
-    """A number that may divide all gaps, such as the microseconds of a second; a few rows are asked."""
+    """A common divisor of the gaps, guessed from a few rows: such as the microseconds of a second."""
     some = values[:: len(values) // _ASKED + 1]
     return max(1, int(np.gcd.reduce(some - low)))
 
 
 def numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The distinct values in order, and per row the place of its value among them."""
+    """The sorted distinct values, and for each row the index of its value."""
     if kernels.is_sorted(values):
         found, row = values, row_numbers(0)
     else:
@@ -87,7 +87,7 @@ def numbered(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]
 def numbered_pairs(
     left: NDArray[np.int64], right: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-    """The distinct pairs (left, right) in order, and per row the place of its pair among them."""
+    """The sorted distinct pairs (left, right), and for each row the index of its pair."""
     lefts, a = numbered(left)
     rights, b = numbered(right)
     width = max(1, len(rights))
@@ -96,7 +96,7 @@ def numbered_pairs(
 
 
 def narrow(code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
-    """Codes below `high`, made dense where an array of `high` numbers would be much larger than they are."""
+    """Codes below `high`, made dense if `high` is much larger than the number of codes."""
     if high <= 4 * len(code) + 64:
         return code.astype(np.int32 if high < 2**31 else np.int64, copy=False), high
     distinct, dense = numbered(code.astype(np.int64, copy=False))
@@ -104,14 +104,14 @@ def narrow(code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
 
 
 def combine(combined: NDArray[Any], distinct: int, code: NDArray[Any], high: int) -> tuple[NDArray[Any], int]:
-    """The codes of pairs of codes; 62 bits are enough for both sides once they are dense."""
+    """Codes of pairs of codes; made dense first if they would exceed 62 bits."""
     if distinct * high >= 2**62:
         code, high = narrow(code, high)
     return narrow(combined.astype(np.int64) * high + code, distinct * high)
 
 
 def dense(code: NDArray[np.int64], high: int) -> tuple[int, NDArray[Any]]:
-    """How many different codes there are, and per row the place of its code among them."""
+    """The number of distinct codes, and for each row the index of its code."""
     if high <= _FEW_CODES:
         seen = np.bincount(code, minlength=high) > 0
         return int(seen.sum()), (np.cumsum(seen) - 1)[code]

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their places, then renamed together."""
+"""Write files atomically: under temporary names first, then renamed together."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Write = Callable[[IO[bytes]], object]
 """Writes the content of one file."""
 
 _PART = re.compile(r"\.(\d+)-\d+\.part")
-"""The process that writes it, and the file's number."""
+"""Temporary names: the number of the writing process, and of the file."""
 
 
 def make_folder(folder: str | Path) -> None:
-    """Before the work, so that a run does not fail for want of a folder at its end."""
+    """Create an output folder before the work, so that a run does not fail at its end."""
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -31,7 +31,7 @@ def make_folder(folder: str | Path) -> None:
 
 
 def write_files(files: Mapping[Path, Write]) -> None:
-    """All files or, when one cannot be written, none; they replace what was there."""
+    """Write all files, or none if one cannot be written; existing files are replaced."""
     for folder in {path.parent for path in files}:
         remove_parts(folder)
     with staged(files) as parts, interrupt.uninterrupted():
@@ -41,7 +41,7 @@ def write_files(files: Mapping[Path, Write]) -> None:
 
 @contextmanager
 def staged(files: Mapping[Path, Write], folder: Path | None = None) -> Iterator[list[Path]]:
-    """Write every file into a part beside its place, or into `folder`; parts that are left are removed."""
+    """Write every file under a temporary name, next to it or in `folder`; removes leftovers at the end."""
     parts = [(folder or path.parent) / name for path, name in zip(files, part_names(len(files)), strict=True)]
     at = next(iter(files), folder)
     try:
@@ -58,7 +58,7 @@ def staged(files: Mapping[Path, Write], folder: Path | None = None) -> Iterator[
 
 
 def part_names(count: int) -> list[str]:
-    """The names of the parts of as many files."""
+    """Temporary names for `count` files."""
     return [f".{os.getpid()}-{number}.part" for number in range(count)]
 
 
@@ -73,7 +73,7 @@ def _write(part: Path, write: Write) -> None:
 
 
 def remove_parts(folder: Path, is_ours_alone: bool = False) -> None:
-    """Remove what a process that was killed has left, or, in a folder of ours alone, any process."""
+    """Remove temporary files of processes that no longer run; of any process if the folder is locked."""
     for path in folder.iterdir():
         found = _PART.fullmatch(path.name)
         if found and (is_ours_alone or not _is_running(int(found[1]))):
@@ -81,9 +81,9 @@ def remove_parts(folder: Path, is_ours_alone: bool = False) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether another process of this number is running here."""
+    """Whether a process with this number is running on this machine."""
     if sys.platform == "win32":
-        return True  # asking would end it
+        return True  # on Windows, os.kill would end it
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -94,8 +94,8 @@ def _is_running(process: int) -> bool:
 
 
 def sync(folder: Path) -> None:
-    """Make sure that the names in a folder survive a loss of power."""
-    with suppress(OSError):  # not every file system can
+    """Flush a folder's entries to disk, so that renames survive a power loss."""
+    with suppress(OSError):  # not every file system can sync a folder
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Aggregates per window item -> one table per query (spec 7, 9)."""
+"""Folded window items -> the result table of a query (spec 7, 9)."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.carried import extreme_of, numbers_of
 from trendfold.query.names import default_column, having_value, key_column
 from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, WindowUnit
-from trendfold.runtime.exact import Exact, digits_after_point, is_whole, to_decimal_text
+from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole, to_decimal_text
 from trendfold.runtime.expressions import Lookup
-from trendfold.runtime.fold import decode_extreme
 from trendfold.runtime.having import having
-from trendfold.runtime.rows import Rows
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.sorting import numbered_pairs
+from trendfold.runtime.values import decode_extreme
 from trendfold.runtime.windows import Items, bounds
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The aggregates of every window and group that has a trend: per operand what its bindings carry.
+    """The aggregates of every window and group that has a trend, by operand.
 
-    Numbers and extremes of an operand are already multiplied with the other operands' counts.
+    An operand's numbers and extremes are already multiplied by the other operands' counts.
     """
 
     index: NDArray[np.int64]
     group: NDArray[np.int64]
     operands: tuple[Folded, ...]
     of_item: NDArray[np.int64]
-    """Per window item its row here, -1 for none."""
+    """The row of each window item, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.index)
 
 
 def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
-    """Combine the operands of each item, then add up the partitions of each group."""
+    """Combine the operands of each item, then sum over the partitions of each group."""
     combined = _combine(folded)
     group = rows.group[items.segment]
     index, group, where = numbered_pairs(items.index, group)
@@ -61,7 +61,7 @@ def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
 
 
 def _combine(folded: tuple[Folded, ...]) -> tuple[Folded, ...]:
-    """AND: what one operand carries, times the counts of the others (spec 7)."""
+    """AND: multiply each operand's aggregates by the counts of the others (spec 7)."""
     if len(folded) == 1:
         return folded
     found = []
@@ -85,7 +85,7 @@ def _times(
 
 
 def add_up(part: Folded, where: NDArray[np.int64], count: int) -> Folded:
-    """Row i of a part added into row where[i] of the sums."""
+    """Sum the rows of a part: row i is added to row where[i]."""
     mantissa = np.zeros((count, part.mantissa.shape[1]))
     exponent = np.zeros(mantissa.shape, np.int32)
     extreme = np.full((count, part.extreme.shape[1]), np.inf)
@@ -155,7 +155,7 @@ def time_type(batch: EventBatch) -> pa.DataType:
 
 
 def times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
-    """Microseconds as the time column has them."""
+    """Convert microseconds to the time column's type and unit."""
     type_ = time_type(batch)
     if pa.types.is_int64(type_):
         return pa.array(micros // batch.ticks)
@@ -166,12 +166,12 @@ def times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
 
 
 def group_column(key: GroupKey, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Array:
-    """The group's value, from a row that has it."""
+    """The group's value, taken from one of its rows."""
     return values_at(batch, key.attribute, rows.group_rows[key][totals.group])
 
 
 def values_at(batch: EventBatch, attribute: str, at: NDArray[Any]) -> pa.Array:
-    """An attribute of some rows of the batch, typed as it came; NaN and infinities are null."""
+    """An attribute of some rows in its input type; NaN and infinity become null."""
     data = decoded(batch.table.column(attribute).take(pa.array(at)))
     values = data.combine_chunks()
     if isinstance(values, pa.ChunkedArray):
@@ -234,7 +234,7 @@ def _extreme_column(
 def _text_column(
     values: NDArray[np.object_], scale: int, valid: NDArray[np.bool_], kept: NDArray[np.bool_]
 ) -> pa.Array:
-    """Whole numbers of the kept rows as decimal digits, `scale` of them after a point."""
+    """Exact integers of the kept rows as decimal text with `scale` decimal places."""
     found = np.full(len(kept), None, object)
     found[kept] = [to_decimal_text(value, scale) for value in values]
     found[~valid] = None
@@ -244,7 +244,7 @@ def _text_column(
 def _having_lookup(
     plan: QueryPlan, totals: Totals, keys: dict[GroupKey, pa.Array], batch: EventBatch
 ) -> Lookup:
-    """The columns of HAVING's leaves."""
+    """A lookup for the leaves of HAVING."""
 
     def lookup(node: Attribute | Aggregate) -> Column:
         value = having_value(plan.query, node) if isinstance(node, Attribute) else node
@@ -253,7 +253,7 @@ def _having_lookup(
             return from_arrow(pa.chunked_array([keys[value]]))
         data = aggregate(value, plan, totals, batch)
         column = from_arrow(pa.chunked_array([data]))
-        if column.kind is Kind.FLOAT:  # an infinite count is a count, not a null
+        if column.kind is Kind.FLOAT:  # an infinite count is not null
             valid = pc.is_valid(data).to_numpy(zero_copy_only=False)
             return Column(Kind.FLOAT, pc.fill_null(data, 0.0).to_numpy(), valid)
         return column

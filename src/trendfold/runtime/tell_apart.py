@@ -8,7 +8,7 @@ the number of constants. Any other condition is a bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,7 @@ from trendfold.kernel.rows import find_intervals
 from trendfold.query.nodes import Attribute, Compare, Expression, Literal
 from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
 from trendfold.runtime.sorting import combine, dense
-
-if TYPE_CHECKING:
-    from trendfold.runtime.rows import Workspace
+from trendfold.runtime.workspace import Workspace
 
 _BITS = 31
 """Conditions that are packed into one number."""

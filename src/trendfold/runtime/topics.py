@@ -1,4 +1,4 @@
-"""Kafka topics by name: `kafka:SERVERS/TOPIC`, as a source and as an output of streams."""
+"""Kafka topics written as `kafka:SERVERS/TOPIC`, as a source or output of streams."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _TOPIC = re.compile(rf"kafka:(?P<servers>{_SERVER}(?:,{_SERVER})*)/(?P<name>[A-Z
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic, and the brokers that know where it is."""
+    """A topic and its bootstrap servers."""
 
     servers: str
     name: str
 
 
 def is_topic(text: str) -> bool:
-    """Whether a source or an output is meant to be a topic."""
+    """Whether a source or output names a topic."""
     return text.startswith(KAFKA)
 
 
 def read_topic(text: str) -> Topic:
-    """The topic that `kafka:SERVERS/TOPIC` names.
+    """Parse `kafka:SERVERS/TOPIC`.
 
     >>> read_topic("kafka:one:9092,two:9092/rides")
     Topic(servers='one:9092,two:9092', name='rides')
@@ -34,6 +34,6 @@ def read_topic(text: str) -> Topic:
     found = _TOPIC.fullmatch(text)
     if found is None:
         raise InputError(
-            f"{text!r} is no Kafka topic; write kafka:HOST:PORT/TOPIC, brokers with commas between them"
+            f"{text!r} is not a Kafka topic; write kafka:HOST:PORT/TOPIC, with commas between several brokers"
         )
     return Topic(**found.groupdict())

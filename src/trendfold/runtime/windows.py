@@ -7,15 +7,17 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import InputError
-from trendfold.events.batch import TICKS
+from trendfold.events.options import TICKS
 from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
 from trendfold.query.nodes import Window, WindowUnit
 from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.rows import Rows, group_count
+from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.sorting import numbered_pairs
 
 
@@ -111,6 +113,11 @@ def bounds(
         return index - window.length, index
     start = index * window.slide + (origin if window.unit is WindowUnit.MICROSECONDS else 0)
     return start, start + window.length
+
+
+def unique_windows(items: Items) -> NDArray[np.int64]:
+    """The windows that were looked at."""
+    return np.asarray(pc.unique(pa.array(items.index)))
 
 
 def open_at_once(items: Items) -> int:

@@ -1,4 +1,4 @@
-"""Tables as files: Parquet, CSV, JSON lines; and what a file is named."""
+"""Write tables as Parquet, CSV or JSON lines, under safe file names."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ import pyarrow.parquet as pq
 
 
 def file_name(name: str) -> str:
-    """A name that any file system takes: what it cannot hold is written %XX."""
+    """A name valid on any file system: other characters are written as %XX."""
     return quote(name, safe=" ") if name.strip(".") else name.replace(".", "%2E")
 
 
 def json_lines(table: pa.Table, first: Mapping[str, str]) -> Iterator[str]:
-    """One object per row, each beginning with `first`."""
+    """One JSON object per row, each starting with the items of `first`."""
     for batch in table.to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             yield json.dumps({**first, **{k: _json_value(v) for k, v in row.items()}}, ensure_ascii=False)
 
 
 def query_lines(name: str, table: pa.Table) -> Iterator[str]:
-    """One object per row; `query` goes first, and a column of that name gets an underscore."""
+    """One JSON object per row, starting with `query`; a column of that name gets an underscore."""
     columns = [f"_{column}" if column == "query" else column for column in table.column_names]
     return json_lines(table.rename_columns(columns), {"query": name})
 
 
 def _json_value(value: object) -> object:
-    """JSON has no infinities and no times: both become text, times as ISO 8601."""
+    """A value for JSON, which has no infinities and no times: both become text, times as ISO 8601."""
     match value:
         case float() if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"
@@ -55,7 +55,7 @@ def _write_parquet(table: pa.Table, file: IO[bytes]) -> None:
 
 
 def _write_csv(table: pa.Table, file: IO[bytes]) -> None:
-    """CSV has no lists: the events of a match are JSON in a cell."""
+    """Write CSV; lists, such as the events of a match, become JSON in a cell."""
     for i, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             cells = [json.dumps(_json_value(v), ensure_ascii=False) for v in table.column(i).to_pylist()]

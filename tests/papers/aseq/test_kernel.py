@@ -20,7 +20,7 @@ from trendfold.papers.aseq.kernel import fold_prefixes, most_marks
 from trendfold.papers.aseq.lower import lower_prefixes
 from trendfold.papers.aseq.marks import Marked, PrefixProgram
 from trendfold.papers.aseq.plan import line_of
-from trendfold.papers.aseq.prefixes import Cuts, Family, share_prefixes
+from trendfold.papers.aseq.prefixes import Cuts, ExpiryFamily, share_prefixes
 from trendfold.papers.aseq.run import no_marks, stops_of
 from trendfold.plan.carried import Carried
 from trendfold.runtime.windows import Items
@@ -30,7 +30,7 @@ from trendfold.runtime.windows import Items
 class Run:
     """Lines after a fold: what their counters and snapshots hold, and what was read after every row."""
 
-    family: Family
+    family: ExpiryFamily
     program: PrefixProgram
     state: Marked
     read: list[list[float]]

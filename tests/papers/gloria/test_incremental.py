@@ -17,8 +17,8 @@ from sharing_plans import (
     random_sequences,
     why_not,
 )
-from trendfold.papers.gloria.graph import Graph, Node
-from trendfold.papers.gloria.incremental import Kept, add, keep, remove, reweigh
+from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode
+from trendfold.papers.gloria.incremental import KeptWorkload, add, keep, remove, reweigh
 from trendfold.plan import QueryPlan, plan
 
 
@@ -32,7 +32,7 @@ def case(seed: int, most: int = 5) -> tuple[list[str], Random]:
     return (random_sequences(random, most) if seed % 3 else random_kleene(random)), random
 
 
-def distances(kept: Kept) -> list[list[tuple[str, float]]]:
+def distances(kept: KeptWorkload) -> list[list[tuple[str, float]]]:
     return [[(str(node), node.distance) for node in nodes] for nodes in kept.found.graph.nodes]
 
 
@@ -119,14 +119,14 @@ def test_a_new_path_asks_every_edge_twice_and_every_node_a_few_times(monkeypatch
     """O(2N + 2T): distances ask each edge, and so do those to the ends; paths ask the neighbours of nodes."""
     kept = keep(members_of(backbone(60, 14, 5)))
     asked = 0
-    ask = Graph.evaluation
+    ask = GloriaGraph.evaluation
 
-    def count(graph: Graph, first: Node, second: Node, state: str) -> float:
+    def count(graph: GloriaGraph, first: GloriaNode, second: GloriaNode, state: str) -> float:
         nonlocal asked
         asked += 1
         return ask(graph, first, second, state)
 
-    monkeypatch.setattr(Graph, "evaluation", count)
+    monkeypatch.setattr(GloriaGraph, "evaluation", count)
     reweigh(kept, {"T03": 7.0})
     nodes, edges = kept.found.graph.size
     assert edges > 10 * nodes

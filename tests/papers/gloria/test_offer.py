@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +17,16 @@ from contract import engine
 from contract.test_gloria import random_workload
 from contract.test_hamlet import differences, random_events
 from trendfold.kernel.program import Folded
-from trendfold.papers.gloria import SharingPlan, offer, run
-from trendfold.papers.gloria.calibrate import measure_sharing, sharing_costs_here
-from trendfold.papers.gloria.choose import Rates, cheaper
-from trendfold.papers.gloria.cost import KernelCosts
-from trendfold.plan import Group
-from trendfold.runtime.groups import GroupRows
+from trendfold.papers.gloria import SharingPlan, choose, run
+from trendfold.papers.gloria.choose import cheaper
+from trendfold.papers.gloria.path_cost import KernelCosts
+from trendfold.plan import Group, cost, physical
+from trendfold.plan.statistics import GroupStatistics
+from trendfold.runtime import folding
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
 
-WORTH_NS = offer.WORTH_NS
+WORTH_NS = cost.WORTH_NS
 FREE = KernelCosts(event=0.0, lane=0.0, coefficient=0.0, value=0.0, close=0.0)
 
 
@@ -39,8 +41,9 @@ def always() -> Iterator[list[int]]:
         return before(group, together, limits)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offer, "WORTH_NS", -1.0)
-        patch.setattr(offer, "sharing_costs_here", lambda: FREE)
+        patch.setattr(cost, "WORTH_NS", -1.0)
+        patch.setattr(physical, "WORTH_NS", -1.0)
+        patch.setattr(choose, "cheaper", partial(cheaper, costs=FREE))
         patch.setitem(run.FOLDS, "gloria", counted)
         yield carried_out
 
@@ -67,13 +70,14 @@ def test_and_they_were_carried_out(always: list[int]) -> None:
 # ---------------------------------------------------------------- when
 
 MEASURED = KernelCosts(event=90.0, lane=0.35, coefficient=0.15, value=0.15, close=11.0)
-MANY = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, C, D{i})" for i in range(40))
+MANY = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, C, D{i}) WITHIN 8 s SLIDE 1 s" for i in range(40))
 
 
 def plan_by(text: str, frequencies: dict[str, float], side_by_side: float) -> object:
     group = tf.parse(text).plan()[0].group
     assert group is not None
-    return cheaper(group.members, Rates(frequencies, 8.0, side_by_side), MEASURED)
+    known = GroupStatistics(frequencies=frequencies)
+    return cheaper(group.members, known, side_by_side, MEASURED)
 
 
 def test_few_snapshots_and_many_lanes_want_a_plan() -> None:
@@ -94,30 +98,26 @@ def test_what_rows_are_like() -> None:
     text = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN {w} s SLIDE 10 s" for w in (20, 40))
     types = np.array(list("ABBBB") * 20)
     events = pa.table({"type": types, "ts": np.arange(100)})
-    seen: list[Rates] = []
+    seen: list[tuple[GroupStatistics, float]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offer, "WORTH_NS", -1.0)
-        patch.setattr(offer, "cheaper", lambda members, rates, costs: seen.append(rates))
+        patch.setattr(cost, "WORTH_NS", -1.0)
+        patch.setattr(physical, "WORTH_NS", -1.0)
+        patch.setattr(choose, "cheaper", lambda members, known, ns: seen.append((known, ns)))
         tf.parse(text).run(events)
-    [rates] = seen
-    assert rates.windows == 3.0
+    [(known, lanes_ns)] = seen
     # Windows of 40 s, those at the edges less: 13 of them hold 4 · 100 rows.
-    assert rates.frequencies == pytest.approx({"A": 400 / 13 / 5, "B": 400 / 13 * 4 / 5})
+    assert known.frequencies == pytest.approx({"A": 400 / 13 / 5, "B": 400 / 13 * 4 / 5})
+    assert known.window_share == pytest.approx(4 / 13)
+    assert [(work.events, work.bursts) for work in known.work] == [(0, 0), (20, 20), (80, 20)]
+    assert lanes_ns > 0
 
 
 def test_small_workloads_are_not_looked_at() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(offer, "WORTH_NS", WORTH_NS)
-        patch.setattr(offer, "rows_of_group", lambda *_: pytest.fail("looked at"))
+        patch.setattr(cost, "WORTH_NS", WORTH_NS)
+        patch.setattr(folding, "frequencies", lambda *_: pytest.fail("looked at"))
         events = pa.table({"type": list("ABCABC"), "ts": range(6)})
         tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B); RETURN COUNT(*) PATTERN SEQ(A, C)").run(events)
-
-
-def test_costs_are_measured_and_kept() -> None:
-    costs = measure_sharing()
-    assert min(costs.event, costs.lane, costs.coefficient, costs.value, costs.close) > 0
-    assert costs.coefficient < costs.event  # one more number is less than an event
-    assert sharing_costs_here() == sharing_costs_here()
 
 
 def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:

@@ -20,13 +20,13 @@ from sharing_plans import (
     why_not,
 )
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.cost import KernelCosts, Weights
 from trendfold.papers.gloria.extended import optimize_extended
+from trendfold.papers.gloria.path_cost import KernelCosts, Weights
 from trendfold.papers.gloria.plan import OPTIMIZERS
-from trendfold.papers.gloria.search import Found, optimize, optimize_greedily, optimize_unpruned, plan_of
-from trendfold.papers.gloria.template import Template, make_template
+from trendfold.papers.gloria.search import FoundPlan, optimize, optimize_greedily, optimize_unpruned, plan_of
+from trendfold.papers.gloria.template import GloriaTemplate, make_template
 
-Optimizer = Callable[[Template, Weights], Found]
+Optimizer = Callable[[GloriaTemplate, Weights], FoundPlan]
 
 
 class Case:

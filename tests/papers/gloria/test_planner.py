@@ -11,7 +11,7 @@ import pytest
 import trendfold as tf
 from sharing_plans import automata_of, backbone, why_not
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.cost import KernelCosts, Weights
+from trendfold.papers.gloria.path_cost import KernelCosts, Weights
 from trendfold.papers.gloria.plan import OPTIMIZERS, UNKNOWN, share, template_of
 from trendfold.papers.gloria.search import optimize, optimize_greedily, optimize_unpruned
 from trendfold.papers.gloria.template import make_template

@@ -5,27 +5,27 @@ from __future__ import annotations
 import pytest
 
 from sharing_plans import automata_of
-from trendfold.papers.gloria.cost import Weights, eval_cost, nonshared_cost, share_cost
-from trendfold.papers.gloria.graph import Graph
+from trendfold.papers.gloria.cheapest_path import find_path
+from trendfold.papers.gloria.graph import GloriaGraph
 from trendfold.papers.gloria.kleene import crossing, cycles_of, evaluation, uniform
-from trendfold.papers.gloria.path import find_path
+from trendfold.papers.gloria.path_cost import Weights, eval_cost, nonshared_cost, share_cost
 from trendfold.papers.gloria.search import build, find, optimize_greedily, plan_of
-from trendfold.papers.gloria.template import Template, make_template
+from trendfold.papers.gloria.template import GloriaTemplate, make_template
 
 FREQUENCIES = {"F": 10, "A": 5, "B": 10, "C": 12, "D": 4, "E": 3}
 FIGURE_5 = ("SEQ(F, A, B, C, D)", "SEQ(A, B, C, D)", "SEQ(E, C, D)")
 
 
-def template_of(*patterns: str) -> Template:
+def template_of(*patterns: str) -> GloriaTemplate:
     return make_template(automata_of(patterns))
 
 
-def graph_of(*patterns: str, prunes: bool = True) -> Graph:
+def graph_of(*patterns: str, prunes: bool = True) -> GloriaGraph:
     template = template_of(*patterns)
     return build(template, Weights(template.types, FREQUENCIES), prunes)
 
 
-def pools(graph: Graph, pruned: bool = False) -> dict[str, dict[str, float]]:
+def pools(graph: GloriaGraph, pruned: bool = False) -> dict[str, dict[str, float]]:
     nodes = graph.pruned if pruned else graph.nodes
     return {
         str(pool): {str(node): node.distance for node in own}

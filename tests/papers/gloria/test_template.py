@@ -8,10 +8,10 @@ import pytest
 
 from sharing_plans import automata_of, random_kleene, random_sequences
 from trendfold.papers.gloria.kleene import close, cuttings, cycles_of
-from trendfold.papers.gloria.template import Template, bits, make_template
+from trendfold.papers.gloria.template import GloriaTemplate, bits, make_template
 
 
-def template_of(*patterns: str) -> Template:
+def template_of(*patterns: str) -> GloriaTemplate:
     return make_template(automata_of(patterns))
 
 

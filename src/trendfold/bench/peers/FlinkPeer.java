@@ -40,7 +40,7 @@ import org.apache.flink.util.Collector;
 public final class FlinkPeer {
     static final int A = 0, B = 1, C = 2, NOISE = 3;
 
-    /** One event; numbers only, so that Flink hands it on as a plain object. */
+    /** One event; only numbers, so that Flink passes it on as a plain object. */
     public static class Event {
         public int g;
         public long at;
@@ -51,7 +51,7 @@ public final class FlinkPeer {
     static Event[] events;
     static long windowMs;
     static final AtomicLong started = new AtomicLong(), ended = new AtomicLong();
-    /** Per query: how many matches begin in a window, by window and key. */
+    /** For each query, the number of matches that begin in a window, by window and key. */
     static final Map<Integer, Map<Long, long[]>> counts = new ConcurrentHashMap<>();
 
     static void count(Map<Long, long[]> found, long at, int g) {
@@ -63,7 +63,7 @@ public final class FlinkPeer {
         ended.accumulateAndGet(now, Math::max);
     }
 
-    /** Events from memory; the watermark follows at the end of every window. */
+    /** Events from memory; the watermark advances at the end of every window. */
     static final class Memory implements SourceFunction<Event> {
         private volatile boolean isRunning = true;
 
@@ -179,7 +179,7 @@ public final class FlinkPeer {
     }
 
     static double answer(String method, String semantics, int queries) throws Exception {
-        // A machine that is busy or asleep for a while is no reason to give a job up.
+        // Do not give a job up because the machine is busy or suspended for a while.
         Configuration settings = new Configuration();
         settings.setString("heartbeat.timeout", "3600000");
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(1, settings);

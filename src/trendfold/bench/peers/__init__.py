@@ -1,10 +1,9 @@
-"""trendfold beside Flink CEP, Flink SQL's MATCH_RECOGNIZE and Esper: the same events, the same questions.
+"""trendfold against Flink CEP, Flink SQL's MATCH_RECOGNIZE and Esper: same events, same questions.
 
-The question is COUNT(*) of SEQ(A, B+, C) by key and tumbling window. Streams and patterns are such that all
-definitions agree (docs/benchmarks.md tells how), and the counts of every window and key are compared before
-any time is shown. Peers run in a process of their own, which tells the seconds of the job: Java's start,
-compiling, reading events and submitting are not in them. `make bench-peers` makes the environment that holds
-them.
+The question is COUNT(*) of SEQ(A, B+, C) by key and tumbling window. Streams and patterns are chosen so that
+all definitions agree (see docs/benchmarks.md), and the counts of every window and key are compared before any
+time is shown. Peers run in their own processes, which report the seconds of the job, without Java's start,
+compilation, reading events and submission. `make bench-peers` sets up their environment.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ from numpy.typing import NDArray
 from trendfold.api import parse
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Report
+from trendfold.bench.peers.aligned_stream import HALF_S, KINDS, WINDOW_S, AlignedStream, known_counts, stream
 from trendfold.bench.peers.process import Peer, found_peers
-from trendfold.bench.peers.stream import HALF_S, KINDS, WINDOW_S, Stream, known_counts, stream
 from trendfold.runtime.result import Result
 
 SEMANTICS = ("any", "next", "contiguous")
 LENGTHS = {"any": (5, 8, 10, 12, 15, 20, 30), "next": (5, 10, 20, 30), "contiguous": (5, 10, 20, 30)}
-"""How many B a window of a key has."""
+"""Numbers of B per window and key."""
 BUILT = 10
-"""Up to so many B, our own way to build trends is measured, too."""
+"""Up to this many B, our strategy `construct` is measured too."""
 QUERIES = (1, 10, 50)
 MANY_LENGTH = {"any": 5, "next": 10, "contiguous": 10}
-"""How many B where the number of queries grows."""
+"""The number of B if the number of queries is varied."""
 EVENTS = {"any": 2_000, "next": 50_000, "contiguous": 50_000}
 MANY_EVENTS = {"any": 2_000, "next": 20_000, "contiguous": 20_000}
 OURS = "trendfold"
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """More and more B for one query, then more and more queries."""
+    """Growing numbers of B for one query, then growing numbers of queries."""
     peers = found_peers()
     found: list[Case] = []
     for semantics in SEMANTICS:
@@ -50,8 +49,8 @@ def cases(seed: int, scale: float) -> list[Case]:
     return found
 
 
-def _question(peers: list[Peer], semantics: str, events: Stream, queries: int) -> list[Case]:
-    """One question to everybody who can answer it."""
+def _question(peers: list[Peer], semantics: str, events: AlignedStream, queries: int) -> list[Case]:
+    """One question for every engine that can answer it."""
     what = f"{semantics}, {events.length} B, {queries} {'query' if queries == 1 else 'queries'}"
     ours, n = f"{OURS}, {what}", len(events.table)
     ways = [(OURS, "auto")] + [(f"{OURS} construct", "construct")] * (semantics == "any" and queries == 1)
@@ -74,7 +73,7 @@ def _asked(case: Case, what: str, answer: Callable[[Result], object]) -> Case:
 
 
 def text(semantics: str, queries: int) -> str:
-    """Queries that differ in which A may begin a trend."""
+    """Queries that differ in which A may start a trend."""
     a, b, c, _ = KINDS
     return ";".join(
         f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ({a}, {b}+, {c}) SEMANTICS {semantics} WHERE {a}.x != {i} "
@@ -83,14 +82,14 @@ def text(semantics: str, queries: int) -> str:
     )
 
 
-def _run(events: Stream, semantics: str, queries: int, strategy: str) -> Callable[[], Result]:
-    """From a table in memory to tables of counts."""
+def _run(events: AlignedStream, semantics: str, queries: int, strategy: str) -> Callable[[], Result]:
+    """A run from a table in memory to tables of counts."""
     workload = parse(text(semantics, queries))
     return lambda: workload.run(events.table, strategy=strategy, time_unit="ms")
 
 
 def counts_of(result: Result) -> NDArray[np.float64]:
-    """Query, window, key and count, in this order, of all that is not zero."""
+    """Query, window, key and count of all nonzero results."""
     parts = []
     for name, table in result.items():
         window = np.asarray(table["window_start"]) // (WINDOW_S * 1_000)
@@ -101,7 +100,7 @@ def counts_of(result: Result) -> NDArray[np.float64]:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """The last point that every peer has finished where it did not finish all; and where times are from."""
+    """How times are measured, and the largest point each peer finished if it did not finish all."""
     lines = [
         f"windows of {WINDOW_S} s by key, each with one A, the B and one C inside {HALF_S} s; within of the "
         f"peers is {HALF_S} s, so that no match of theirs crosses a window",
@@ -114,7 +113,7 @@ def notes(report: Report) -> tuple[str, ...]:
 
 
 def _last_finished(report: Report) -> list[tuple[str, str, str]]:
-    """Of methods with a line that was given up: the largest that was not."""
+    """For methods with unfinished lines: the largest finished one."""
     curves: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for line in report.measurements:
         who, semantics, b, queries = line.name.split(", ")
@@ -129,7 +128,7 @@ def _last_finished(report: Report) -> list[tuple[str, str, str]]:
 
 
 def plot(report: Report) -> str:
-    """How many times faster trendfold is, by number of B and by number of queries."""
+    """The speedup of trendfold, by number of B and by number of queries."""
     figures: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for line in report.measurements:
         who, semantics, b, queries = line.name.split(", ")

@@ -1,4 +1,4 @@
-"""A peer: a Java program of ours that answers questions with another engine, in a process of its own."""
+"""A peer: a Java program of ours that runs another engine in its own process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.bench.harness import Timed, UnfinishedError
-from trendfold.bench.peers.stream import WINDOW_S, Stream
+from trendfold.bench.peers.aligned_stream import WINDOW_S, AlignedStream
 from trendfold.errors import InputError
 
 FOLDER = "TRENDFOLD_PEERS"
-"""The variable that names the folder with `flink` and, where it could be had, `esper`: jars of each."""
+"""The environment variable naming the folder with the jars: `flink` and, if available, `esper`."""
 LIMIT_S = 60.0
-"""A job that takes longer is given up, and the longer ones of its kind are not begun."""
+"""A job that takes longer is given up, and larger ones of its kind are not started."""
 _HERE = Path(__file__).parent
 _OPENED = (
     "java.base/java.lang", "java.base/java.util", "java.base/java.lang.invoke", "java.base/java.net"
@@ -30,7 +30,7 @@ _OPENED = (
 
 @dataclass
 class Program:
-    """A Java program, compiled when it is first asked; ended when it does not answer in time."""
+    """A Java program, compiled on first use, and killed if it does not answer in time."""
 
     source: str
     jars: Path
@@ -38,7 +38,7 @@ class Program:
     running: subprocess.Popen[str] | None = None
 
     def reply(self, request: Sequence[str]) -> str:
-        """One line for one line."""
+        """Send a line of requests, and return the line of reply."""
         process = self.running if self.running is not None else self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -78,17 +78,17 @@ class Program:
 
 @dataclass
 class Peer:
-    """A method of a program, and the semantics it has words for."""
+    """A method of a program, and the semantics it supports."""
 
     name: str
     program: Program
     method: str
     can: tuple[str, ...]
     given_up: dict[tuple[str, int], tuple[int, str]] = field(default_factory=dict)
-    """By semantics and queries: the length it did not finish, and why."""
+    """The length it did not finish, and why, by semantics and number of queries."""
 
-    def ask(self, semantics: str, queries: int, events: Stream) -> Timed:
-        """Seconds of the job, and its counts."""
+    def ask(self, semantics: str, queries: int, events: AlignedStream) -> Timed:
+        """The seconds and counts of the job."""
         length, why = self.given_up.get((semantics, queries), (events.length + 1, ""))
         if length < events.length:
             raise UnfinishedError(f"not begun: {length} B were {why}")
@@ -107,7 +107,7 @@ class Peer:
 
 
 def _kill_late(process: subprocess.Popen[str], answered: threading.Event) -> None:
-    """Second by second, so that time in which this machine or both processes sleep does not count."""
+    """Kill a late process; counts second by second, so that time the machine is suspended does not count."""
     for _ in range(round(LIMIT_S)):
         if answered.wait(1.0):
             return
@@ -115,16 +115,16 @@ def _kill_late(process: subprocess.Popen[str], answered: threading.Event) -> Non
 
 
 def counts(numbers: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Query, window, key and count of every answer, in this order."""
+    """Query, window, key and count of every answer."""
     rows = numbers.reshape(-1, 4).astype(np.float64)
     return rows[np.lexsort(rows.T[2::-1])]
 
 
 def found_peers() -> list[Peer]:
-    """Those whose jars are there."""
+    """The peers whose jars are available."""
     named = os.environ.get(FOLDER)
     if named is None or not (Path(named) / "flink").is_dir():
-        raise InputError(f"the peers are not there; run 'make bench-peers', or name their folder in {FOLDER}")
+        raise InputError(f"there are no peers; run 'make bench-peers', or name their folder in {FOLDER}")
     flink = Program("FlinkPeer", Path(named) / "flink")
     peers = [
         Peer("Flink CEP", flink, "cep", ("any", "next", "contiguous")),
@@ -137,10 +137,10 @@ def found_peers() -> list[Peer]:
 
 
 def _java(name: str) -> str:
-    """A program of the JDK."""
+    """The path of a JDK program."""
     home = os.environ.get("JAVA_HOME")
     path = shutil.which(name, path=str(Path(home) / "bin")) if home else None
     path = path or shutil.which(name)
     if path is None:
-        raise InputError(f"'{name}' was not found; peers need a JDK of Java 17 (set JAVA_HOME)")
+        raise InputError(f"'{name}' was not found; peers need a JDK for Java 17 (set JAVA_HOME)")
     return path

@@ -1,1 +1,1 @@
-"""A-Seq (2014): sequences share counters of prefixes, and of sub-patterns by chop-connect."""
+"""A-Seq (2014): sequences share prefix counters, and sub-patterns by chop-connect."""

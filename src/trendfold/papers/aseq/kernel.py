@@ -7,8 +7,8 @@ An event updates one entry of all active marks, in one loop over contiguous numb
 Where windows move with every event, a mark is one START event (SEM); where they do not, few marks, or one,
 serve all START events (dynamic prefix counting). Source: A-Seq (SIGMOD 2014), sections 3 and 4.
 
-In loops arrays are locals: to take one out of a tuple counts its references, which takes longer than an
-update.
+In loops arrays are locals: numba counts references when an array is taken out of a tuple, which takes longer
+than an update.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def fold_prefixes(events, segment, stops, program, state, out):
             if j > i + 1 or is_slow[a] or is_wide:
                 _fold_moment(events, i, j, stops, program, state)
             else:
-                # The usual event stands here, since a call hands over a hundred arrays.
+                # The common case is written out here: a call would pass a hundred arrays.
                 for o in range(op_start[a], op_start[a + 1]):
                     factor = values[i, op[o, COL]] if op[o, KIND] == VALUE else 1.0
                     dst, src, tree = np.uint64(op[o, DST]), np.uint64(op[o, SRC]), op[o, TREE]
@@ -116,7 +116,7 @@ def fold_prefixes(events, segment, stops, program, state, out):
 
 @kernel
 def _forget(state):
-    """Begin a segment: no marks."""
+    """Begin a segment without marks."""
     for tree in range(state.head.shape[0]):
         state.head[tree] = state.tail[tree] = state.base[tree] = 0
         state.born[tree] = state.taken[tree] = state.closed[tree] = -1
@@ -124,7 +124,7 @@ def _forget(state):
 
 @kernel
 def _expire(floor, state):
-    """Let go of marks whose START events are in no window that is still to be read."""
+    """Drop marks whose START events are in no window that is still to be read."""
     for tree in range(state.head.shape[0]):
         k = state.head[tree]
         while k < state.tail[tree] and state.begin[tree, k] < floor:
@@ -134,7 +134,7 @@ def _expire(floor, state):
 
 @kernel
 def _fold_moment(events, i, j, stops, program, state):
-    """Rows [i, j) of one moment: snapshots, then operations, then what begins. All read what was before."""
+    """Fold the rows [i, j) of one moment: snapshots, operations, then new marks. All read what was before."""
     symbol = events.symbol
     for r in range(i, j):
         for k in range(program.start_start[symbol[r]], program.start_start[symbol[r] + 1]):
@@ -159,7 +159,7 @@ def _fold_moment(events, i, j, stops, program, state):
 
 @kernel
 def _operate_together(events, i, j, program, state):
-    """The operations of tied events, depth by depth from below: what one reads none of them has changed."""
+    """Operations of tied events, depth by depth from the deepest, so that none reads what another changed."""
     symbol, op = events.symbol, program.op
     for depth in range(program.deepest, -1, -1):
         for resets in (True, False):
@@ -281,7 +281,7 @@ def _cell(tag, slot, slots, tags):
 
 @kernel
 def _take_snapshot(link, into, program, state):
-    """What was counted before an event that begins tree `into`, per tag: a mark of the line's first tree.
+    """Keep the counts from before an event that begins tree `into`, per tag: a mark of the line's first tree.
 
     Rows are sums from the last tag down to each. Of a line's first piece they are its counters; further on,
     each event that began the piece before gives its own snapshot times its count, and these add up
@@ -385,7 +385,7 @@ def _least(o, joint, k, tag, there, program, state):
     return min(found, state.least[entry, k]) if entry >= 0 else found
 
 
-# Wide numbers are rare here, so these are calls: compiled into every loop they would take long to compile.
+# Wide numbers are rare here, so these are calls: inlined into every loop they would be slow to compile.
 
 
 @kernel

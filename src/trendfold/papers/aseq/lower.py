@@ -1,4 +1,4 @@
-"""A family of lines + symbols -> the arrays of `papers.aseq.marks`."""
+"""Lower a family of lines, with its symbols, to the arrays of `papers.aseq.marks`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.kernel.program import Ints
 from trendfold.papers.aseq.marks import ADD, LEAST, OWN, RESET, RESET_LEAST, VALUE, PrefixProgram
-from trendfold.papers.aseq.prefixes import Element, Family, Link, Reading
+from trendfold.papers.aseq.prefixes import CounterReading, ExpiryFamily, LineElement, Link
 from trendfold.plan.carried import Carried, Measure
 
 
 @dataclass(frozen=True, slots=True)
 class _Rider:
-    """What rides on a count: a measure of an attribute, or its least value (of the negated: its greatest)."""
+    """An aggregate carried with a count: a measure of an attribute, or its minimum (maximum if negated)."""
 
     what: tuple[Measure, str | None] | tuple[str, bool]
     places: frozenset[int]
 
     def between(self, low: int, high: int) -> _Rider:
-        """The part of it that is fed at places low, ..., high - 1, numbered from low on."""
+        """The part that places low, ..., high - 1 contribute, renumbered from 0."""
         return _Rider(self.what, frozenset(p - low for p in self.places if low <= p < high))
 
     @property
@@ -33,14 +33,14 @@ class _Rider:
 
 
 _COUNT = _Rider((Measure.BINDINGS, None), frozenset())
-"""The count itself: fed nowhere, and never left out."""
+"""The count itself: no place contributes values, and it is always present."""
 
 
 def lower_prefixes(
-    family: Family, carried: Sequence[Carried], columns: Carried, alphabet: Sequence[Sequence[Symbol]]
+    family: ExpiryFamily, carried: Sequence[Carried], columns: Carried, alphabet: Sequence[Sequence[Symbol]]
 ) -> PrefixProgram:
     """The program of a family; `carried` and each symbol are by member, `columns` is what events hold."""
-    lowering = _Lowering(family, carried, columns)
+    lowering = _PrefixLowering(family, carried, columns)
     per_symbol = [lowering.operations(symbols) for symbols in alphabet]
     starts = [
         [
@@ -95,7 +95,7 @@ def lower_prefixes(
     )
 
 
-def _takes(element: Element | None, member: int, symbols: Sequence[Symbol]) -> bool:
+def _takes(element: LineElement | None, member: int, symbols: Sequence[Symbol]) -> bool:
     return element is not None and element.position in symbols[member]
 
 
@@ -112,21 +112,21 @@ class _Joint:
 
 
 @dataclass(slots=True)
-class _Lowering:
+class _PrefixLowering:
     """Entries of a family: which riders each node has, for the queries that pass it, and their numbers."""
 
-    family: Family
+    family: ExpiryFamily
     carried: Sequence[Carried]
     columns: Carried
     riders: dict[tuple[int, int], dict[_Rider, None]] = field(default_factory=dict)
-    """Per (tree, node), COUNT first."""
+    """By (tree, node), COUNT first."""
     kept: dict[int, dict[_Rider, None]] = field(default_factory=dict)
-    """Per link what its snapshots hold, by places of the whole line; COUNT first."""
+    """The riders in each link's snapshots, by places of the whole line; COUNT first."""
     entry: dict[tuple[int, int, _Rider], int] = field(default_factory=dict)
     number: dict[tuple[int, _Rider], int] = field(default_factory=dict)
-    """Per link and rider its number among those of all links."""
+    """The number of each link's rider among those of all links."""
     named: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
-    """Per member and position the (tree, node)s that name it."""
+    """The (tree, node)s of each member's position."""
 
     def __post_init__(self) -> None:
         for t, tree in enumerate(self.family.trees):
@@ -150,7 +150,7 @@ class _Lowering:
             ]
             self.number |= {key: i for i, key in enumerate(held)}
 
-    def of_member(self, reading: Reading) -> list[_Rider]:
+    def of_member(self, reading: CounterReading) -> list[_Rider]:
         """What a query carries, COUNT first, then its numbers and extremes in order."""
         place = {position: i for i, position in enumerate(reading.positions)}
         carried = self.carried[reading.member]
@@ -164,7 +164,7 @@ class _Lowering:
         ]
         return [_COUNT, *numbers, *extremes]
 
-    def _ride(self, reading: Reading, rider: _Rider) -> None:
+    def _ride(self, reading: CounterReading, rider: _Rider) -> None:
         """Note a rider at every node and link that its query passes, as far as it is fed by then."""
         low = 0
         for tree, end in self.family.pieces(reading):
@@ -179,7 +179,7 @@ class _Lowering:
         if part.places:
             riders[part] = None
 
-    def _links(self, reading: Reading) -> list[int]:
+    def _links(self, reading: CounterReading) -> list[int]:
         found = []
         at = reading.link
         while at >= 0:
@@ -188,7 +188,7 @@ class _Lowering:
         return found[::-1]
 
     def by_tree(self, *, is_extreme: bool) -> list[list[tuple[int, int, _Rider]]]:
-        """Entries, of numbers or of extremes, per tree in the order of its nodes."""
+        """The entries of each tree, for numbers or extremes, in node order."""
         return [
             [
                 (t, n, r)
@@ -200,13 +200,13 @@ class _Lowering:
         ]
 
     def column(self, rider: _Rider) -> int:
-        """The column of the events that feeds a rider; -1 where every event counts one."""
+        """The value column of a rider; -1 if every event contributes 1."""
         if rider.is_extreme:
             return 1 + extreme_columns(self.columns).index(rider.what)
         return -1 if rider.what[1] is None else 1 + value_columns(self.columns).index(rider.what)
 
     def operations(self, symbols: Sequence[Symbol]) -> list[tuple[int, ...]]:
-        """What an event does to all trees, the deepest first, and resets before what gathers."""
+        """The operations of an event on all trees: deepest first, and resets before additions."""
         found: list[tuple[int, ...]] = []
         for t, n in self._touched(symbols):
             node = self.family.trees[t].nodes[n]
@@ -219,12 +219,12 @@ class _Lowering:
         return sorted(found, key=lambda op: (-op[2], op[0] not in (RESET, RESET_LEAST)))
 
     def _touched(self, symbols: Sequence[Symbol]) -> list[tuple[int, int]]:
-        """The nodes, as (tree, node), that an event counts at or resets."""
+        """The (tree, node)s that an event updates or resets."""
         taken = {(member, position) for member, symbol in enumerate(symbols) for position in symbol}
         return sorted({place for key in taken for place in self.named.get(key, ())})
 
     def _gather(self, tree: int, parent: int, depth: int, rider: _Rider, dst: int) -> list[tuple[int, ...]]:
-        """What one rider gathers from the prefix before: what rode on it there, and what the event feeds."""
+        """The operations that add to a rider: its value at the previous prefix, and the event's value."""
         count, past = self.entry[tree, parent, _COUNT], rider.between(0, depth)
         found: list[tuple[int, ...]] = []
         if rider is _COUNT or past.places:
@@ -237,7 +237,7 @@ class _Lowering:
         return found
 
     def roots(self) -> tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]]:
-        """Per tree what a START event feeds: (entry, column), of numbers and of extremes."""
+        """For each tree, the (entry, column)s that a START event sets, for numbers and for extremes."""
         found: tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]] = ([], [])
         for t in range(len(self.family.trees)):
             for side in found:
@@ -247,16 +247,16 @@ class _Lowering:
         return found
 
     def link(self, number: int) -> _Joint:
-        """What the snapshots of a link are made of."""
+        """The joint of a link's snapshots."""
         return self._joint(self.family.links[number], list(self.kept[number]))
 
-    def reading(self, reading: Reading) -> _Joint:
+    def reading(self, reading: CounterReading) -> _Joint:
         """What the answer of a query is made of."""
         at = Link(reading.link, reading.tree, reading.node, -1)
         return self._joint(at, self.of_member(reading))
 
     def _joint(self, at: Link, riders: list[_Rider]) -> _Joint:
-        pieces = self.family.pieces(Reading(-1, at.before, at.tree, at.node, (), ()))
+        pieces = self.family.pieces(CounterReading(-1, at.before, at.tree, at.node, (), ()))
         low = sum(len(self.family.trees[tree].path(end)) for tree, end in pieces[:-1])
         numbers = [self._terms(at, rider, low) for rider in riders if not rider.is_extreme]
         extremes = [self._sides(at, rider, low) for rider in riders if rider.is_extreme]
@@ -264,7 +264,7 @@ class _Lowering:
         return _Joint(at.before, at.tree, pieces[0][0], gate, numbers, extremes)
 
     def _sides(self, at: Link, rider: _Rider, low: int) -> tuple[int, int]:
-        """Of a rider's parts before and after the cut: the number in snapshots, and the entry, or -1."""
+        """For a rider's parts before and after the cut: its number in snapshots and entry; -1 for none."""
         left, right = rider.between(0, low), rider.between(low, low + 1 + self._depth(at))
         return (
             self.number[at.before, left] if left.places else -1,
@@ -275,7 +275,7 @@ class _Lowering:
         return self.family.trees[at.tree].nodes[at.node].depth
 
     def _terms(self, at: Link, rider: _Rider, low: int) -> list[tuple[int, int]]:
-        """Products that add up to a number: (c1, n1) · (c2, n2) = (c1 · c2, n1 · c2 + c1 · n2)."""
+        """The products that sum to a number: (c1, n1) · (c2, n2) = (c1 · c2, n1 · c2 + c1 · n2)."""
         count = self.entry[at.tree, at.node, _COUNT]
         left, right = self._sides(at, rider, low)
         if at.before < 0:
@@ -295,5 +295,5 @@ def _starts(groups: Sequence[Sequence[object]]) -> Ints:
 
 
 def _table(groups: Iterable[Iterable[object]], width: int) -> Ints:
-    """All rows of all groups, one after the other."""
+    """All rows of all groups, concatenated."""
     return np.array([row for group in groups for row in group], np.int32).reshape(-1, width)

@@ -1,7 +1,7 @@
-"""What prefix counters read and hold: trees of lines as arrays, marks, snapshots, and where windows end.
+"""Arrays for prefix counters: the trees of lines, marks, snapshots, and where windows end.
 
-Counters of a tree stand in rows, one for each *entry* (a prefix, and a number that rides on it), and in
-columns, one for each *mark*: the START events that expire together. Entries are numbered through all trees.
+A tree's counters form a matrix: a row per *entry* (a prefix and one of its aggregates), and a column per
+*mark* (START events that expire together). Entries are numbered across all trees.
 A CSR pair is `x`, `x_start`, as in `kernel.program`.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trendfold.kernel.program import Ints
 
 RESET, ADD, VALUE, RESET_LEAST, LEAST, OWN = range(6)
-"""What an operation does; a NOT's event resets (Lemma 6), the others gather from the prefix before.
+"""Kinds of operations; an event of a NOT resets (Lemma 6), the others add from the previous prefix.
 
 ADD    entry[dst] += entry[src]
 VALUE  entry[dst] += entry[src] · value[col]
@@ -28,13 +28,13 @@ KIND, TREE, DEPTH, DST, SRC, COL = range(6)
 
 
 class PrefixProgram(NamedTuple):
-    """The trees of one family, and how their pieces connect.
+    """The trees of one family, and the links between their pieces.
 
-    op, op_start        per symbol: its operations [., 6], the deepest first, and at one depth resets first:
-                        done in this order, each reads what was before the event
-    start, start_start  per symbol: trees that its events begin
+    op, op_start        per symbol: its operations [., 6], deepest first, and resets first within a depth:
+                        in this order, each reads the state before the event
+    start, start_start  per symbol: trees for which its events are START events
     is_slow    bool[A]  whether its events do more than begin trees, ADD and VALUE
-    bar, bar_start      per symbol: trees that its events close to later START events (NOT at the start)
+    bar, bar_start      per symbol: trees that its events close for later START events (NOT at the start)
     root, root_start    per tree: (entry, value column or -1 for one) of a START event
     low_root, low_root_start   the same for entries of extremes
     entry_start, low_start  int32[T+1]   the entries of a tree, and those of extremes
@@ -81,9 +81,9 @@ class PrefixProgram(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What the fold holds: counters by entry and mark, and snapshots.
+    """The state of the fold: counters by entry and mark, and snapshots.
 
-    mantissa, exponent   float64, int32 [E, C]   exponents only where numbers may leave a double's range
+    mantissa, exponent   float64, int32 [E, C]   exponents only if numbers may exceed doubles
     least      float64[X, C]
     begin      int64[T, C]   the row of the first START event of each mark
     barred     int64[T, C]   the last row of a NOT at the start before it, or -1
@@ -93,7 +93,7 @@ class Marked(NamedTuple):
 
     Snapshots of link l lie in slots, mark number modulo `slots[l]`, with a row for each tag: the number of
     a mark of the line's first tree, modulo `tags[l]`. A row holds the sum over its tag and all later ones,
-    so that what has not expired is one number.
+    so that the part that has not expired is one number.
     ends       int64[L, S]       per slot: the number of the mark after its last tag
     snap_at, low_at  int64[.]    per number, and extreme, of a link: where its table begins (see _cell)
     tags, slots      int64[L]    powers of two
@@ -122,7 +122,7 @@ class Marked(NamedTuple):
 
 
 class Stops(NamedTuple):
-    """Window items of all readings, by where they end, and what marks need to know of them.
+    """Window items of all readings ordered by their ends, and what marks need to know about them.
 
     low, high  int64[I]   the rows of an item
     joint      int32[I]   the reading's joint

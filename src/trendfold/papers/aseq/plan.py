@@ -1,4 +1,4 @@
-"""A-Seq: which queries are sequences of one length, and each of them as a line of steps."""
+"""A-Seq: check that queries are sequences of fixed length, and turn each into a line of steps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from itertools import pairwise
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
-from trendfold.papers.aseq.prefixes import Element, Line, PrefixPlan, Step, share_prefixes
-from trendfold.plan import QueryPlan, plan_cogra
+from trendfold.papers.aseq.prefixes import Line, LineElement, LineStep, PrefixPlan, share_prefixes
+from trendfold.plan import Group, QueryPlan, plan_cogra
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
 from trendfold.query.names import PredicateKind, kind, walk
 from trendfold.query.nodes import (
@@ -30,7 +31,7 @@ from trendfold.query.printer import expression_text
 
 
 def plan_sequence(query: Query) -> QueryPlan:
-    """The plan of one sequence, as if it were alone; where A-Seq has no answer, an error names the clause."""
+    """Plan one sequence on its own; raises an error naming the clause that A-Seq does not support."""
     _check_clauses(query)
     automaton = build(query.pattern)
     _check_pattern(query, automaton)
@@ -39,7 +40,7 @@ def plan_sequence(query: Query) -> QueryPlan:
 
 
 def share_lines(members: Sequence[QueryPlan]) -> PrefixPlan:
-    """How the counters of sequences are shared; see `papers.aseq.prefixes`."""
+    """Plan how sequences share counters; see `papers.aseq.prefixes`."""
     return share_prefixes([line_of(member) for member in members])
 
 
@@ -63,7 +64,7 @@ def _check_clauses(query: Query) -> None:
 
 
 def _check_pattern(query: Query, automaton: Automaton) -> None:
-    """Raise unless trends have one length, and every NOT is of one type."""
+    """Raise unless all trends have the same length, and every NOT has a single type."""
     if any(len(guard.positions) != 1 for guard in automaton.guards):
         raise _refused(
             query, "PATTERN has a NOT of a pattern", "and strategy 'aseq' resets counts by one type"
@@ -75,7 +76,7 @@ def _check_pattern(query: Query, automaton: Automaton) -> None:
 
 
 def _check_predicates(query: Query, automaton: Automaton) -> None:
-    """Raise where WHERE compares events with one another: counters know none of them any more."""
+    """Raise if WHERE compares events with each other: counters do not store events."""
     why = "which strategy 'aseq' cannot judge: it keeps counts, no events"
     for conjunct in query.where:
         if kind(conjunct) is PredicateKind.ADJACENCY:
@@ -93,43 +94,51 @@ _WORDS: tuple[tuple[type, str], ...] = (
 
 
 def _branching(pattern: Pattern) -> str:
-    """What makes trends of a pattern differ in length or types."""
+    """The operator that makes trends differ in length or types."""
     negated = {id(inner) for node in walk(pattern) if isinstance(node, Not) for inner in walk(node)}
     found = [node for node in walk(pattern) if id(node) not in negated]
     return next(word for type_, word in _WORDS if any(isinstance(node, type_) for node in found))
 
 
 def line_of(plan: QueryPlan) -> Line:
-    """The steps of a sequence that `plan_sequence` has let through."""
+    """The steps of a sequence accepted by `plan_sequence`."""
     automaton = plan.operands[0].machine.automaton
     guarded = {
         edge: _element(plan, automaton.guards[guard].positions[0])
         for edge, guard in automaton.guard_of.items()
     }
     line = [position.index for position in automaton.positive]
-    steps = [Step(_element(plan, here), guarded.get((here, after))) for here, after in pairwise([*line, END])]
+    steps = [
+        LineStep(_element(plan, here), guarded.get((here, after))) for here, after in pairwise([*line, END])
+    ]
     return Line(tuple(steps), plan.query.window, guarded.get((START, line[0])))
 
 
-def _element(plan: QueryPlan, position: int) -> Element:
+def _element(plan: QueryPlan, position: int) -> LineElement:
     machine = plan.operands[0].machine
     wanted = machine.predicates.wanted_at(position)
     place = machine.automaton.positions[position]
     keyed = [key.attribute for key in plan.qualified_keys if place.is_called(key.alias or "")]
-    return Element(place.type, frozenset(map(expression_text, wanted)), frozenset(keyed), position)
+    return LineElement(place.type, frozenset(map(expression_text, wanted)), frozenset(keyed), position)
 
 
 def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Every query a sequence; those whose rows can be sorted alike share prefix counters."""
+    """Plan sequences; those whose rows are partitioned alike share prefix counters."""
 
     def key(each: QueryPlan) -> Hashable:
-        # Where windows move with events, each partition has a stream for every value of GROUP BY T.g that its
-        # group has, otherwise for its own: members are alike in that.
+        # With per-event windows, each partition has a stream for every value of GROUP BY T.g in its group,
+        # otherwise only for its own values: members must agree in that.
         alike = rows_key(each)
         return each.query.name if alike is None else alike, windows_at_once(each) == PER_EVENT
 
     plans = tuple(map(plan_sequence, queries))
     return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
+
+
+def fitted(group: Group, known: GroupStatistics) -> PrefixPlan:
+    """The plan of a group; it does not depend on the rows."""
+    planned: PrefixPlan = group.details
+    return planned
 
 
 PLANNERS = {"aseq": plan_aseq}

@@ -1,9 +1,9 @@
-"""A-Seq's plan: prefixes that queries share (the PreTree), and sub-patterns that they share (chop-connect).
+"""A-Seq's plan: shared prefixes (the PreTree), and shared sub-patterns (chop-connect).
 
-A query is a *line* of steps. Lines are laid into prefix trees: one counter for each distinct prefix,
-however many queries have it. A line may be *chopped*: what comes after the cut is laid into a tree of its
-own, where it meets the same sub-pattern of other queries. A *link* connects the pieces: a snapshot of the
-counts before the cut, taken at every event that begins the piece after it (the CNET events).
+A query is a *line* of steps. Lines are inserted into prefix trees: one counter per distinct prefix, however
+many queries have it. A line may be *chopped*: the part after the cut goes into another tree, where it shares
+counters with the same sub-pattern of other queries. A *link* connects the pieces: a snapshot of the counts
+before the cut, taken at every event that begins the piece after it (the CNET events).
 
 Source: A-Seq (SIGMOD 2014), sections 3.3, 4.1 and 4.2.
 """
@@ -20,16 +20,16 @@ from trendfold.query.printer import quoted, window_text
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class LineElement:
     """What an event must be to take one place of a line, or to break one."""
 
     type: str
     conditions: frozenset[str] = frozenset()
-    """Local predicates as text, without the alias: equal only where they mean the same."""
+    """Local predicates as text without the alias, so that equal predicates are equal strings."""
     keyed: frozenset[str] = frozenset()
-    """GROUP BY attributes of the alias that stands here: events of other groups are kept away."""
+    """GROUP BY attributes of the alias at this place: it only takes events of its group."""
     position: int = field(default=-1, compare=False)
-    """Its position in the automaton of the query it was read from."""
+    """Its position in the automaton of its query."""
 
     def __str__(self) -> str:
         wanted = " AND ".join(sorted(self.conditions))
@@ -37,11 +37,11 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LineStep:
     """One place of a line, and what must not come between it and the next place (or the window's end)."""
 
-    element: Element
-    barred: Element | None = None
+    element: LineElement
+    barred: LineElement | None = None
 
     def __str__(self) -> str:
         return str(self.element) + (f", NOT {self.barred}" if self.barred else "")
@@ -49,27 +49,27 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One query as a sequence of steps; `opening` is what must not come before the first in its window."""
+    """One query as a sequence of steps; `opening` is the NOT before the first step."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[LineStep, ...]
     window: Window | None = None
-    opening: Element | None = None
+    opening: LineElement | None = None
 
     @property
     def positions(self) -> tuple[int, ...]:
-        """The automaton's position of every step."""
+        """The automaton position of every step."""
         return tuple(step.element.position for step in self.steps)
 
 
 Cuts = dict[int, tuple[int, ...]]
-"""Per member the places before which its line is chopped, in order."""
+"""For each member, the places before which its line is chopped, in order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PrefixNode:
     """A prefix counter. `member` is a query whose positions its step names; `users` are all that pass it."""
 
-    step: Step
+    step: LineStep
     parent: int
     depth: int
     member: int
@@ -78,10 +78,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Counters of all prefixes that begin with one step; node 0 counts the START events."""
+    """Counters of all prefixes that start with one step; node 0 counts the START events."""
 
-    nodes: tuple[Node, ...]
-    opening: Element | None = None
+    nodes: tuple[PrefixNode, ...]
+    opening: LineElement | None = None
 
     def path(self, node: int) -> tuple[int, ...]:
         """The nodes from the root to `node`."""
@@ -93,11 +93,11 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Where pieces meet: every event that begins tree `into` keeps a snapshot of what was counted before it.
+    """Connects two pieces: every event that begins tree `into` takes a snapshot of the counts before it.
 
-    That is the count at `node` of `tree`, times, where that tree is no beginning itself, the snapshots its
-    events got through the link `before` (multi-connect; -1 for none). There is a row for each START event
-    of the whole line, its tag, so that rows expire with it.
+    That is the count at `node` of `tree`, multiplied by the snapshots of the link `before` if that tree is
+    not the first piece (multi-connect; -1 for none). It has a row per START event of the whole line, its
+    tag, so that rows expire with it.
     """
 
     before: int
@@ -107,7 +107,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """Where the count of one query is read: at `node` of `tree`, times the snapshots of `link` (-1: none)."""
 
     member: int
@@ -115,26 +115,26 @@ class Reading:
     tree: int
     node: int
     cuts: tuple[int, ...]
-    """The places before which the line is chopped."""
+    """The places before which its line is chopped."""
     positions: tuple[int, ...]
-    """The automaton's position at every place of the line."""
+    """The automaton position of every place of the line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ExpiryFamily:
     """Queries with one WITHIN and SLIDE: their START events expire together, so they may share counters."""
 
     window: Window | None
     trees: tuple[Tree, ...]
     links: tuple[Link, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[CounterReading, ...]
 
     @property
     def updates(self) -> int:
-        """Counters and snapshots that are kept up to date; see `cost`."""
+        """The number of counters and snapshots that are updated; see `cost`."""
         return sum(len(tree.nodes) for tree in self.trees) + len(self.links)
 
-    def pieces(self, reading: Reading) -> tuple[tuple[int, int], ...]:
+    def pieces(self, reading: CounterReading) -> tuple[tuple[int, int], ...]:
         """The (tree, node) at which each piece of a line ends, in order."""
         found = [(reading.tree, reading.node)]
         at = reading.link
@@ -149,23 +149,22 @@ class Family:
 class PrefixPlan:
     """How a workload of lines shares its counters; members are numbered as the lines were."""
 
-    families: tuple[Family, ...]
+    families: tuple[ExpiryFamily, ...]
     alone: int
-    """Counters that the queries would have without sharing."""
+    """The number of counters without sharing."""
 
     @property
     def updates(self) -> int:
-        """Counters and snapshots that all families keep."""
+        """The number of counters and snapshots of all families."""
         return sum(family.updates for family in self.families)
 
 
 def share_prefixes(lines: Sequence[Line], cuts: Cuts | None = None) -> PrefixPlan:
-    """The plan of a workload; without `cuts` lines are chopped where that saves updates.
+    """Plan a workload; without `cuts`, lines are chopped where that saves updates.
 
-    A chopped piece has counters for every event that begins it. Where windows move with every event, so has
-    a line that is not chopped, for every START event, and a snapshot costs what an update costs. In other
-    windows START events that expire together share counters, and a set for every CNET event would only add
-    some.
+    A chopped piece has counters for every event that begins it. With per-event windows, an unchopped line
+    also has counters for every START event, and a snapshot costs as much as an update. In other windows,
+    START events that expire together share counters, and a set per CNET event would only add work.
     """
     by_window: dict[Window | None, dict[int, Line]] = {}
     for member, line in enumerate(lines):
@@ -187,12 +186,12 @@ _Word = tuple[int, ...]
 
 
 def chop(lines: dict[int, Line]) -> Cuts:
-    """Where to chop each line, by greedy search: the sub-pattern that saves most first, then the next.
+    """Where to chop each line, by greedy search: the sub-pattern that saves most first.
 
-    A move takes one sub-pattern of two or more steps that several lines have, and chops all of them before
-    it; what comes after the sub-pattern stays a branch below it. Moves are made while they lower `cost`. A
-    line that begins with NOT is not chopped: which of its START events count in a window is not told by
-    expiry alone.
+    A move takes a sub-pattern of two or more steps that several lines share, and chops all of them before
+    it; what follows the sub-pattern stays a branch below it. Moves are made while they lower `cost`. A line
+    that begins with NOT is not chopped: expiry alone does not tell which of its START events count in a
+    window.
     """
     words = _numbered(lines)
     cuts: Cuts = dict.fromkeys(lines, ())
@@ -209,9 +208,9 @@ def chop(lines: dict[int, Line]) -> Cuts:
 def cost(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> int:
     """Updates per round of events, one of each type, in units of active START events.
 
-    An event updates one counter for each prefix that ends with its type, and takes one snapshot for each link
-    into the tree that it begins; both go once through the active START events (A-Seq, section 4.2, cost
-    analysis, which counts a snapshot of a multi-connect no higher than others).
+    An event updates one counter per prefix that ends with its type, and takes one snapshot per link into the
+    tree that it begins; both iterate over the active START events once (A-Seq, section 4.2, cost analysis,
+    which counts snapshots of multi-connects like others).
     """
     return len({key for member in lines for key in _laid(lines[member], words[member], cuts[member])})
 
@@ -233,7 +232,7 @@ def _laid(line: Line, word: _Word, cuts: tuple[int, ...]) -> Iterator[_Key]:
 def _change(
     lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts, move: Cuts, users: Counter[_Key]
 ) -> int:
-    """What a move adds to the cost, or takes off it; `users` are those of all counters and links before."""
+    """The change in cost made by a move; `users` are the users of all counters and links before it."""
     moved: Counter[_Key] = Counter()
     for member, anew in move.items():
         moved.subtract(_laid(lines[member], words[member], cuts[member]))
@@ -243,7 +242,7 @@ def _change(
 
 def _numbered(lines: dict[int, Line]) -> dict[int, _Word]:
     """Equal steps by equal numbers: steps are compared often, and are long."""
-    number: dict[Step, int] = {}
+    number: dict[LineStep, int] = {}
     return {
         member: tuple(number.setdefault(step, len(number)) for step in line.steps)
         for member, line in lines.items()
@@ -251,7 +250,7 @@ def _numbered(lines: dict[int, Line]) -> dict[int, _Word]:
 
 
 def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Iterator[Cuts]:
-    """For every sub-pattern that several lines have: the new cuts of these lines, all chopped before it."""
+    """For every sub-pattern shared by several lines: the cuts that chop all of them before it."""
     found: dict[_Word, list[tuple[int, int]]] = {}
     for member, word in words.items():
         for low in range(len(word) - 1):
@@ -277,15 +276,15 @@ def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Itera
 
 @dataclass(slots=True)
 class _Growing:
-    """A tree while lines are laid into it."""
+    """A tree under construction."""
 
-    opening: Element | None
-    steps: list[tuple[Step, int, int, int]] = field(default_factory=list)
+    opening: LineElement | None
+    steps: list[tuple[LineStep, int, int, int]] = field(default_factory=list)
     """Per node its step, parent, depth and first user."""
     users: list[list[int]] = field(default_factory=list)
-    children: dict[tuple[int, Step], int] = field(default_factory=dict)
+    children: dict[tuple[int, LineStep], int] = field(default_factory=dict)
 
-    def lay(self, steps: Iterable[Step], member: int) -> int:
+    def lay(self, steps: Iterable[LineStep], member: int) -> int:
         """The node at which a piece ends; nodes that are not there yet grow."""
         node = -1
         for depth, step in enumerate(steps):
@@ -299,13 +298,13 @@ class _Growing:
         return node
 
     def grown(self) -> Tree:
-        nodes = [Node(*made, tuple(users)) for made, users in zip(self.steps, self.users, strict=True)]
+        nodes = [PrefixNode(*made, tuple(users)) for made, users in zip(self.steps, self.users, strict=True)]
         return Tree(tuple(nodes), self.opening)
 
 
-def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> Family:
+def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> ExpiryFamily:
     """The trees, links and readings of lines that are chopped at `cuts`."""
-    roots: dict[tuple[Element | None, Step], int] = {}
+    roots: dict[tuple[LineElement | None, LineStep], int] = {}
     trees: list[_Growing] = []
     links: dict[Link, int] = {}
     readings = []
@@ -319,15 +318,15 @@ def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> Family:
             if low:
                 link = links.setdefault(Link(link, *end, tree), len(links))
             end = tree, trees[tree].lay(line.steps[low:high], member)
-        readings.append(Reading(member, link, *end, cuts[member], line.positions))
-    return Family(window, tuple(tree.grown() for tree in trees), tuple(links), tuple(readings))
+        readings.append(CounterReading(member, link, *end, cuts[member], line.positions))
+    return ExpiryFamily(window, tuple(tree.grown() for tree in trees), tuple(links), tuple(readings))
 
 
 # ---------------------------------------------------------------- in words
 
 
 def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
-    """The plan in lines of text: per family its trees, each node with the queries read there, and links."""
+    """The plan as lines of text: the trees of each family, with links and the queries read at each node."""
     found = [f"{plan.alone} prefix counters alone, {plan.updates} counters and snapshots shared"]
     for family in plan.families:
         found.append(f"{window_text(family.window) if family.window else 'no window'}:")
@@ -336,7 +335,7 @@ def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _describe_tree(family: Family, number: int, tree: Tree, names: Sequence[str]) -> Iterator[str]:
+def _describe_tree(family: ExpiryFamily, number: int, tree: Tree, names: Sequence[str]) -> Iterator[str]:
     before = f" (NOT {tree.opening} before)" if tree.opening else ""
     yield f"tree {number + 1}{before}"
     for node in _in_depth(tree):
@@ -354,12 +353,12 @@ def _describe_tree(family: Family, number: int, tree: Tree, names: Sequence[str]
             yield f"  each {tree.nodes[0].step.element} keeps a snapshot of: {source}"
 
 
-def _chain(family: Family, link: Link) -> tuple[tuple[int, int], ...]:
-    return family.pieces(Reading(-1, link.before, link.tree, link.node, (), ()))
+def _chain(family: ExpiryFamily, link: Link) -> tuple[tuple[int, int], ...]:
+    return family.pieces(CounterReading(-1, link.before, link.tree, link.node, (), ()))
 
 
 def _in_depth(tree: Tree) -> Iterator[int]:
-    """Nodes in the order in which a tree is drawn: each below its parent."""
+    """Nodes in depth-first order."""
     children: dict[int, list[int]] = {}
     for number, node in enumerate(tree.nodes):
         children.setdefault(node.parent, []).append(number)

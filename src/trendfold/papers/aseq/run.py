@@ -1,10 +1,9 @@
-"""Sequences folded together by A-Seq: rows of a group -> counters and snapshots -> aggregates per member."""
+"""Fold sequences with A-Seq: the rows of a group -> counters and snapshots -> aggregates per member."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import log2
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +12,20 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.papers.aseq import kernel as kernels
 from trendfold.papers.aseq.lower import lower_prefixes
 from trendfold.papers.aseq.marks import Marked, PrefixProgram, Stops
-from trendfold.papers.aseq.prefixes import Family
+from trendfold.papers.aseq.prefixes import ExpiryFamily
 from trendfold.plan import Group
 from trendfold.plan.carried import Carried, union
-from trendfold.runtime.fold import no_trends
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
 
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
-
 _PLAIN_BITS = 900
-"""Numbers that stay below two to this are plain doubles; a mean of them and of their sums stays finite."""
+"""Numbers below two to this power are plain doubles: their sums and means stay finite."""
 
 
 def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """The whole trends of every member's items: one pass over the rows for each family of windows."""
+    """Fold every member's window items: one pass over the rows per family of windows."""
     carried = [member.operands[0].carried for member in group.members]
     columns = union(carried)
     events = together.events(columns)
@@ -41,7 +38,7 @@ def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folde
 
 
 def _fold_family(
-    family: Family,
+    family: ExpiryFamily,
     program: PrefixProgram,
     events: Events,
     together: GroupRows,
@@ -88,7 +85,7 @@ def _fold_family(
 def stops_of(
     items: Sequence[Items], widths: Sequence[int], extremes: Sequence[int], links: int, rows: int
 ) -> Stops:
-    """The items of all readings in the order in which they end."""
+    """The window items of all readings, ordered by their ends."""
     low = np.concatenate([own.low for own in items])
     high = np.concatenate([own.high for own in items])
     sizes = [len(own.low) for own in items]
@@ -111,13 +108,13 @@ def stops_of(
 
 
 def _places(sizes: Sequence[int], widths: Sequence[int]) -> NDArray[np.int64]:
-    """Where each item's numbers begin, when all items of a reading lie together."""
+    """The offset of each item's numbers, with all items of a reading contiguous."""
     each = np.repeat(np.array(widths, np.int64), sizes)
     return np.cumsum(each) - each
 
 
 def is_wide(longest: int, events: Events, items: Sequence[Items]) -> bool:
-    """Whether a number may leave the range of doubles.
+    """Whether a number may exceed the range of doubles.
 
     A window of n rows has at most n^longest trends, and each adds at most `longest` times the largest value.
     """
@@ -127,7 +124,7 @@ def is_wide(longest: int, events: Events, items: Sequence[Items]) -> bool:
 
 
 def state_bytes(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool) -> int:
-    """What `no_marks` takes."""
+    """The size of the state made by `no_marks`, in bytes."""
     number = 12 if wide else 8
     columns = _columns(marks)
     counters = columns * (number * int(program.entry_start[-1]) + 8 * int(program.low_start[-1]))
@@ -140,7 +137,7 @@ def state_bytes(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool)
 
 
 def no_marks(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool) -> Marked:
-    """State with room for so many active marks per tree."""
+    """Empty state with room for `marks` active marks per tree."""
     columns, trees, links = _columns(marks), len(marks), program.links
     entries, lows = int(program.entry_start[-1]), int(program.low_start[-1])
     tags, slots = _tables(program, marks)
@@ -174,12 +171,12 @@ def no_marks(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool) ->
 
 
 def _columns(marks: NDArray[np.int64]) -> int:
-    """Twice the marks that are active at once: they move to the front when the columns are used up."""
+    """Twice the number of active marks: they are compacted to the front when the columns are full."""
     return 2 * int(marks.max(initial=0)) + 1
 
 
 def _tables(program: PrefixProgram, marks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Per link the rows of a snapshot, one for each START event, and how many snapshots are held at once."""
+    """For each link, the rows of a snapshot (one per START event), and how many snapshots are stored."""
     room = 8 << np.ceil(np.log2(np.maximum(marks, 8) / 8)).astype(np.int64)
     into = np.empty(program.links, np.int64)
     into[program.join] = np.repeat(np.arange(len(marks)), np.diff(program.join_start))

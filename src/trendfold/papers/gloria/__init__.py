@@ -1,6 +1,6 @@
-"""GLORIA: which queries go through which transitions together, and whose events serve as snapshots.
+"""GLORIA: which queries share which transitions, and which events serve as snapshots.
 
-A plan is a plain value: the optimizer finds one, the executor carries out any that is valid.
+A plan is a plain value: the optimizer finds one, and the executor runs any valid plan.
 
 Source: GLORIA (SIGMOD 2022), Definitions 2.6 and 2.7.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A Q-set: queries that go through a transition as one.
+    """A Q-set: queries that share a transition.
 
-    queries   their numbers among the members of a group, ascending
-    snapshot  the state whose events are the snapshots; empty for one query that goes by itself
+    queries   their indices among the members of a group, ascending
+    snapshot  the state whose events are the snapshots; empty for a single query
     """
 
     queries: tuple[int, ...]
@@ -27,7 +27,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A transition of the template, and how its queries are shared out among Q-sets (Definition 2.6)."""
+    """A transition of the template, and the Q-sets of its queries (Definition 2.6)."""
 
     source: str
     target: str
@@ -36,7 +36,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Another node of a pool: its Q-sets, its distance from the start, and whether pruning left it out."""
+    """Another node of a pool: its Q-sets, its distance from the start, and whether it was pruned."""
 
     shares: tuple[Share, ...]
     distance: float
@@ -45,10 +45,10 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    """A pool of the GLORIA graph: what was chosen for its transitions, and what else there was.
+    """A pool of the GLORIA graph: the choice for its transitions, and the alternatives.
 
-    transitions  one, or all of a Kleene sub-pattern: there, a Q-set has the snapshots it was made for
-    weight       what the choice costs: going through, and evaluation on the way in and at ends
+    transitions  one, or all of a Kleene sub-pattern
+    weight       the cost of the choice: the transition, and evaluations before it and at ends
     distance     from the start, by Equation 22
     """
 
@@ -61,14 +61,14 @@ class Considered:
 
 @dataclass(frozen=True, slots=True)
 class SharingPlan:
-    """What all transitions of a workload's template do (Definition 2.7).
+    """The Q-sets of all transitions of a workload's template (Definition 2.7).
 
     states     the template's states: event types, `A:2` for the second A of a query
     positions  per member the state of every position of its automaton
-    crossings  every transition between states; beginnings and ends of trends are not among them
-    cost       what the cost model expects of this plan
-    alone      and of the one that shares nothing
-    considered the graph it was found in, for `explain`; without it a plan is carried out as it is
+    crossings  every transition between states, without starts and ends of trends
+    cost       the estimated cost of this plan
+    alone      the estimated cost without sharing
+    considered the graph it was found in, for `explain`; a plan without it is not optimized again
     """
 
     states: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Blocks of papers.gloria.kernel: values lane beside lane, as doubles while no number needs an exponent."""
+"""Blocks of papers.gloria.kernel: values lane by lane, in plain doubles while no number needs an exponent."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from trendfold.kernel.jit import kernel
 from trendfold.kernel.simd import gather_rows_by_factor
 from trendfold.kernel.wide import RADIX, wide_sum
 from trendfold.papers.gloria.board import (
-    BLOCK,
     BLOCK_BASE,
     BLOCK_EXTREMES,
     BLOCK_LO,
     BLOCK_SIZE,
     BLOCK_WIDTH,
     BLOCK_XBASE,
-    BLOCKS,
-    BOUNDS,
     END_BLOCK,
-    FAR,
+    block_at,
+    bound_at,
+    far_at,
 )  # fmt: skip
 
 NONE, ONE, MISSING = np.int64(0), np.int64(1), np.int64(-1)
-"""As arguments: numba compiles a function once more for each number that is written out in a call."""
+"""As arguments: numba compiles a function once more for each literal in a call."""
 
 
 @kernel
 def pour(to, slot, source, lo, hi, weight, s):
     """Add the lanes [lo, hi) of a block, weighted, to a slot of another."""
-    one, other = s.i[BLOCKS] + BLOCK * to, s.i[BLOCKS] + BLOCK * source
-    top = s.f[s.i[BOUNDS] + to] + s.f[s.i[BOUNDS] + source]
-    if s.i[s.i[FAR] + to] + s.i[s.i[FAR] + source] == 0 and top < RADIX:
-        s.f[s.i[BOUNDS] + to] = top
+    one, other = block_at(s.i, to), block_at(s.i, source)
+    top = s.f[bound_at(s.i, to)] + s.f[bound_at(s.i, source)]
+    if s.i[far_at(s.i, to)] + s.i[far_at(s.i, source)] == 0 and top < RADIX:
+        s.f[bound_at(s.i, to)] = top
         size = s.i[other + BLOCK_SIZE]
         d = s.i[one + BLOCK_BASE] + slot * s.i[one + BLOCK_WIDTH] * s.i[one + BLOCK_SIZE]
         d += lo - s.i[one + BLOCK_LO]
@@ -48,25 +47,25 @@ def pour(to, slot, source, lo, hi, weight, s):
 
 @kernel
 def _pour_wide(to, slot, source, lo, hi, weight, s):
-    """The same in wide arithmetic."""
+    """`pour` in wide arithmetic."""
     t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
-    one, other = t[BLOCKS] + BLOCK * to, t[BLOCKS] + BLOCK * source
+    one, other = block_at(t, to), block_at(t, source)
     for number in range(min(t[one + BLOCK_WIDTH], t[other + BLOCK_WIDTH])):
         d, o = cell(to, slot, number, lo, t), cell(source, NONE, number, lo, t)
         for lane in range(hi - lo):
             if w[weight + lane] != 0.0:
                 m[d + lane], e[d + lane] = wide_sum(m[d + lane], e[d + lane], m[o + lane], e[o + lane])
-                n[t[FAR] + to] |= e[d + lane] != 0
+                n[far_at(t, to)] |= e[d + lane] != 0
     if to <= t[END_BLOCK]:
         look_again(to, ONE, s)
     else:
-        s.f[s.i[BOUNDS] + to] = RADIX
+        s.f[bound_at(s.i, to)] = RADIX
 
 
 @kernel
 def _pour_extremes(to, slot, source, lo, hi, weight, s):
     t, x, w = s.i, s.f, s.f
-    one, other = t[BLOCKS] + BLOCK * to, t[BLOCKS] + BLOCK * source
+    one, other = block_at(t, to), block_at(t, source)
     for y in range(min(t[one + BLOCK_EXTREMES], t[other + BLOCK_EXTREMES])):
         d, o = xcell(to, slot, y, lo, t), xcell(source, NONE, y, lo, t)
         for lane in range(hi - lo):
@@ -76,15 +75,15 @@ def _pour_extremes(to, slot, source, lo, hi, weight, s):
 
 @kernel
 def empty_block(block, s):
-    """Nothing is in a block."""
+    """Empty a block."""
     t = s.i
-    of = t[BLOCKS] + BLOCK * block
+    of = block_at(t, block)
     first, cells = t[of + BLOCK_BASE], t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]
     fill(s.f, first, cells, 0.0)
     for here in range(first, first + cells):
         s.e[here] = 0
     fill(s.f, t[of + BLOCK_XBASE], t[of + BLOCK_SIZE] * t[of + BLOCK_EXTREMES], np.inf)
-    s.f[s.i[BOUNDS] + block], s.i[t[FAR] + block] = 0.0, 0
+    s.f[bound_at(s.i, block)], s.i[far_at(t, block)] = 0.0, 0
 
 
 # ---------------------------------------------------------------- loops over lanes
@@ -92,16 +91,16 @@ def empty_block(block, s):
 
 @kernel
 def cell(block, slot, number, lane, t):
-    """Where a number of a lane stands."""
-    of = t[BLOCKS] + BLOCK * block
+    """The place of a number of a lane."""
+    of = block_at(t, block)
     at = (slot * t[of + BLOCK_WIDTH] + number) * t[of + BLOCK_SIZE]
     return t[of + BLOCK_BASE] + at + lane - t[of + BLOCK_LO]
 
 
 @kernel
 def xcell(block, slot, y, lane, t):
-    """Where an extreme of a lane stands."""
-    of = t[BLOCKS] + BLOCK * block
+    """The place of an extreme of a lane."""
+    of = block_at(t, block)
     at = (slot * t[of + BLOCK_EXTREMES] + y) * t[of + BLOCK_SIZE]
     return t[of + BLOCK_XBASE] + at + lane - t[of + BLOCK_LO]
 
@@ -116,12 +115,12 @@ def fill(m, d, size, value):
 
 @kernel
 def look_again(block, slots, s):
-    """Whether any number of a block has an exponent, and how large they are."""
+    """Find again whether any number of a block has an exponent, and the largest mantissa."""
     t, n = s.i, s.i
-    of = t[BLOCKS] + BLOCK * block
+    of = block_at(t, block)
     first = t[of + BLOCK_BASE]
     far, top = 0, 0.0
     for here in range(first, first + slots * t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]):
         far |= s.e[here] != 0
         top = max(top, abs(s.f[here]))
-    n[t[FAR] + block], s.f[s.i[BOUNDS] + block] = far, top
+    n[far_at(t, block)], s.f[bound_at(s.i, block)] = far, top

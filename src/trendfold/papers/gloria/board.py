@@ -1,12 +1,13 @@
-"""What papers.gloria.kernel reads and works in: one array of whole numbers each, and where things lie in it.
+"""What papers.gloria.kernel reads and works in: one array of whole numbers, and where things lie in it.
 
-Many small tables are one array, `t` in the kernel. Its first numbers, t[STEPS]
-and so on, say where each table begins; a record of c numbers is t[begin + c · k] and those after it. Spans
-are pairs low, high of numbers in another table. What the things are is told in papers.gloria.network.
+Many small tables are one array, `t` in the kernels. Its first numbers, t[STEPS] and so on, say where each
+table begins; `ring_at(t, ring)` and the other functions at the end say where a record does, and constants
+such as RING_CAP which of its numbers is which. A span is a pair low, high of record numbers in another table.
+papers.gloria.network explains nodes, bundles, rings, rows and lists.
 
-A lane is one query in one open window. Lanes of what is worked on together lie side by side: a *hull*
-[lo, hi) of lanes, with weights that are 0 for those between that do not belong to it. A
-place of weights is that of the hull's first lane.
+A lane is one query in one open window. Lanes that are worked on together lie side by side: a *hull* [lo, hi)
+of lanes, with weights that are 0 for lanes in between that do not belong to it. Weights are named by the
+place of the hull's first lane.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.kernel.jit import inlined
+
 
 class Board(NamedTuple):
-    """All that is read and written, but the events. Few arrays: each costs time in every call.
+    """Everything that is read and written, except the events. Few arrays: each costs time in every call.
 
     i  tables, then work
     f  mantissas and extremes of blocks, coefficients of rows, bounds, weights: m, x, c, w in the kernel.
@@ -155,3 +158,168 @@ SNAPSHOTS, PROPAGATIONS, EVALUATIONS, FOLDINGS, IS_FULL = range(5)
 """The tally; and whether some ring must be folded up."""
 TALLIES = 5
 TOUCHED, VALUED = 1, 2
+
+
+# Where a record begins in the table `t`: records have up to 22 numbers, of which a function needs one or two.
+
+
+@inlined
+def block_at(t, block):
+    """The record of a block."""
+    return t[BLOCKS] + BLOCK * block
+
+
+@inlined
+def ring_at(t, ring):
+    """The record of a ring."""
+    return t[RINGS] + RING * ring
+
+
+@inlined
+def ring_state_at(t, ring):
+    """The work record of a ring: TOP, USED, OPEN, MOMENT, FULL."""
+    return t[RING_WORK] + RING_STATE * ring
+
+
+@inlined
+def list_at(t, number):
+    """The record of a list."""
+    return t[LISTS] + LIST * number
+
+
+@inlined
+def list_work_at(t, number):
+    """The first entry of a list, and how many it has."""
+    return t[LIST_WORK] + 2 * number
+
+
+@inlined
+def entry_at(t, entry):
+    """The record of an entry; its number is `LIST_ENTRIES` plus its place in the list."""
+    return t[ENTRIES] + ENTRY * entry
+
+
+@inlined
+def node_at(t, node):
+    """The record of a node."""
+    return t[NODES] + NODE * node
+
+
+@inlined
+def bundle_at(t, bundle):
+    """The record of a bundle."""
+    return t[BUNDLES] + BUNDLE * bundle
+
+
+@inlined
+def op_at(t, op):
+    """The record of an operation."""
+    return t[OPS] + OP * op
+
+
+@inlined
+def read_at(t, q):
+    """The record of a read."""
+    return t[READS] + READ * q
+
+
+@inlined
+def feed_at(t, q):
+    """The record of a feed of numbers."""
+    return t[FEEDS] + FEED * q
+
+
+@inlined
+def xfeed_at(t, q):
+    """The record of a feed of extremes."""
+    return t[XFEEDS] + FEED * q
+
+
+@inlined
+def push_at(t, q):
+    """The record of a push: to a block."""
+    return t[PUSHES] + PUSH * q
+
+
+@inlined
+def pour_at(t, q):
+    """The record of a pour: to a ring."""
+    return t[POURS] + PUSH * q
+
+
+@inlined
+def keep_at(t, q):
+    """The record of a keep: to a list."""
+    return t[KEEPS] + PUSH * q
+
+
+@inlined
+def phi_at(t, q):
+    """The record of a number that σ is kept for."""
+    return t[PHIS] + PHI * q
+
+
+@inlined
+def member_at(t, member):
+    """The record of a member."""
+    return t[MEMBERS] + MEMBER * member
+
+
+@inlined
+def adding_at(t, bundle):
+    """Whether the moment adds coefficients to a bundle, and a snapshot."""
+    return t[ADDING] + 2 * bundle
+
+
+@inlined
+def open_windows_at(t, member):
+    """The open windows of a member: the first, and one past the last."""
+    return t[FIRST] + 2 * member
+
+
+@inlined
+def window_at(t, window):
+    """The rows of a window: low, high."""
+    return t[WINDOWS] + 2 * window
+
+
+@inlined
+def lists_met_at(t, symbol):
+    """The span of lists that events of a symbol read."""
+    return t[LISTS_MET] + 2 * symbol
+
+
+@inlined
+def row_ring(t, row):
+    """The ring of a row of coefficients."""
+    return t[t[ROWS] + ROW * row]
+
+
+@inlined
+def row_begin(t, row):
+    """Where the coefficients of a row begin among the doubles."""
+    return t[t[ROWS] + ROW * row + 1]
+
+
+@inlined
+def bound_at(t, block):
+    """The place, among the doubles, of the largest mantissa of a block."""
+    return t[BOUNDS] + block
+
+
+@inlined
+def row_bound_at(t, row):
+    """The place, among the doubles, of a bound on the sum of a row's coefficients."""
+    return t[BOUNDS] + t[N_BLOCKS] + row
+
+
+@inlined
+def far_at(t, block):
+    """Whether any number of a block may have an exponent."""
+    return t[FAR] + block
+
+
+@inlined
+def touched_at(t, node):
+    """Whether the moment has touched a node: 0, TOUCHED or VALUED."""
+    return t[TOUCHED_AT] + node

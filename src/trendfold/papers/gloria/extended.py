@@ -1,16 +1,16 @@
-"""Sharing plans beyond the paper's: queries of a Q-set may part, merge with others, or go on alone.
+"""Sharing plans beyond the paper's: Q-sets may split, merge with others, or leave single queries.
 
-The paper merges all Q-sets or none, and never lets a Q-set part (Lemma 5.2); tests/papers/gloria keeps cases
-in which both miss the best plan. Here each query of a pool chooses for itself:
+The paper merges all Q-sets or none, and never splits a Q-set (Lemma 5.2); tests/papers/gloria has cases in
+which both miss the best plan. Here each query of a pool chooses one of:
 
-    to go on    with the expression it comes with, together with all who came with it and go on
-    to begin    with snapshots of the state, together with all who do so
-    alone       by itself
+    go on       with its current expression, together with the other queries of its Q-set that go on
+    begin       with new snapshots of the state, together with all queries that do so
+    alone       without sharing
 
-Nothing else can be better: evaluation is paid query by query, so those who choose alike only gain by going
-together. What can still come depends on the nodes of pools that are not behind yet (the *front*), so of all
-choices that led to one front the cheapest is kept. As long as no front is dropped, the plan found is the best
-of all; where there are more than `width` of them, the cheapest are kept.
+No other choice can be better: evaluation is paid per query, so queries with the same choice only gain by
+sharing. The rest of a plan depends only on the nodes of pools with successors to come (the *front*), so the
+cheapest choice per front is kept. If no front is dropped, the plan found is optimal; if there are more than
+`width`, the cheapest are kept.
 """
 
 from __future__ import annotations
@@ -21,61 +21,61 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from trendfold.papers.gloria.cost import Weights
-from trendfold.papers.gloria.graph import Graph, Node, Pool, QSet, Sets, make_pools
+from trendfold.papers.gloria.candidates import alone, in_order, together
+from trendfold.papers.gloria.cheapest_path import Path, path_cost
+from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode, NodePool, QSet, Sets, make_pools
 from trendfold.papers.gloria.kleene import cuttings
-from trendfold.papers.gloria.nodes import alone, in_order, together
-from trendfold.papers.gloria.path import Path, path_cost
-from trendfold.papers.gloria.search import Found, found, optimize
-from trendfold.papers.gloria.template import Template, bits
+from trendfold.papers.gloria.path_cost import Weights
+from trendfold.papers.gloria.search import FoundPlan, found, optimize
+from trendfold.papers.gloria.template import GloriaTemplate, bits
 
 FEW = 6
-"""For up to so many queries, fronts and choices are so many that in no test one was dropped."""
+"""Up to this many queries, the limits are large enough that no test drops a front or choice."""
 MOST_FRONTS = 2_000, 8
-"""Fronts that are kept for few and for many queries."""
+"""The most fronts kept, for few and for many queries."""
 MOST_CHOICES = 3_000, 64
-"""Where queries can choose in more ways, those of one future choose together, or all but one alike."""
+"""With more combinations, queries with the same future choose together, or all but one alike."""
 
 GO_ON, BEGIN, ALONE = "go on", "begin", "alone"
 
 
 @dataclass(frozen=True)
 class Front:
-    """Nodes of pools that others still follow, what they cost with all before them, and those behind."""
+    """The nodes of pools that still have successors, the cost so far, and the path behind them."""
 
     cost: float
-    nodes: tuple[Node, ...]
-    node: Node | None = None
+    nodes: tuple[GloriaNode, ...]
+    node: GloriaNode | None = None
     before: Front | None = None
 
 
 @dataclass(frozen=True)
-class Search:
+class FrontSearch:
     """A graph without nodes, and how widely it is searched; `ahead` are the pools of every query."""
 
-    graph: Graph
+    graph: GloriaGraph
     bound: float
     fronts: int
     choices: int
     ahead: tuple[tuple[int, ...], ...]
 
 
-def optimize_extended(template: Template, weights: Weights) -> Found:
+def optimize_extended(template: GloriaTemplate, weights: Weights) -> FoundPlan:
     """The best plan found; never dearer than the paper's."""
     paper = optimize(template, weights)
-    graph = Graph(template, weights, make_pools(template), splits=True)
+    graph = GloriaGraph(template, weights, make_pools(template), splits=True)
     graph.nodes = [[graph.weigh(pool, alone(pool))] for pool in graph.pools]
     is_many = len(template.positions) > FEW
     ahead = tuple(
         tuple(pool.number for pool in graph.pools if pool.queries >> q & 1)
         for q in range(len(template.positions))
     )
-    search = Search(graph, paper.cost, MOST_FRONTS[is_many], MOST_CHOICES[is_many], ahead)
+    search = FrontSearch(graph, paper.cost, MOST_FRONTS[is_many], MOST_CHOICES[is_many], ahead)
     path = _cheapest(search)
     return found(graph, path) if path and path_cost(graph, path) < paper.cost else paper
 
 
-def _cheapest(search: Search) -> Path:
+def _cheapest(search: FrontSearch) -> Path:
     """The cheapest path by fronts; none if all are dearer than the bound."""
     graph = search.graph
     begin = sum(graph.weights.start(s, q.bit_count()) for s, q in graph.template.starts.items())
@@ -83,7 +83,7 @@ def _cheapest(search: Search) -> Path:
     fronts = [Front(begin, ())]
     for pool in graph.pools:
         fresh: dict[tuple[Sets, ...], Front] = {}
-        known: dict[Sets, Node] = {}
+        known: dict[Sets, GloriaNode] = {}
         for front in fronts:
             stays = tuple(n for n in front.nodes if last_use.get(n.pool.number, -1) > pool.number)
             for node, cost in _nexts(search, pool, front, known):
@@ -95,7 +95,9 @@ def _cheapest(search: Search) -> Path:
     return _path_of(fronts[0]) if fronts else {}
 
 
-def _nexts(search: Search, pool: Pool, front: Front, known: dict[Sets, Node]) -> Iterator[tuple[Node, float]]:
+def _nexts(
+    search: FrontSearch, pool: NodePool, front: Front, known: dict[Sets, GloriaNode]
+) -> Iterator[tuple[GloriaNode, float]]:
     """The nodes that can follow a front, and what all costs with them."""
     graph, came = search.graph, {node.pool.number: node for node in front.nodes}
     for sets in _choices(search, pool, came):
@@ -108,7 +110,7 @@ def _nexts(search: Search, pool: Pool, front: Front, known: dict[Sets, Node]) ->
             yield node, cost
 
 
-def _is_lonely(node: Node) -> bool:
+def _is_lonely(node: GloriaNode) -> bool:
     """Whether one query begins with snapshots that it shares with nobody: then it is by itself."""
     return node.pool.cycle is not None and any(
         origin == state and queries.bit_count() == 1
@@ -127,10 +129,10 @@ def _path_of(front: Front | None) -> Path:
 
 
 Arrived = tuple[int, str]
-"""Queries that come with one expression, and its snapshots; none if they cannot go on with it."""
+"""Queries that arrive with one expression, and its snapshots; empty if they cannot go on with it."""
 
 
-def _arrivals(graph: Graph, pool: Pool, came: dict[int, Node]) -> list[Arrived]:
+def _arrivals(graph: GloriaGraph, pool: NodePool, came: dict[int, GloriaNode]) -> list[Arrived]:
     """The queries of a pool by what they come with, from every pool they come from."""
     started = 0
     for state in (pool.source,) if pool.cycle is None else pool.cycle.states:
@@ -152,10 +154,10 @@ def _arrivals(graph: Graph, pool: Pool, came: dict[int, Node]) -> list[Arrived]:
 
 
 Unit = tuple[int, str, int]
-"""Queries that choose together, the snapshots they can go on with, and the number of their arrival."""
+"""Queries that choose together, the snapshots they can go on with, and the index of their arrival."""
 
 
-def _choices(search: Search, pool: Pool, came: dict[int, Node]) -> Iterator[Sets]:
+def _choices(search: FrontSearch, pool: NodePool, came: dict[int, GloriaNode]) -> Iterator[Sets]:
     arrivals = _arrivals(search.graph, pool, came)
     begins: Sequence[object] = [BEGIN] if pool.cycle is None else cuttings(pool.cycle, pool.queries)
     units = _units(search, pool, arrivals, len(begins))
@@ -166,7 +168,7 @@ def _choices(search: Search, pool: Pool, came: dict[int, Node]) -> Iterator[Sets
     yield from made
 
 
-def _units(search: Search, pool: Pool, arrivals: Sequence[Arrived], begins: int) -> list[Unit]:
+def _units(search: FrontSearch, pool: NodePool, arrivals: Sequence[Arrived], begins: int) -> list[Unit]:
     """Every query by itself, if that is not too many; else those of one future, or all that come together."""
     single = [(1 << q, snapshot, i) for i, (queries, snapshot) in enumerate(arrivals) for q in bits(queries)]
     if (begins + 2) ** len(single) <= search.choices:
@@ -182,7 +184,7 @@ def _units(search: Search, pool: Pool, arrivals: Sequence[Arrived], begins: int)
 
 
 def _vary(options: Sequence[Sequence[object]], most: int) -> Iterator[tuple[object, ...]]:
-    """All choices; where these are too many, the first, second and last of all, and one other."""
+    """All combinations; if there are too many, the uniform ones, and those with one deviation."""
     if prod(map(len, options)) <= most:
         yield from product(*options)
         return
@@ -193,7 +195,7 @@ def _vary(options: Sequence[Sequence[object]], most: int) -> Iterator[tuple[obje
             yield from ((*base[:i], other, *base[i + 1 :]) for other in each if other is not base[i])
 
 
-def _sets(pool: Pool, units: Sequence[Unit], choice: Sequence[object]) -> Sets:
+def _sets(pool: NodePool, units: Sequence[Unit], choice: Sequence[object]) -> Sets:
     """The Q-sets of a choice; in a Kleene sub-pattern one for each way to cut it."""
     going: dict[tuple[int, str], int] = {}
     beginning: dict[tuple[str, ...], int] = {}

@@ -1,13 +1,13 @@
 """The GLORIA graph: pools of transition sharing plans, weighted edges between consecutive pools, distances.
 
-A pool belongs to a transition, or to a whole Kleene sub-pattern (see kleene.py). The weight of an edge is
-what the events of the state between its two nodes cost, for the queries that both have (Definition 4.1):
+A pool belongs to a transition, or to a whole Kleene sub-pattern (see kleene.py). The weight of an edge is the
+cost of the events of the state between its two nodes, for the queries in both (Definition 4.1):
 
-    going there    Equations 2 and 3, by what the first node shares
-    evaluation     Equation 4, of expressions that the second node does not take over, once per query
+    transition     Equations 2 and 3, by the Q-sets of the first node
+    evaluation     Equation 4, for expressions that the second node does not reuse, once per query
 
-Taking expressions over is possible for part of a Q-set, so an edge weighs infinity where the second node
-takes over a Q-set that is no part of one of the first.
+A subset of a Q-set can reuse its expressions, so an edge has infinite weight if the second node reuses a
+Q-set that is not a subset of one of the first.
 
 Source: GLORIA (SIGMOD 2022), Sections 4 and 5.2.
 """
@@ -19,15 +19,15 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
-from trendfold.papers.gloria.cost import Weights
 from trendfold.papers.gloria.kleene import Cycle, before, cycles_of, evaluation
-from trendfold.papers.gloria.template import Template, bits
+from trendfold.papers.gloria.path_cost import Weights
+from trendfold.papers.gloria.template import GloriaTemplate, bits
 
 
 class QSet(NamedTuple):
     """Queries that go together, as bits; `snapshot` is empty for one query by itself.
 
-    origins  in a Kleene sub-pattern per state whose snapshots its events hold; none if one is carried through
+    origins  in a Kleene sub-pattern, the snapshot state of each state; empty if one is used throughout
     """
 
     queries: int
@@ -40,12 +40,12 @@ Sets = tuple[QSet, ...]
 
 
 @dataclass(frozen=True)
-class Pool:
+class NodePool:
     """A transition, or a Kleene sub-pattern, and the queries that go through it.
 
-    kinds      the queries in sets that may go together
-    preceding  numbers of the pools from which queries come, and into which of this one's states
-    following  and of those into which they go on
+    kinds      sets of queries that may share
+    preceding  numbers of preceding pools, and the state of this pool they lead to
+    following  numbers of following pools
     """
 
     number: int
@@ -57,10 +57,10 @@ class Pool:
     preceding: tuple[tuple[int, str], ...] = ()
     following: tuple[tuple[int, str], ...] = ()
     counts_once: bool = True
-    """Whether no pool is on two ways to this one, so that its distances count none twice."""
+    """Whether no pool is on two paths to this one, so that distances count each pool once."""
 
     def takes_over(self, own: QSet) -> bool:
-        """Whether a Q-set goes on with the expressions it comes with."""
+        """Whether a Q-set reuses the expressions it arrives with."""
         if self.cycle is not None:
             return bool(own.snapshot) and not own.origins
         return own.snapshot not in ("", self.source)
@@ -72,25 +72,25 @@ class Pool:
 
 
 Held = dict[str, tuple[tuple[int, str], ...]]
-"""Per state that a pool leads to: queries whose events there have an expression in common, and its snapshots.
+"""For each state a pool leads to: queries that share an expression there, and its snapshots.
 
-Where the snapshots are the state's own, values are known.
+If the snapshots are the state's own, values are known.
 """
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class GloriaNode:
     """A candidate for a pool: what it shares, what that costs, and how it is best reached.
 
-    own       what going through the pool costs, in a Kleene sub-pattern with what it evaluates
-    ending    what queries cost that end at its target
-    taken     the Q-sets that take expressions over, and all their queries
-    held      who comes to a state with an expression
+    own       the cost of the pool's transitions, in a Kleene sub-pattern including its evaluations
+    ending    the cost of queries that end at its target
+    taken     the Q-sets that reuse expressions, and all their queries
+    held      the queries that arrive at each state with an expression
     distance  d_s of Equation 22
-    back      per preceding pool the node on the best way here
+    back      the best predecessor node in each preceding pool
     """
 
-    pool: Pool
+    pool: NodePool
     sets: Sets
     own: float
     ending: float
@@ -98,18 +98,18 @@ class Node:
     taken_queries: int
     held: Held
     distance: float = 0.0
-    back: dict[int, Node] = field(default_factory=dict)
+    back: dict[int, GloriaNode] = field(default_factory=dict)
     is_pruned: bool = False
-    pruned_by: Node | None = None
+    pruned_by: GloriaNode | None = None
 
     @property
     def leaving(self) -> float:
-        """What its edges weigh without evaluation; a Kleene sub-pattern's is part of its distance."""
+        """The weight of its edges without evaluation; a Kleene sub-pattern's is part of its distance."""
         return 0.0 if self.pool.cycle is not None else self.own
 
     @property
     def through(self) -> float:
-        """Its distance, and what it takes to get through its pool."""
+        """Its distance plus the cost of its pool."""
         return self.distance + self.leaving + self.ending
 
     def __str__(self) -> str:
@@ -117,29 +117,29 @@ class Node:
 
 
 def set_text(own: QSet) -> str:
-    """A Q-set as the paper writes it: `(1, 2)^A`."""
+    """A Q-set in the paper's notation: `(1, 2)^A`."""
     return f"({', '.join(map(str, bits(own.queries)))}){'^' + own.snapshot if own.snapshot else ''}"
 
 
 @dataclass
-class Graph:
+class GloriaGraph:
     """Pools in an order in which edges run forward; `nodes` are those kept, `pruned` the others.
 
-    prunes  whether edges and nodes are left out that cannot be on the best path
-    splits  whether queries of a Q-set that go on together may part; Lemma 5.2 says that this never pays
-    bound   what a known plan costs: where distances count nothing twice, no node farther away is of use
+    prunes  whether to prune edges and nodes that cannot be on the best path
+    splits  whether queries of a Q-set may split; Lemma 5.2 says that this never pays
+    bound   the cost of a known plan: if distances count pools once, farther nodes are useless
     """
 
-    template: Template
+    template: GloriaTemplate
     weights: Weights
-    pools: tuple[Pool, ...]
+    pools: tuple[NodePool, ...]
     prunes: bool = True
     splits: bool = False
     bound: float = inf
-    nodes: list[list[Node]] = field(default_factory=list)
-    pruned: list[list[Node]] = field(default_factory=list)
+    nodes: list[list[GloriaNode]] = field(default_factory=list)
+    pruned: list[list[GloriaNode]] = field(default_factory=list)
 
-    def weigh(self, pool: Pool, sets: Sets) -> Node:
+    def weigh(self, pool: NodePool, sets: Sets) -> GloriaNode:
         """A node with all that does not depend on others."""
         taken = tuple(each for each in sets if pool.takes_over(each))
         if pool.cycle is None:
@@ -148,7 +148,7 @@ class Graph:
         else:
             held = together_at(pool, sets)
             own = self._cycle_cost(pool.cycle, sets, held)
-        node = Node(pool, sets, own, 0.0, taken, sum(each.queries for each in taken), held)
+        node = GloriaNode(pool, sets, own, 0.0, taken, sum(each.queries for each in taken), held)
         node.ending = sum(self._ending(pool, state, held[state]) for state in held)
         return node
 
@@ -165,7 +165,7 @@ class Graph:
                 cost += evaluation(cycle, origins, own.queries.bit_count(), self.weights)
         return cost
 
-    def _ending(self, pool: Pool, state: str, held: tuple[tuple[int, str], ...]) -> float:
+    def _ending(self, pool: NodePool, state: str, held: tuple[tuple[int, str], ...]) -> float:
         """Equation 4 for the queries whose trends end where the pool leads to."""
         ended = self.template.ends.get(state, 0) & pool.queries
         return sum(
@@ -174,7 +174,7 @@ class Graph:
             if snapshot != state
         )
 
-    def evaluation(self, first: Node, second: Node, state: str) -> float:
+    def evaluation(self, first: GloriaNode, second: GloriaNode, state: str) -> float:
         """What is evaluated at the state between two nodes; infinity if they do not fit."""
         held = first.held[state]
         if not _fits(first, second, held) or not (self.splits or _stays(second, held)):
@@ -188,7 +188,7 @@ class Graph:
                 cost += self.weights.evaluate(state, snapshot, (queries & asked).bit_count())
         return cost
 
-    def connect(self, nodes: Sequence[Node]) -> None:
+    def connect(self, nodes: Sequence[GloriaNode]) -> None:
         """Equation 22 for the nodes of a pool, and the edge pruning principle: one way from each other pool.
 
         Evaluation costs nothing less than nothing, so edges from nodes that are too far away are not weighed.
@@ -211,14 +211,14 @@ class Graph:
                         best, node.back[number] = found, first
                 node.distance += best
 
-    def _beginning(self, pool: Pool) -> float:
+    def _beginning(self, pool: NodePool) -> float:
         states = (pool.source,) if pool.cycle is None else pool.cycle.states
         started = [(s, self.template.starts.get(s, 0) & pool.queries) for s in states]
         return sum(self.weights.start(s, queries.bit_count()) for s, queries in started if queries)
 
-    def reweighted(self, weights: Weights) -> Graph:
+    def reweighted(self, weights: Weights) -> GloriaGraph:
         """The same nodes with new weights and distances, in one pass over nodes and edges (Section 7.2)."""
-        graph = Graph(self.template, weights, self.pools, self.prunes, self.splits)
+        graph = GloriaGraph(self.template, weights, self.pools, self.prunes, self.splits)
         for pool, kept in zip(self.pools, self.nodes, strict=True):
             fresh = [graph.weigh(pool, node.sets) for node in kept]
             graph.connect(fresh)
@@ -228,16 +228,16 @@ class Graph:
 
     @property
     def size(self) -> tuple[int, int]:
-        """N and T: nodes, and edges between nodes of consecutive pools."""
+        """N and T: the number of nodes, and of edges between nodes of consecutive pools."""
         counts = [len(nodes) for nodes in self.nodes]
         edges = sum(counts[k] * counts[pool.number] for pool in self.pools for k, _ in pool.preceding)
         return sum(counts), edges
 
 
-# Loops instead of any() and all(): these two are asked for every edge.
+# Loops instead of any() and all(): these two run for every edge.
 
 
-def _fits(first: Node, second: Node, held: Sequence[tuple[int, str]]) -> bool:
+def _fits(first: GloriaNode, second: GloriaNode, held: Sequence[tuple[int, str]]) -> bool:
     """Whether every Q-set that takes expressions over is part of one that has them."""
     for own in second.taken:
         if own.queries & first.pool.queries:
@@ -249,7 +249,7 @@ def _fits(first: Node, second: Node, held: Sequence[tuple[int, str]]) -> bool:
     return True
 
 
-def _stays(node: Node, held: Sequence[tuple[int, str]]) -> bool:
+def _stays(node: GloriaNode, held: Sequence[tuple[int, str]]) -> bool:
     """Whether the queries of each Q-set that go on together, and may, are in one again."""
     for queries, _ in held:
         for kind in node.pool.kinds:
@@ -264,7 +264,7 @@ def _stays(node: Node, held: Sequence[tuple[int, str]]) -> bool:
     return True
 
 
-def together_at(pool: Pool, sets: Sets) -> Held:
+def together_at(pool: NodePool, sets: Sets) -> Held:
     """Per state of a Kleene sub-pattern the queries that leave it together, and the snapshots they hold."""
     assert pool.cycle is not None
     cut = [own for own in sets if own.origins]
@@ -279,7 +279,7 @@ def together_at(pool: Pool, sets: Sets) -> Held:
     return found
 
 
-def _labels(pool: Pool, cut: Sequence[QSet]) -> dict[str, list[object]]:
+def _labels(pool: NodePool, cut: Sequence[QSet]) -> dict[str, list[object]]:
     """Per state a label for every Q-set, equal for those that leave it together.
 
     Where events become snapshots all do that may; elsewhere those that came together, from everywhere.
@@ -304,7 +304,7 @@ def _labels(pool: Pool, cut: Sequence[QSet]) -> dict[str, list[object]]:
 # ---------------------------------------------------------------- pools
 
 
-def make_pools(template: Template) -> tuple[Pool, ...]:
+def make_pools(template: GloriaTemplate) -> tuple[NodePool, ...]:
     """The pools of a template, each after those that precede it."""
     made = [_of_cycle(template, cycle) for cycle in cycles_of(template)]
     inside = {state: pool for pool in made if pool.cycle for state in pool.cycle.states}
@@ -315,7 +315,7 @@ def make_pools(template: Template) -> tuple[Pool, ...]:
         order |= dict.fromkeys(states, max(order[state] for state in states))
     made.sort(key=lambda pool: _place(pool, order))
     made = [replace(pool, number=number) for number, pool in enumerate(made)]
-    into: dict[str, list[Pool]] = {}
+    into: dict[str, list[NodePool]] = {}
     for pool in made:
         for state in _heads(pool):
             into.setdefault(state, []).append(pool)
@@ -337,7 +337,7 @@ def make_pools(template: Template) -> tuple[Pool, ...]:
 
 
 def _counted_once(preceding: dict[int, list[tuple[int, str]]]) -> set[int]:
-    """The pools to which no two ways have a pool in common."""
+    """The pools to which no two paths share a pool."""
     behind: dict[int, int] = {}
     once = set()
     for number, firsts in preceding.items():
@@ -351,35 +351,35 @@ def _counted_once(preceding: dict[int, list[tuple[int, str]]]) -> set[int]:
     return once
 
 
-def _place(pool: Pool, order: dict[str, int]) -> tuple[int, int, int]:
+def _place(pool: NodePool, order: dict[str, int]) -> tuple[int, int, int]:
     """Pools by the state they lead from; a Kleene sub-pattern's is before those that leave it."""
     if pool.cycle is not None:
         return order[pool.cycle.states[0]], 0, 0
     return order[pool.source], 1, order[pool.target]
 
 
-def _inner(pool: Pool) -> frozenset[tuple[str, str]]:
+def _inner(pool: NodePool) -> frozenset[tuple[str, str]]:
     return frozenset(pool.cycle.transitions) if pool.cycle is not None else frozenset()
 
 
-def _of_transition(template: Template, edge: tuple[str, str]) -> Pool:
+def _of_transition(template: GloriaTemplate, edge: tuple[str, str]) -> NodePool:
     queries = template.transitions[edge]
-    return Pool(0, *edge, queries, None, template.alike.get(edge, (queries,)))
+    return NodePool(0, *edge, queries, None, template.alike.get(edge, (queries,)))
 
 
-def _of_cycle(template: Template, cycle: Cycle) -> Pool:
+def _of_cycle(template: GloriaTemplate, cycle: Cycle) -> NodePool:
     kinds: tuple[int, ...] = (cycle.queries,)
     for edge in cycle.transitions:
         finer = template.alike.get(edge, (cycle.queries,))
         kinds = tuple(one & other for one in kinds for other in finer if one & other)
-    return Pool(0, "", "", cycle.queries, cycle, kinds)
+    return NodePool(0, "", "", cycle.queries, cycle, kinds)
 
 
-def _heads(pool: Pool) -> Sequence[str]:
+def _heads(pool: NodePool) -> Sequence[str]:
     return (pool.target,) if pool.cycle is None else pool.cycle.states
 
 
-def _preceding(pool: Pool, into: dict[str, list[Pool]]) -> list[tuple[int, str]]:
+def _preceding(pool: NodePool, into: dict[str, list[NodePool]]) -> list[tuple[int, str]]:
     """What queries come from; those in a Kleene sub-pattern's state come from the sub-pattern as a whole."""
     states = (pool.source,) if pool.cycle is None else pool.cycle.states
     found = []

@@ -1,11 +1,11 @@
-"""A graph that is kept: new frequencies weigh it anew, and queries come and go.
+"""Incremental planning: keep the graph when frequencies change, or queries are added or removed.
 
-    reweigh   the same nodes, new weights, a new path: O(2N + 2T) for N nodes and T edges
-    add       pools that the new queries go through, and those after them, are made anew; all others are kept
-    remove    in the same way
+    reweigh   same nodes, new weights, new path: O(2N + 2T) for N nodes and T edges
+    add       rebuild the pools of the new queries and those after them; keep all others
+    remove    likewise
 
-The paper plans added queries apart from the others, which is faster still and shares nothing with them. Here
-pools are kept where nothing before them has changed, so the plan costs what planning from scratch would find.
+The paper plans added queries separately, which is even faster but shares nothing with the others. Here a pool
+is kept if nothing before it has changed, so the plan is as good as planning from scratch.
 
 Source: GLORIA (SIGMOD 2022), Section 7.2.
 """
@@ -16,28 +16,28 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trendfold.papers.gloria import Alternative, Considered, Crossing, Share, SharingPlan
-from trendfold.papers.gloria.cost import PAPER, CostModel, Weights
-from trendfold.papers.gloria.graph import Graph, Pool, make_pools
+from trendfold.papers.gloria.graph import GloriaGraph, NodePool, make_pools
+from trendfold.papers.gloria.path_cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.plan import UNKNOWN, template_of
-from trendfold.papers.gloria.search import Found, build, extend, find, plan_of
-from trendfold.papers.gloria.template import Template
+from trendfold.papers.gloria.search import FoundPlan, build, extend, find, plan_of
+from trendfold.papers.gloria.template import GloriaTemplate
 from trendfold.plan import QueryPlan
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptWorkload:
     """A workload under way; queries keep their numbers, and one that is gone is None.
 
     made  how many pools were made anew for it, the others were kept
     """
 
     members: tuple[QueryPlan | None, ...]
-    found: Found
+    found: FoundPlan
     prunes: bool = True
     made: int = 0
 
     def plan(self) -> SharingPlan:
-        """The plan of the queries that are there, numbered through."""
+        """The plan of the current queries, renumbered consecutively."""
         there = [q for q, member in enumerate(self.members) if member is not None]
         return _renumbered(plan_of(self.found), {q: number for number, q in enumerate(there)})
 
@@ -47,34 +47,36 @@ def keep(
     frequencies: Mapping[str, float] = UNKNOWN,
     model: CostModel = PAPER,
     prunes: bool = True,
-) -> Kept:
+) -> KeptWorkload:
     """Plan queries that fit into one group, and keep the graph."""
     template = template_of(members)
     graph = build(template, Weights(template.types, frequencies, model), prunes)
-    return Kept(tuple(members), find(graph), prunes, len(graph.pools))
+    return KeptWorkload(tuple(members), find(graph), prunes, len(graph.pools))
 
 
-def reweigh(kept: Kept, frequencies: Mapping[str, float]) -> Kept:
+def reweigh(kept: KeptWorkload, frequencies: Mapping[str, float]) -> KeptWorkload:
     """A new path by new frequencies, through the nodes that are there."""
     graph = kept.found.graph
     weights = replace(graph.weights, frequencies=frequencies)
     return replace(kept, found=find(graph.reweighted(weights)), made=0)
 
 
-def add(kept: Kept, members: Sequence[QueryPlan]) -> Kept:
+def add(kept: KeptWorkload, members: Sequence[QueryPlan]) -> KeptWorkload:
     """More queries, numbered after all others."""
     return _changed(kept, (*kept.members, *members))
 
 
-def remove(kept: Kept, queries: Collection[int]) -> Kept:
+def remove(kept: KeptWorkload, queries: Collection[int]) -> KeptWorkload:
     """Without the queries of these numbers."""
     return _changed(kept, tuple(None if q in queries else each for q, each in enumerate(kept.members)))
 
 
-def _changed(kept: Kept, members: tuple[QueryPlan | None, ...]) -> Kept:
+def _changed(kept: KeptWorkload, members: tuple[QueryPlan | None, ...]) -> KeptWorkload:
     """The graph of other queries; pools that see nothing of the change keep their nodes."""
     before, template = kept.found.graph, template_of(members)
-    graph = Graph(template, replace(before.weights, types=template.types), make_pools(template), kept.prunes)
+    graph = GloriaGraph(
+        template, replace(before.weights, types=template.types), make_pools(template), kept.prunes
+    )
     known = {_signature(before.template, before.pools, pool): pool.number for pool in before.pools}
     same: set[int] = set()
     for pool in graph.pools:
@@ -84,10 +86,10 @@ def _changed(kept: Kept, members: tuple[QueryPlan | None, ...]) -> Kept:
         else:
             _take_over(graph, pool, before, number)
             same.add(pool.number)
-    return Kept(members, find(graph), kept.prunes, len(graph.pools) - len(same))
+    return KeptWorkload(members, find(graph), kept.prunes, len(graph.pools) - len(same))
 
 
-def _take_over(graph: Graph, pool: Pool, before: Graph, number: int) -> None:
+def _take_over(graph: GloriaGraph, pool: NodePool, before: GloriaGraph, number: int) -> None:
     for old, new in ((before.nodes, graph.nodes), (before.pruned, graph.pruned)):
         nodes = [graph.weigh(pool, node.sets) for node in old[number]]
         if nodes:
@@ -95,7 +97,7 @@ def _take_over(graph: Graph, pool: Pool, before: Graph, number: int) -> None:
         new.append(nodes)
 
 
-def _signature(template: Template, pools: Sequence[Pool], pool: Pool) -> Hashable:
+def _signature(template: GloriaTemplate, pools: Sequence[NodePool], pool: NodePool) -> Hashable:
     """Equal for pools that get the same nodes, if those before them do."""
     states = (pool.source, pool.target) if pool.cycle is None else pool.cycle.states
     sides = tuple(
@@ -106,7 +108,7 @@ def _signature(template: Template, pools: Sequence[Pool], pool: Pool) -> Hashabl
 
 
 def _renumbered(plan: SharingPlan, number: Mapping[int, int]) -> SharingPlan:
-    """A plan whose queries have other numbers."""
+    """A plan with renumbered queries."""
 
     def shares(own: tuple[Share, ...]) -> tuple[Share, ...]:
         return tuple(Share(tuple(number[q] for q in share.queries), share.snapshot) for share in own)

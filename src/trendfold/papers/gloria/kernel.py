@@ -8,12 +8,12 @@ An event at a node has a value per lane, or an expression over the snapshots s o
 
 Values go to inboxes and become snapshots; expressions are added to the rows of the nodes after. All events
 of a moment read what was there before it: first each event adds to the sums of its nodes and bundles (_take),
-then these are handed on (_settle). One event alone, with nobody beside it, hands on at once.
+then these are added to the nodes after (_settle). A single event of a moment does both at once.
 
-Snapshots from before a window are 0 in its lanes, so windows share expressions. Snapshots that nobody has
-read in between are one. Where a ring is full, or coefficients grow past 2^400, every row becomes one snapshot
-(_fold_up): no coefficient ever needs an exponent. Values do: they are wide numbers, but as long as no number
-of a block has an exponent, it is worked on as plain doubles, lane beside lane.
+Snapshots from before a window are 0 in its lanes, so windows share expressions. Events join one snapshot
+until it is read. Where a ring is full, or coefficients grow past 2^400, every row becomes one snapshot
+(fold_up), so that no coefficient needs an exponent. Values are wide numbers, but as long as no number of a
+block has an exponent, the block is computed in plain doubles, eight lanes at a time.
 
 Source: GLORIA (SIGMOD 2022), Section 3.2.
 """
@@ -36,17 +36,12 @@ from trendfold.papers.gloria.blocks import (
     xcell,
 )  # fmt: skip
 from trendfold.papers.gloria.board import (
-    ADDING,
-    BLOCK,
     BLOCK_BASE,
     BLOCK_EXTREMES,
     BLOCK_LO,
     BLOCK_SIZE,
     BLOCK_WIDTH,
     BLOCK_XBASE,
-    BLOCKS,
-    BOUNDS,
-    BUNDLE,
     BUNDLE_BLOCK,
     BUNDLE_COLUMNS,
     BUNDLE_HULL,
@@ -56,38 +51,25 @@ from trendfold.papers.gloria.board import (
     BUNDLE_RING,
     BUNDLE_SUM,
     BUNDLE_TARGETS,
-    BUNDLES,
     COLUMNS,
     CONDITIONS,
     DIRTY,
-    ENTRIES,
-    ENTRY,
     ENTRY_MOMENT,
     ENTRY_ROW,
     ENTRY_SLOT,
     EVALUATIONS,
-    FAR,
     FED,
-    FEED,
-    FEEDS,
     FOUND,
     IS_FULL,
-    KEEPS,
-    LIST,
     LIST_CAP,
     LIST_CONDITIONS,
     LIST_ENTRIES,
     LIST_FIRST,
     LIST_RING,
-    LIST_WORK,
-    LISTS,
-    LISTS_MET,
     LISTS_OF,
     LISTS_READ,
     MATCHED,
     MOMENT,
-    N_BLOCKS,
-    NODE,
     NODE_BUNDLES,
     NODE_FEEDS,
     NODE_GAIN,
@@ -98,8 +80,6 @@ from trendfold.papers.gloria.board import (
     NODE_READS,
     NODE_VALUE,
     NODE_XFEEDS,
-    NODES,
-    OP,
     OP_EVEN,
     OP_KEEPS,
     OP_LANES,
@@ -107,20 +87,11 @@ from trendfold.papers.gloria.board import (
     OP_UNEVEN,
     OP_WEIGHT,
     OPEN,
-    OPS,
-    PHI,
-    PHIS,
-    POURS,
     PROPAGATIONS,
-    PUSH,
-    PUSHES,
-    READ,
     READ_LISTS,
     READ_RING,
     READ_ROW,
     READ_TOTAL,
-    READS,
-    RING,
     RING_BLOCK,
     RING_CAP,
     RING_FED,
@@ -128,21 +99,37 @@ from trendfold.papers.gloria.board import (
     RING_PHIS,
     RING_PSIS,
     RING_SLOTS,
-    RING_STATE,
-    RING_WORK,
-    RINGS,
-    ROW,
-    ROWS,
     SLOTS,
     STEPS,
     TALLY,
     TARGETS,
     TOP,
     TOUCHED,
-    TOUCHED_AT,
     USES,
     VALUED,
-    XFEEDS,
+    adding_at,
+    block_at,
+    bound_at,
+    bundle_at,
+    entry_at,
+    far_at,
+    feed_at,
+    keep_at,
+    list_at,
+    list_work_at,
+    lists_met_at,
+    node_at,
+    op_at,
+    phi_at,
+    pour_at,
+    push_at,
+    read_at,
+    ring_at,
+    ring_state_at,
+    row_begin,
+    row_bound_at,
+    touched_at,
+    xfeed_at,
 )  # fmt: skip
 from trendfold.papers.gloria.rings import (
     add_row,
@@ -161,7 +148,8 @@ from trendfold.papers.gloria.turns import turn
 def fold_plan(events, pairs, stack, board, out):
     """Fold the rows of all members; the whole trends of window k go to row k of `out`.
 
-    stack  room for conditions: doubles, integers, null flags (see kernel.pairs)
+    events  Events; pairs  Pairs  conditions; board  Board  tables, state and work
+    stack   scratch for conditions: doubles, integers, null flags (see kernel.pairs)
     """
     events, pairs, s, out, stack = lent(events), lent(pairs), lent(board), lent(out), lent(stack)
     symbol, moment, t, n = events.symbol, events.moment, s.i, s.i
@@ -181,7 +169,7 @@ def fold_plan(events, pairs, stack, board, out):
             stop += 1
         dirty = NONE
         for r in range(i, stop):
-            met = t[LISTS_MET] + 2 * symbol[r]
+            met = lists_met_at(t, symbol[r])
             for q in range(t[met], t[met + 1]):
                 _match(moment[r], pairs, stack, r, t[t[LISTS_OF] + q], s)
             dirty = _take(events, r, dirty, stop - i == 1, s)
@@ -193,23 +181,23 @@ def fold_plan(events, pairs, stack, board, out):
 
 @kernel
 def _take(events, r, dirty, is_single, s):
-    """What the event in row r adds to the sums of its nodes and bundles; returns how many nodes have any."""
+    """Add the event in row r to the sums of its nodes and bundles; returns how many nodes are touched."""
     t, n, c = s.i, s.i, s.f
     a = events.symbol[r]
     is_single = is_single and t[t[STEPS] + a + 1] - t[t[STEPS] + a] == 1
     for op in range(t[t[STEPS] + a], t[t[STEPS] + a + 1]):
-        o = t[OPS] + OP * op
+        o = op_at(t, op)
         k = t[o + OP_NODE]
-        node, touched = t[NODES] + NODE * k, t[TOUCHED_AT] + k
+        node, touched = node_at(t, k), touched_at(t, k)
         if n[touched] == 0:
             n[t[DIRTY] + dirty] = k
             dirty += 1
             n[touched] = TOUCHED
         for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-            read = t[READS] + READ * q
-            ring = t[RING_WORK] + RING_STATE * t[read + READ_RING]
-            if n[ring + OPEN] >= 0:  # whoever is in the open snapshot has been read now
-                here = t[t[ROWS] + ROW * t[read + READ_ROW] + 1]
+            read = read_at(t, q)
+            ring = ring_state_at(t, t[read + READ_RING])
+            if n[ring + OPEN] >= 0:  # the open snapshot is read now: no later event may join it
+                here = row_begin(t, t[read + READ_ROW])
                 if c[here + n[ring + OPEN]] != 0.0:
                     n[ring + OPEN] = -1
             if t[read + READ_LISTS] < t[read + READ_LISTS + 1]:
@@ -220,29 +208,29 @@ def _take(events, r, dirty, is_single, s):
             _find_values(events, r, node, into, t[o + OP_WEIGHT], s)
             n[t[TALLY] + EVALUATIONS] += t[o + OP_LANES]
             if into == gain:
-                lo = t[t[BLOCKS] + BLOCK * gain + BLOCK_LO]
-                size = t[t[BLOCKS] + BLOCK * gain + BLOCK_SIZE]
+                lo = t[block_at(t, gain) + BLOCK_LO]
+                size = t[block_at(t, gain) + BLOCK_SIZE]
                 pour(value, NONE, gain, lo, lo + size, t[o + OP_WEIGHT], s)
             n[touched] = VALUED
             for q in range(t[o + OP_KEEPS], t[o + OP_KEEPS + 1]):
-                _keep(r, events.moment[r], t[KEEPS] + PUSH * q, into, s)
+                _keep(r, events.moment[r], keep_at(t, q), into, s)
             for q in range(t[o + OP_UNEVEN], t[o + OP_UNEVEN + 1]):
                 _add_uneven(r, events.moment[r], t[t[USES] + q], into, s)
         for q in range(t[o + OP_EVEN], t[o + OP_EVEN + 1]):
             b = t[t[USES] + q]
-            bundle = t[BUNDLES] + BUNDLE * b
+            bundle = bundle_at(t, b)
             if is_single and t[node + NODE_BUNDLES + 1] - t[node + NODE_BUNDLES] == 1:
                 # The row that is read, if it is among the targets, is their last.
                 for i in range(t[bundle + BUNDLE_TARGETS], t[bundle + BUNDLE_TARGETS + 1]):
                     _hand_on(events, r, bundle, t[t[TARGETS] + i], s)
             elif t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
-                n[t[ADDING] + 2 * b] = 1
+                n[adding_at(t, b)] = 1
                 _hand_on(events, r, bundle, t[bundle + BUNDLE_SUM], s)
             for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
                 number = t[t[BUNDLE_LISTS] + i]
                 at = _enter(r, events.moment[r], number, MISSING, s)
-                clear_row(t[t[LISTS] + LIST * number + LIST_FIRST] + at, s)
-                _hand_on(events, r, bundle, t[t[LISTS] + LIST * number + LIST_FIRST] + at, s)
+                clear_row(t[list_at(t, number) + LIST_FIRST] + at, s)
+                _hand_on(events, r, bundle, t[list_at(t, number) + LIST_FIRST] + at, s)
     return dirty
 
 
@@ -251,19 +239,19 @@ def _take(events, r, dirty, is_single, s):
 
 @kernel
 def _find_values(events, r, node, into, weight, s):
-    """The values of one event at a node, lane by lane, to block `into`; 0 where the weight is 0."""
+    """Write the values of one event at a node to block `into`, lane by lane; 0 where the weight is 0."""
     t, n, m, w = s.i, s.i, s.f, s.f
-    block = t[BLOCKS] + BLOCK * into
+    block = block_at(t, into)
     lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
     base = t[block + BLOCK_BASE]
     inbox = t[node + NODE_INBOX]
     far = 0 if events.is_small else 1
     if inbox >= 0:
-        far |= n[t[FAR] + inbox]
+        far |= n[far_at(t, inbox)]
     for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-        far |= n[t[FAR] + t[t[RINGS] + RING * t[t[READS] + READ * q + READ_RING] + RING_BLOCK]]
+        far |= n[far_at(t, t[ring_at(t, t[read_at(t, q) + READ_RING]) + RING_BLOCK])]
     for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-        far |= n[t[FAR] + t[t[LISTS] + LIST * t[t[LISTS_READ] + q] + LIST_FIRST]]
+        far |= n[far_at(t, t[list_at(t, t[t[LISTS_READ] + q]) + LIST_FIRST])]
     if far:
         _find_wide_values(events, r, node, into, weight, s)
     else:
@@ -276,59 +264,59 @@ def _find_values(events, r, node, into, weight, s):
             else:
                 fill(m, d, size, 0.0)
         if inbox >= 0:
-            top = s.f[s.i[BOUNDS] + inbox]
+            top = s.f[bound_at(s.i, inbox)]
         for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-            each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+            each = list_at(t, t[t[LISTS_READ] + q])
             listed = t[each + LIST_FIRST]
             for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
                 at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
-                top += s.f[s.i[BOUNDS] + listed]
+                top += s.f[bound_at(s.i, listed)]
                 for number in range(width):
                     here = cell(listed, at, number, lo, t)
                     gather_rows_by_factor(m, base + number * size, 1.0, m, here, size, 1.0, w, weight)
         for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-            top += _insert(t[READS] + READ * q, base, lo, size, width, s)
+            top += _insert(read_at(t, q), base, lo, size, width, s)
         if t[node + NODE_READS] < t[node + NODE_READS + 1]:
             for number in range(width):
                 d = base + number * size
                 gather_rows_by_factor(m, d, 0.0, m, d, size, 1.0, w, weight)
         for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
-            feed = t[FEEDS] + FEED * q
+            feed = feed_at(t, q)
             value = events.values[r, t[feed + 1]]
             gather_rows_by_factor(m, base + t[feed] * size, 1.0, m, base, size, value, w, t[feed + 2])
             top *= 1.0 + abs(value)
-        if n[t[FAR] + into] or not top < RADIX:
+        if n[far_at(t, into)] or not top < RADIX:
             _look_at(into, base, width * size, s)
         else:
-            s.f[s.i[BOUNDS] + into] = top
+            s.f[bound_at(s.i, into)] = top
     if t[block + BLOCK_EXTREMES] > 0:
         _find_extremes(events, r, node, into, weight, s)
 
 
 @kernel
 def _look_at(block, base, cells, s):
-    """Exponents for numbers that were worked on as doubles, if they need any."""
-    n, far, top = s.i, s.i[FAR] + block, 0.0
+    """Normalise numbers that were computed as doubles; note whether any has an exponent."""
+    n, far, top = s.i, far_at(s.i, block), 0.0
     n[far] = 0
     for here in range(base, base + cells):
         s.f[here], s.e[here] = normalise(s.f[here], np.int32(0))
         n[far] |= s.e[here] != 0
         top = max(top, abs(s.f[here]))
-    s.f[s.i[BOUNDS] + block] = top
+    s.f[bound_at(s.i, block)] = top
 
 
 @kernel
 def _insert(read, base, lo, size, width, s):
-    """Add the values of an expression: snapshots are replaced by what they are in each lane.
+    """Add the values of an expression: snapshots are replaced by their values in each lane.
 
-    Returns what no number can have grown by.
+    Returns a bound on how much any number has grown.
     """
     t, n, m, c, w = s.i, s.i, s.f, s.f, s.f
-    ring = t[RINGS] + RING * t[read + READ_RING]
-    row = t[t[ROWS] + ROW * t[read + READ_TOTAL] + 1]
-    top = n[t[RING_WORK] + RING_STATE * t[read + READ_RING] + TOP]
+    ring = ring_at(t, t[read + READ_RING])
+    row = row_begin(t, t[read + READ_TOTAL])
+    top = n[ring_state_at(t, t[read + READ_RING]) + TOP]
     block, cap = t[ring + RING_BLOCK], t[ring + RING_CAP]
-    of = t[BLOCKS] + BLOCK * block
+    of = block_at(t, block)
     many = min(width, t[of + BLOCK_WIDTH])
     for slot in range(top):
         times = c[row + slot]
@@ -337,9 +325,9 @@ def _insert(read, base, lo, size, width, s):
                 gather_rows(
                     m, base + number * size, 1.0, m, cell(block, slot, number, lo, t), size, times, m, 0
                 )
-    total = s.f[s.i[BOUNDS] + t[N_BLOCKS] + t[read + READ_TOTAL]]
+    total = s.f[row_bound_at(s.i, t[read + READ_TOTAL])]
     for q in range(t[ring + RING_PHI_SPAN], t[ring + RING_PHI_SPAN + 1]):
-        phi = t[PHIS] + PHI * q
+        phi = phi_at(t, q)
         if t[phi] >= width:
             continue
         shift = t[phi + 2] + lo - t[of + BLOCK_LO]
@@ -349,14 +337,14 @@ def _insert(read, base, lo, size, width, s):
                 total += abs(times)
                 d = base + t[phi] * size
                 gather_rows_by_factor(m, d, 1.0, m, cell(block, slot, NONE, lo, t), size, times, w, shift)
-    return total * s.f[s.i[BOUNDS] + block]
+    return total * s.f[bound_at(s.i, block)]
 
 
 @kernel
 def _find_wide_values(events, r, node, into, weight, s):
-    """The same in wide arithmetic, lane by lane."""
+    """`_find_values` in wide arithmetic, lane by lane."""
     t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
-    block = t[BLOCKS] + BLOCK * into
+    block = block_at(t, into)
     lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
     base, inbox = t[block + BLOCK_BASE], t[node + NODE_INBOX]
     far, top = False, 0.0
@@ -370,17 +358,17 @@ def _find_wide_values(events, r, node, into, weight, s):
                 here = cell(inbox, NONE, number, lane, t)
                 m[d], e[d] = m[here], e[here]
             for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-                each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+                each = list_at(t, t[t[LISTS_READ] + q])
                 for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
                     at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
                     here = cell(t[each + LIST_FIRST], at, number, lane, t)
                     m[d], e[d] = wide_sum(m[d], e[d], m[here], e[here])
             for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-                read = t[READS] + READ * q
+                read = read_at(t, q)
                 part_m, part_e = lane_sum(t[read + READ_RING], t[read + READ_TOTAL], number, lane, s)
                 m[d], e[d] = wide_sum(m[d], e[d], part_m, part_e)
     for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
-        feed = t[FEEDS] + FEED * q
+        feed = feed_at(t, q)
         value = events.values[r, t[feed + 1]]
         for lane in range(size):
             if w[t[feed + 2] + lane] != 0.0 and m[base + lane] != 0.0:
@@ -390,14 +378,14 @@ def _find_wide_values(events, r, node, into, weight, s):
     for here in range(base, base + width * size):
         far |= e[here] != 0
         top = max(top, abs(m[here]))
-    n[t[FAR] + into], s.f[s.i[BOUNDS] + into] = far, top
+    n[far_at(t, into)], s.f[bound_at(s.i, into)] = far, top
 
 
 @kernel
 def _find_extremes(events, r, node, into, weight, s):
-    """The least values of one event at a node."""
+    """Write the extremes of one event at a node."""
     t, n, m, x, w = s.i, s.i, s.f, s.f, s.f
-    block = t[BLOCKS] + BLOCK * into
+    block = block_at(t, into)
     lo, size, base = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_BASE]
     inbox = t[node + NODE_INBOX]
     for y in range(t[block + BLOCK_EXTREMES]):
@@ -408,16 +396,16 @@ def _find_extremes(events, r, node, into, weight, s):
                 if inbox >= 0:
                     best = x[xcell(inbox, NONE, y, lane, t)]
                 for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-                    each = t[LISTS] + LIST * t[t[LISTS_READ] + q]
+                    each = list_at(t, t[t[LISTS_READ] + q])
                     for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
                         at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
                         best = min(best, x[xcell(t[each + LIST_FIRST], at, y, lane, t)])
                 for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-                    read = t[READS] + READ * q
+                    read = read_at(t, q)
                     best = min(best, lane_least(t[read + READ_RING], t[read + READ_TOTAL], y, lane, s))
             x[d + lane - lo] = best
     for q in range(t[node + NODE_XFEEDS], t[node + NODE_XFEEDS + 1]):
-        feed = t[XFEEDS] + FEED * q
+        feed = xfeed_at(t, q)
         d = t[block + BLOCK_XBASE] + t[feed] * size
         for lane in range(size):
             if w[t[feed + 2] + lane] != 0.0 and m[base + lane] != 0.0:
@@ -429,13 +417,13 @@ def _find_extremes(events, r, node, into, weight, s):
 
 @kernel
 def _hand_on(events, r, bundle, to, s):
-    """Add what the event in row r makes of its node's row to row `to`, which may be that row: c goes last."""
+    """Add the event's coefficients, from its node's row, to row `to`, which may be that row: c goes last."""
     t, n, c = s.i, s.i, s.f
-    ring = t[RINGS] + RING * t[bundle + BUNDLE_RING]
+    ring = ring_at(t, t[bundle + BUNDLE_RING])
     cap, phis, psis = t[ring + RING_CAP], t[ring + RING_PHIS], t[ring + RING_PSIS]
-    top = n[t[RING_WORK] + RING_STATE * t[bundle + BUNDLE_RING] + TOP]
-    read = t[t[ROWS] + ROW * t[bundle + BUNDLE_READ] + 1]
-    d = t[t[ROWS] + ROW * to + 1]
+    top = n[ring_state_at(t, t[bundle + BUNDLE_RING]) + TOP]
+    read = row_begin(t, t[bundle + BUNDLE_READ])
+    d = row_begin(t, to)
     column = t[COLUMNS] + t[bundle + BUNDLE_COLUMNS]
     for phi in range(phis):
         gather_rows(c, d + (1 + phi) * cap, 1.0, c, read + (1 + phi) * cap, top, 1.0, c, 0)
@@ -456,21 +444,21 @@ def _hand_on(events, r, bundle, to, s):
 
 @kernel
 def _gather_listed(read, s):
-    """The total of a node's row and of all entries that the event in row r may follow."""
+    """Sum a node's row and all entries that the event may follow into the row of the total."""
     t, n, c = s.i, s.i, s.f
     total = t[read + READ_TOTAL]
     clear_row(total, s)
     add_row(total, t[read + READ_ROW], s)
-    here = t[t[ROWS] + ROW * total + 1]
+    here = row_begin(t, total)
     for q in range(t[read + READ_LISTS], t[read + READ_LISTS + 1]):
         number = t[t[LISTS_READ] + q]
-        each = t[LISTS] + LIST * number
+        each = list_at(t, number)
         for k in range(n[t[FOUND] + number]):
             at = n[t[MATCHED] + t[each + LIST_ENTRIES] + k]
-            slot = n[t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at) + ENTRY_SLOT]
+            slot = n[entry_at(t, t[each + LIST_ENTRIES] + at) + ENTRY_SLOT]
             if slot >= 0:
                 c[here + slot] += 1.0
-                s.f[s.i[BOUNDS] + t[N_BLOCKS] + total] += 1.0
+                s.f[row_bound_at(s.i, total)] += 1.0
             else:
                 add_row(total, t[each + LIST_FIRST] + at, s)
 
@@ -479,10 +467,10 @@ def _gather_listed(read, s):
 def _match(now, pairs, stack, r, number, s):
     """Find the entries of a list that the event in row r may follow."""
     t, n, found = s.i, s.i, 0
-    each, work = t[LISTS] + LIST * number, t[LIST_WORK] + 2 * number
+    each, work = list_at(t, number), list_work_at(t, number)
     for k in range(n[work + 1]):
         at = (n[work] + k) % t[each + LIST_CAP]
-        entry = t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at)
+        entry = entry_at(t, t[each + LIST_ENTRIES] + at)
         fits = n[entry + ENTRY_MOMENT] < now
         for q in range(t[each + LIST_CONDITIONS], t[each + LIST_CONDITIONS + 1]):
             if fits:
@@ -496,12 +484,12 @@ def _match(now, pairs, stack, r, number, s):
 
 @kernel
 def _enter(r, moment, number, slot, s):
-    """A new entry of a list; its place."""
+    """Append an entry to a list; returns its place."""
     t, n = s.i, s.i
-    each, work = t[LISTS] + LIST * number, t[LIST_WORK] + 2 * number
+    each, work = list_at(t, number), list_work_at(t, number)
     at = (n[work] + n[work + 1]) % t[each + LIST_CAP]
     n[work + 1] += 1
-    entry = t[ENTRIES] + ENTRY * (t[each + LIST_ENTRIES] + at)
+    entry = entry_at(t, t[each + LIST_ENTRIES] + at)
     n[entry + ENTRY_ROW], n[entry + ENTRY_MOMENT], n[entry + ENTRY_SLOT] = r, moment, slot
     return at
 
@@ -511,11 +499,11 @@ def _keep(r, moment, keep, source, s):
     """Keep the values of one event in a list, or as a snapshot of its own."""
     t = s.i
     number, lo, hi, weight = t[keep], t[keep + 1], t[keep + 2], t[keep + 3]
-    ring = t[t[LISTS] + LIST * number + LIST_RING]
+    ring = t[list_at(t, number) + LIST_RING]
     if ring < 0:
-        block = t[t[LISTS] + LIST * number + LIST_FIRST]
+        block = t[list_at(t, number) + LIST_FIRST]
         at = _enter(r, moment, number, MISSING, s)
-        of = t[BLOCKS] + BLOCK * block
+        of = block_at(t, block)
         size = t[of + BLOCK_SIZE]
         cells = size * t[of + BLOCK_WIDTH]
         first = t[of + BLOCK_BASE] + at * cells
@@ -527,25 +515,25 @@ def _keep(r, moment, keep, source, s):
         pour(block, at, source, lo, hi, weight, s)
     else:
         slot = new_slot(ring, r, s)
-        pour(t[t[RINGS] + RING * ring + RING_BLOCK], slot, source, lo, hi, weight, s)
+        pour(t[ring_at(t, ring) + RING_BLOCK], slot, source, lo, hi, weight, s)
         _enter(r, moment, number, slot, s)
 
 
 @kernel
 def _add_uneven(r, moment, b, source, s):
-    """An event that only some queries of a bundle can take: a snapshot, 0 for those who cannot."""
+    """Add an event that only some queries of a bundle can take: a snapshot, 0 for those that cannot."""
     t, n = s.i, s.i
-    bundle = t[BUNDLES] + BUNDLE * b
+    bundle = bundle_at(t, b)
     lo, hi, weight = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1], t[bundle + BUNDLE_HULL + 2]
     if t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
         block = t[bundle + BUNDLE_BLOCK]
-        if n[t[ADDING] + 2 * b + 1] == 0:
+        if n[adding_at(t, b) + 1] == 0:
             empty_block(block, s)
-            n[t[ADDING] + 2 * b + 1] = 1
+            n[adding_at(t, b) + 1] = 1
         pour(block, NONE, source, lo, hi, weight, s)
     for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
         slot = new_slot(t[bundle + BUNDLE_RING], r, s)
-        to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
+        to = t[ring_at(t, t[bundle + BUNDLE_RING]) + RING_BLOCK]
         pour(to, slot, source, lo, hi, weight, s)
         _enter(r, moment, t[t[BUNDLE_LISTS] + i], slot, s)
 
@@ -555,22 +543,22 @@ def _add_uneven(r, moment, b, source, s):
 
 @kernel
 def _settle(k, row, moment, is_tied, s):
-    """Hand on what a moment has added to a node; `row` is its last."""
+    """Add the sums of a moment at a node to the nodes after it; `row` is the moment's last."""
     t, n = s.i, s.i
-    node = t[NODES] + NODE * k
-    if n[t[TOUCHED_AT] + k] == VALUED:
+    node = node_at(t, k)
+    if n[touched_at(t, k)] == VALUED:
         value = t[node + NODE_VALUE]
         for q in range(t[node + NODE_PUSHES], t[node + NODE_PUSHES + 1]):
-            push = t[PUSHES] + PUSH * q
+            push = push_at(t, q)
             pour(t[push], NONE, value, t[push + 1], t[push + 2], t[push + 3], s)
         for q in range(t[node + NODE_POURS], t[node + NODE_POURS + 1]):
-            taken = t[POURS] + PUSH * q
+            taken = pour_at(t, q)
             slot = _snapshot(t[taken], row, moment, is_tied, s)
-            to = t[t[RINGS] + RING * t[taken] + RING_BLOCK]
+            to = t[ring_at(t, t[taken]) + RING_BLOCK]
             pour(to, slot, value, t[taken + 1], t[taken + 2], t[taken + 3], s)
-    n[t[TOUCHED_AT] + k] = 0
+    n[touched_at(t, k)] = 0
     for b in range(t[node + NODE_BUNDLES], t[node + NODE_BUNDLES + 1]):
-        bundle, adding = t[BUNDLES] + BUNDLE * b, t[ADDING] + 2 * b
+        bundle, adding = bundle_at(t, b), adding_at(t, b)
         low, high = t[bundle + BUNDLE_TARGETS], t[bundle + BUNDLE_TARGETS + 1]
         if n[adding]:
             for i in range(low, high):
@@ -578,14 +566,14 @@ def _settle(k, row, moment, is_tied, s):
             clear_row(t[bundle + BUNDLE_SUM], s)
         if n[adding + 1]:
             slot = new_slot(t[bundle + BUNDLE_RING], row, s)
-            to = t[t[RINGS] + RING * t[bundle + BUNDLE_RING] + RING_BLOCK]
+            to = t[ring_at(t, t[bundle + BUNDLE_RING]) + RING_BLOCK]
             lo, hi = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1]
             weight = t[bundle + BUNDLE_HULL + 2]
             pour(to, slot, t[bundle + BUNDLE_BLOCK], lo, hi, weight, s)
             for i in range(low, high):
                 target = t[t[TARGETS] + i]
-                s.f[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
-                s.f[s.i[BOUNDS] + t[N_BLOCKS] + target] += 1.0
+                s.f[row_begin(t, target) + slot] = 1.0
+                s.f[row_bound_at(s.i, target)] += 1.0
         n[adding] = n[adding + 1] = 0
 
 
@@ -593,14 +581,14 @@ def _settle(k, row, moment, is_tied, s):
 def _snapshot(ring, row, moment, is_tied, s):
     """The snapshot that an event joins: the open one if nobody has read it, or a new one."""
     t, n = s.i, s.i
-    work = t[RING_WORK] + RING_STATE * ring
+    work = ring_state_at(t, ring)
     if n[work + OPEN] >= 0 and (not is_tied or n[work + MOMENT] == moment):
-        n[t[SLOTS] + t[t[RINGS] + RING * ring + RING_SLOTS] + n[work + OPEN]] = row
+        n[t[SLOTS] + t[ring_at(t, ring) + RING_SLOTS] + n[work + OPEN]] = row
         return n[work + OPEN]
     slot = new_slot(ring, row, s)
     n[work + OPEN], n[work + MOMENT] = slot, moment
-    for i in range(t[t[RINGS] + RING * ring + RING_FED], t[t[RINGS] + RING * ring + RING_FED + 1]):
+    for i in range(t[ring_at(t, ring) + RING_FED], t[ring_at(t, ring) + RING_FED + 1]):
         target = t[t[FED] + i]
-        s.f[t[t[ROWS] + ROW * target + 1] + slot] = 1.0
-        s.f[s.i[BOUNDS] + t[N_BLOCKS] + target] += 1.0
+        s.f[row_begin(t, target) + slot] = 1.0
+        s.f[row_bound_at(s.i, target)] += 1.0
     return slot

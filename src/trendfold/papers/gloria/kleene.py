@@ -1,9 +1,9 @@
-"""Kleene sub-patterns: whose events serve as snapshots on a cycle, and what that costs.
+"""Kleene sub-patterns: which events serve as snapshots on a cycle, and the cost.
 
-A sub-pattern is one pool. Its nodes are whole paths: all its transitions share one Q-set with the snapshots
-of one state S (the path generation principle), or none is shared. Where an expression over S cannot be
-carried, since trends begin there or come in from before the cycle, events become snapshots too: *cuts* are
-all states that do so. An expression has one origin, the last cut it has passed.
+A sub-pattern is one pool. Its nodes are whole paths: either all transitions share one Q-set with the
+snapshots of one state S (the path generation principle), or none is shared. If an expression over S cannot be
+continued, because trends begin at a state or enter the cycle there, events of that state become snapshots
+too: *cuts* are all such states. An expression has one origin, the last cut it passed.
 
 Source: GLORIA (SIGMOD 2022), Section 6.
 """
@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from trendfold.papers.gloria.cost import Weights
-from trendfold.papers.gloria.template import Template, Transition
+from trendfold.papers.gloria.path_cost import Weights
+from trendfold.papers.gloria.template import GloriaTemplate, Transition
 
 
 @dataclass(frozen=True)
 class Cycle:
-    """A Kleene sub-pattern in its template: its states, transitions, queries, and where they come in."""
+    """A Kleene sub-pattern in its template: its states, transitions, queries, and entry states."""
 
     states: tuple[str, ...]
     transitions: tuple[Transition, ...]
@@ -28,11 +28,11 @@ class Cycle:
     entries: Mapping[str, int]
 
     def entered(self, queries: int) -> frozenset[str]:
-        """The states where trends of these queries begin, or come from before the cycle."""
+        """The states where trends of these queries begin or enter the cycle."""
         return frozenset(state for state, own in self.entries.items() if own & queries)
 
 
-def cycles_of(template: Template) -> tuple[Cycle, ...]:
+def cycles_of(template: GloriaTemplate) -> tuple[Cycle, ...]:
     """The Kleene sub-patterns of a template."""
     found = []
     for states in template.cycles:
@@ -46,13 +46,13 @@ def cycles_of(template: Template) -> tuple[Cycle, ...]:
 
 
 Origins = dict[str, str]
-"""Per state whose snapshots its events hold: a cut its own, and none where queries go on by themselves."""
+"""The snapshot state of each state: a cut has its own; empty if queries continue alone."""
 
 
 def close(cycle: Cycle, queries: int, wanted: Iterable[str], by_themselves: Iterable[str] = ()) -> Origins:
-    """The origins where the events of `wanted` become snapshots, and those of all states that then have to.
+    """The origins if the states `wanted` are cuts, and so are all states that must be cuts then.
 
-    From the states `by_themselves` queries go on alone.
+    From the states `by_themselves`, queries continue alone.
     """
     plain = frozenset(by_themselves)
     cuts = (cycle.entered(queries) | frozenset(wanted)) - plain
@@ -74,22 +74,22 @@ def _flow(cycle: Cycle, cuts: frozenset[str], plain: frozenset[str]) -> Origins:
 
 
 def _agree(cycle: Cycle, state: str, origins: Origins) -> bool:
-    """Whether all that comes to a state holds the snapshots it is to hold."""
+    """Whether everything that arrives at a state has the state's origin."""
     return state in origins and {origins.get(p, "") for p in before(cycle, state)} == {origins[state]}
 
 
 def before(cycle: Cycle, state: str) -> tuple[str, ...]:
-    """The states of the cycle that lead to one of it."""
+    """The predecessors of a state on the cycle."""
     return tuple(p for p, q in cycle.transitions if q == state)
 
 
 def uniform(cycle: Cycle, snapshot: str) -> Origins:
-    """The paper's own reading, in which every state holds one state's snapshots, wherever trends begin."""
+    """As in the paper: every state has the snapshots of one state, wherever trends begin."""
     return dict.fromkeys(cycle.states, snapshot)
 
 
 def evaluation(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
-    """Equation 4 on the cycle: a state that does not go on with what it gets evaluates it, once per query."""
+    """Equation 4 on the cycle: a state that does not reuse its expressions evaluates them, once per query."""
     cost = 0.0
     for state in cycle.states:
         if origins[state] in (state, ""):
@@ -99,16 +99,16 @@ def evaluation(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -
 
 
 def crossing(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
-    """Equations 2 and 3 on every transition of the cycle, for one Q-set of so many queries."""
+    """Equations 2 and 3 on every transition of the cycle, for one Q-set."""
     return sum(weights.cross(p, q, origins[p]) * (1 if origins[p] else queries) for p, q in cycle.transitions)
 
 
 MOST_CUT = 4
-"""Sub-patterns of more states are not cut in all ways."""
+"""Sub-patterns with more states are not cut in all ways."""
 
 
 def cuttings(cycle: Cycle, queries: int) -> Sequence[Origins]:
-    """All ways to choose cuts and states from which queries go on alone; of many states one or two cuts."""
+    """All ways to choose cuts and states where queries continue alone; with many states, one or two cuts."""
     found: dict[tuple[str, ...], Origins] = {}
     states = cycle.states
     if len(states) <= MOST_CUT:

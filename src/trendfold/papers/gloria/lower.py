@@ -1,4 +1,4 @@
-"""A network + symbols and windows -> the tables of papers.gloria.kernel."""
+"""Lower a network, with symbols and windows, to the tables of papers.gloria.kernel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.papers.gloria import board as program
 from trendfold.papers.gloria.board import HEADER, TABLES, Board
-from trendfold.papers.gloria.network import END, Bundle, Network, Node
+from trendfold.papers.gloria.network import END, Network, NetworkNode, QueryBundle
 from trendfold.plan.carried import Carried
 
 Alphabet = Sequence[tuple[Symbol, ...]]
 MOST_SNAPSHOTS = 1024
-"""A ring with more of them is folded up: every expression becomes one snapshot."""
+"""A ring with more snapshots is compacted: every expression becomes one snapshot."""
 
 
 VECTOR = 8
-"""Lanes, and coefficients, are worked on by so many; where fewer belong together, the others weigh 0."""
+"""The vector width for lanes and coefficients; unused places have weight 0."""
 
 
 @dataclass(frozen=True)
-class Windows:
+class GloriaWindows:
     """The windows of all members, one member after the other.
 
     starts   int64[M+1]  where those of a member begin
@@ -46,7 +46,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredNetwork:
     """The tables and weights, and how much room the rest needs.
 
     numbers  mantissas, and as many exponents; `room` are extremes, coefficients and bounds
@@ -64,7 +64,7 @@ class Lowered:
         return 12 * self.numbers + 8 * (self.room + self.work + len(self.tables) + len(self.weights))
 
     def board(self) -> Board:
-        """Nothing has come yet."""
+        """An empty board."""
         floats = np.zeros(self.numbers + self.room + len(self.weights))
         floats[self.numbers : self.numbers + self.extremes] = np.inf
         floats[self.numbers + self.room :] = self.weights
@@ -72,41 +72,43 @@ class Lowered:
         return Board(whole, floats, np.zeros(self.numbers, np.int32))
 
 
-def lower_network(network: Network, alphabet: Alphabet, every: Carried, windows: Windows) -> Lowered:
+def lower_network(
+    network: Network, alphabet: Alphabet, every: Carried, windows: GloriaWindows
+) -> LoweredNetwork:
     """The tables; `every` are the columns that rows have."""
-    return _Lowering(network, alphabet, every, windows).done()
+    return _NetworkLowering(network, alphabet, every, windows).done()
 
 
 @dataclass
-class _Tables:
+class _RecordTables:
     """Records by table."""
 
     records: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in TABLES})
     sizes: dict[str, int] = field(default_factory=dict)
 
     def put(self, name: str, *numbers: int) -> int:
-        """Append a record; its first number's place in the table."""
+        """Append a record, and return its offset."""
         own = self.records[name]
         own += map(int, numbers)
         return len(own) - len(numbers)
 
     def span(self, name: str, records: Iterable[Sequence[int]], size: int = 1) -> tuple[int, int]:
-        """Append records of so many numbers; their low and high."""
+        """Append records of `size` numbers, and return their bounds."""
         low = len(self.records[name]) // size
         for record in records:
             self.put(name, *record)
         return low, len(self.records[name]) // size
 
 
-class _Lowering:
+class _NetworkLowering:
     """Tables under construction."""
 
-    def __init__(self, network: Network, alphabet: Alphabet, every: Carried, windows: Windows) -> None:
+    def __init__(self, network: Network, alphabet: Alphabet, every: Carried, windows: GloriaWindows) -> None:
         self.network, self.alphabet, self.windows = network, alphabet, windows
         self.members = network.members
         self.column = {c: i for i, c in enumerate(value_columns(every), 1)}
         self.xcolumn = {c: i for i, c in enumerate(extreme_columns(every), 1)}
-        self.tables = _Tables()
+        self.tables = _RecordTables()
         self.weights: list[NDArray[np.float64]] = []
         self.weights_end = 0
         self.known: dict[tuple[int, int, tuple[int, ...]], int] = {}
@@ -125,7 +127,7 @@ class _Lowering:
     # ------------------------------------------------------------ lanes and weights
 
     def _order_lanes(self) -> None:
-        """Queries that have rare states in common lie side by side; what is common to all tells nothing."""
+        """Order queries such that those that share rare states are adjacent."""
         positions = self.network.plan.positions
         many = Counter(state for states in positions for state in states)
         order = sorted(
@@ -136,13 +138,13 @@ class _Lowering:
         self.lanes = int(self.windows.lanes.sum())
 
     def hull(self, queries: Collection[int]) -> tuple[int, int]:
-        """The lanes from the first to the last of some queries, in whole vectors."""
+        """The lanes from the first to the last of some queries, rounded to whole vectors."""
         own = np.array(sorted(queries))
         high = int((self.lane[own] + self.windows.lanes[own]).max())
         return int(self.lane[own].min()) // VECTOR * VECTOR, _whole(high)
 
     def weight(self, lo: int, hi: int, queries: Collection[int]) -> int:
-        """A place with 1 for the lanes of the queries, and 0 for all others of a hull."""
+        """The offset of weights: 1 for the lanes of the queries, and 0 for the others of a hull."""
         key = lo, hi, tuple(sorted(queries))
         if key not in self.known:
             row = np.zeros(hi - lo)
@@ -154,7 +156,7 @@ class _Lowering:
         return self.known[key]
 
     def _takers(self, a: int) -> dict[str, set[int]]:
-        """Per state the queries that can take a symbol there."""
+        """For each state, the queries that can take a symbol there."""
         found: dict[str, set[int]] = {}
         for q, symbol in enumerate(self.alphabet[a]):
             for position in symbol:
@@ -164,7 +166,7 @@ class _Lowering:
     # ------------------------------------------------------------ blocks
 
     def block(self, queries: Collection[int], copies: int = 1) -> int:
-        """Room for values of some queries: numbers and extremes, lane by lane."""
+        """Allocate values of some queries: numbers and extremes, lane by lane."""
         lo, hi = self.hull(queries)
         size = hi - lo
         width = max(self.members[q].carried.width for q in queries)
@@ -182,10 +184,10 @@ class _Lowering:
         self.values = [self.block(node.queries) if self._has_values(node) else -1 for node in network.nodes]
         self.gains = [self.block(node.queries) if self._has_values(node) else -1 for node in network.nodes]
 
-    def _has_values(self, node: Node) -> bool:
+    def _has_values(self, node: NetworkNode) -> bool:
         return bool(node.valued) or any(self._uneven(self.network.bundles[b]) for b in node.bundles.values())
 
-    def _uneven(self, bundle: Bundle) -> set[int]:
+    def _uneven(self, bundle: QueryBundle) -> set[int]:
         """The symbols that only some queries of a bundle can take."""
         state, own = self.network.nodes[bundle.node].state, set(bundle.queries)
         met = [(a, own & takers.get(state, set())) for a, takers in enumerate(self.takers)]
@@ -245,20 +247,20 @@ class _Lowering:
         )
 
     def list_cap(self, number: int) -> int:
-        """The most entries that any window holds."""
+        """The maximum number of entries in any window."""
         each = self.network.lists[number]
         own = set(each.queries)
         symbols = [a for a, takers in enumerate(self.takers) if own & takers.get(each.source, set())]
         return self.windows.most(symbols, each.queries) * self.keepers(number) + 1
 
     def keepers(self, number: int) -> int:
-        """How many nodes keep an event in a list; each keeps its own lanes."""
+        """How many nodes store an event in a list; each stores its own lanes."""
         return max(1, sum(number in node.keeps for node in self.network.nodes))
 
     def _entries_before(self, number: int) -> int:
         return sum(self.list_cap(i) for i in range(number))
 
-    def _add_bundle(self, bundle: Bundle) -> None:
+    def _add_bundle(self, bundle: QueryBundle) -> None:
         tables, shape = self.tables, self.rings[bundle.read.ring]
         lo, hi = self.hull(bundle.queries)
         state = self.network.nodes[bundle.node].state
@@ -274,7 +276,7 @@ class _Lowering:
 
     # ------------------------------------------------------------ nodes
 
-    def _add_node(self, node: Node) -> None:
+    def _add_node(self, node: NetworkNode) -> None:
         tables, number = self.tables, len(self.tables.records["nodes"]) // program.NODE
         lo, hi = self.hull(node.queries)
         reads = []
@@ -301,7 +303,7 @@ class _Lowering:
         lo, hi = self.hull(queries)
         return target, lo, hi, self.weight(lo, hi, queries)
 
-    def _feeds(self, node: Node, lo: int, hi: int) -> list[tuple[int, int, int]]:
+    def _feeds(self, node: NetworkNode, lo: int, hi: int) -> list[tuple[int, int, int]]:
         found: dict[tuple[int, int], list[int]] = {}
         for q in node.queries:
             for w, columns in enumerate(self.number_columns(q), 1):
@@ -309,7 +311,7 @@ class _Lowering:
                     found.setdefault((w, columns[node.state]), []).append(q)
         return [(w, column, self.weight(lo, hi, own)) for (w, column), own in found.items()]
 
-    def _xfeeds(self, node: Node, lo: int, hi: int) -> list[tuple[int, int, int]]:
+    def _xfeeds(self, node: NetworkNode, lo: int, hi: int) -> list[tuple[int, int, int]]:
         found: dict[tuple[int, int], list[int]] = {}
         for q in node.queries:
             for y, columns in enumerate(self.extreme_columns(q)):
@@ -318,7 +320,7 @@ class _Lowering:
         return [(y, column, self.weight(lo, hi, own)) for (y, column), own in found.items()]
 
     def number_columns(self, q: int) -> list[dict[str, int]]:
-        """Per number of a query but the count: the column that it takes in at each state."""
+        """For each number of a query but the count: the column it reads at each state."""
         states = self.network.plan.positions[q]
         return [
             {
@@ -406,7 +408,7 @@ class _Lowering:
 
     # ------------------------------------------------------------ all of it
 
-    def done(self) -> Lowered:
+    def done(self) -> LoweredNetwork:
         """One array after the other, behind a header."""
         records = self.tables.records
         rows = len(records["rows"]) // program.ROW
@@ -425,7 +427,7 @@ class _Lowering:
         header += [len(self.members), len(self.network.rings), len(self.network.lists), self.blocks, rows]
         header += [self.inbox[END], bounds, end]
         parts: list[Any] = [header, *(records[name] for name in TABLES if name not in work)]
-        return Lowered(
+        return LoweredNetwork(
             np.concatenate([np.array(part, np.int64) for part in parts]),
             np.concatenate([*self.weights, np.zeros(0)]),
             self.numbers,
@@ -435,7 +437,7 @@ class _Lowering:
         )
 
     def _work(self) -> dict[str, int]:
-        """How much room each part of the work needs."""
+        """The size of each part of the work array."""
         network = self.network
         entries = self._entries_before(len(network.lists))
         return {
@@ -454,7 +456,7 @@ class _Lowering:
         }
 
     def _place_floats(self, rows: int) -> None:
-        """Behind the numbers come extremes, coefficients, bounds and weights."""
+        """Place extremes, coefficients, bounds and weights after the numbers."""
         self._shift("blocks", program.BLOCK, program.BLOCK_XBASE, self.numbers)
         self._shift("rows", program.ROW, 1, self.numbers + self.extremes)
         weights = self.numbers + self.extremes + self.coefficients + self.blocks + rows
@@ -478,9 +480,9 @@ class _Lowering:
 
 
 class _RingShape:
-    """What a ring must have room for."""
+    """The dimensions of a ring."""
 
-    def __init__(self, lowering: _Lowering, ring: int) -> None:
+    def __init__(self, lowering: _NetworkLowering, ring: int) -> None:
         network = lowering.network
         state, self.queries = network.rings[ring]
         self.lowering = lowering
@@ -510,11 +512,11 @@ class _RingShape:
         self.cap = _whole(min(most + 1, MOST_SNAPSHOTS) + self.folded + 2 * self.reserve)
 
     def rows(self) -> int:
-        """Coefficients of a row per snapshot."""
+        """The number of coefficients per snapshot."""
         return 1 + len(self.phis) + len(self.psis)
 
     def phi_weights(self) -> list[tuple[int, int, int]]:
-        """Per number and σ row the queries of which it is."""
+        """For each number and σ row, its queries."""
         found: dict[tuple[int, int], list[int]] = {}
         for q, own in zip(self.queries, self.phi, strict=True):
             for w, columns in enumerate(own, 1):
@@ -524,12 +526,12 @@ class _RingShape:
         return [(w, phi, self.lowering.weight(lo, hi, own)) for (w, phi), own in found.items()]
 
     def lane_phis(self) -> list[int]:
-        """Per number and lane its σ row, or -1."""
+        """The σ row of each number and lane, or -1."""
         width = max(self.lowering.members[q].carried.width for q in self.queries)
         return self._by_lane(width, [[{}, *own] for own in self.phi], self.phis)
 
     def lane_psis(self) -> list[int]:
-        """Per extreme and lane its μ row, or -1."""
+        """The μ row of each extreme and lane, or -1."""
         extremes = max(len(self.lowering.members[q].carried.extremes) for q in self.queries)
         return self._by_lane(extremes, self.psi, self.psis)
 
@@ -545,7 +547,7 @@ class _RingShape:
         return [int(number) for number in found.reshape(-1)]
 
 
-def _listed(node: Node) -> list[int]:
+def _listed(node: NetworkNode) -> list[int]:
     return [*node.lists, *(i for read in node.reads.values() for i in read.lists)]
 
 

@@ -1,16 +1,16 @@
-"""A sharing plan as a network: where values and expressions wait, and what an event hands on to whom.
+"""A sharing plan as a dataflow network of values and expressions.
 
-Nothing here knows of lanes or memory: papers.gloria.lower turns it into tables.
+It does not know lanes or memory: papers.gloria.lower turns it into tables.
 
-    inbox   of a state: per query and window the mass of all that its events may follow, where it comes as
-            values. What begins a trend is in it from the beginning of the window.
-    ring    snapshots of one state, taken by one Q-set there
+    inbox   of a state: the mass, per query and window, that its events may follow, as far as it arrives as
+            values. The start of a trend is in it from the beginning of the window.
+    ring    the snapshots of one state taken by one Q-set
     row     an expression: a coefficient for every snapshot of a ring
-    node    the queries that come to a state through the same Q-sets. For each ring that they come with it has
-            a row: the sum of what was handed on to them.
-    bundle  queries of a node that hand on its row as it is, without values; where all of them can take the
-            same events, that is all of the node, and rows to which the same is added are one row
-    list    events kept one by one, where a condition compares an event with the next
+    node    the queries that arrive at a state through the same Q-sets, with a row per ring: the sum of the
+            expressions received.
+    bundle  queries of a node that forward its row unchanged, without values; if all of them can take the same
+            events, that is the whole node, and rows that receive the same sums are one row
+    list    events stored individually, because a condition compares an event with the next
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ END = "⊤"
 
 @dataclass(frozen=True)
 class List:
-    """Events of `source` that wait to be compared with those of `target`; `ring` is -1 where they are values.
+    """Stored events of `source`, to be compared with those of `target`; `ring` is -1 if they are values.
 
-    row  the first of its rows: an entry has one where it is no snapshot itself
+    row  the first of its rows: an entry has one unless it is a snapshot itself
     """
 
     source: str
@@ -46,7 +46,7 @@ class List:
 
 @dataclass
 class Read:
-    """What a node reads of one ring: its row, and lists; with lists, the sum of both is put in `total`."""
+    """What a node reads from one ring: its row, and lists; with lists, `total` holds the sum of both."""
 
     ring: int
     row: int
@@ -55,7 +55,7 @@ class Read:
 
 
 @dataclass
-class Bundle:
+class QueryBundle:
     """Queries of a node that hand its row on to `targets` and `lists`; `sum` is what a moment adds."""
 
     node: int
@@ -67,13 +67,13 @@ class Bundle:
 
 
 @dataclass
-class Node:
+class NetworkNode:
     """Queries that come to a state the same way, and where the values of its events go.
 
     valued  queries whose values are needed at every event
-    pushes  inboxes, each with the queries that have theirs there
-    pours   rings, with the queries of the node that take snapshots there
-    keeps   lists of values, or of snapshots, and queries
+    pushes  inboxes, each with the queries that push values into it
+    pours   rings, each with the queries of the node that take snapshots there
+    keeps   lists of values or snapshots, each with its queries
     """
 
     state: str
@@ -89,21 +89,21 @@ class Node:
 
 @dataclass
 class Network:
-    """All of it; `rows` names the ring of each row, `fed` per ring the rows that a new snapshot is 1 in."""
+    """The network; `rows` has the ring of each row, `fed` the rows of each ring that get a new snapshot."""
 
     members: Sequence[Member]
     plan: SharingPlan
     rings: list[Origin] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
     fed: dict[int, list[int]] = field(default_factory=dict)
-    nodes: list[Node] = field(default_factory=list)
-    bundles: list[Bundle] = field(default_factory=list)
+    nodes: list[NetworkNode] = field(default_factory=list)
+    bundles: list[QueryBundle] = field(default_factory=list)
     lists: list[List] = field(default_factory=list)
     conditions: list[Pairwise] = field(default_factory=list)
     ends: dict[int, list[int]] = field(default_factory=dict)
-    """Per query the rows of whole trends."""
+    """The rows of complete trends of each query."""
     inboxes: dict[str, list[int]] = field(default_factory=dict)
-    """Per state with an inbox the queries that have that state."""
+    """The queries of each state that has an inbox."""
 
     def nodes_at(self, state: str) -> list[int]:
         """The nodes of a state."""
@@ -142,7 +142,7 @@ class _Building:
         return self.members[q].machine.automaton
 
     def _before(self, state: str, q: int) -> list[str]:
-        """The states whose events those of a state may follow."""
+        """The predecessor states of a state."""
         return [
             self.plan.positions[q][p] for p in self._automaton(q).sources(self.places[q][state]) if p >= 0
         ]
@@ -153,7 +153,7 @@ class _Building:
         ]
 
     def _compared(self, source: str, target: str, q: int) -> tuple[int, ...]:
-        """The conditions between neighbours on a transition, numbered for all queries."""
+        """The adjacency conditions of a transition, numbered across all queries."""
         predicates = self.members[q].machine.predicates
         found = []
         for i in predicates.between(self.places[q][source], self.places[q][target]):
@@ -176,7 +176,7 @@ class _Building:
             found.setdefault(key, []).append(q)
         for key, own in found.items():
             number = len(self.network.nodes)
-            node = Node(state, tuple(own))
+            node = NetworkNode(state, tuple(own))
             self.network.nodes.append(node)
             self.node_of |= {(state, q): number for q in own}
             for before, come, way in sorted(key):
@@ -189,7 +189,7 @@ class _Building:
                         if listed not in node.lists:
                             node.lists.append(listed)
 
-    def _add_read(self, node: Node, before: str, come: Queries, way: Origin) -> None:
+    def _add_read(self, node: NetworkNode, before: str, come: Queries, way: Origin) -> None:
         ring = self._ring(way)
         if ring not in node.reads:
             row = self._row(ring)
@@ -214,7 +214,7 @@ class _Building:
         return len(self.network.rows) - 1
 
     def _list(self, source: str, target: str, key: tuple[int, ...], ring: int) -> int:
-        """Values of all queries with the same conditions are in one list, expressions of one Q-set."""
+        """One list per condition for the values of all queries, and per Q-set for expressions."""
         if (source, target, key, ring) not in self.list_of:
             self.list_of[source, target, key, ring] = len(self.network.lists)
             if ring >= 0:
@@ -250,14 +250,14 @@ class _Building:
                 self._hand_on(number, after, share.queries, way)
         self._send_ends(number)
 
-    def _send_values(self, node: Node, after: str, q: int) -> None:
+    def _send_values(self, node: NetworkNode, after: str, q: int) -> None:
         node.valued.add(q)
         if compared := self._compared(node.state, after, q):
             node.keeps.setdefault(self._list(node.state, after, compared, -1), []).append(q)
         else:
             node.pushes.setdefault(after, []).append(q)
 
-    def _send_snapshots(self, node: Node, after: str, come: Queries, way: Origin) -> None:
+    def _send_snapshots(self, node: NetworkNode, after: str, come: Queries, way: Origin) -> None:
         ring, own = self._ring(way), [q for q in come if q in node.queries]
         node.valued.update(own)
         if compared := self._compared(node.state, after, come[0]):
@@ -276,20 +276,20 @@ class _Building:
             bundle.targets += [row for row in self._rows_at(after, come, ring) if row not in bundle.targets]
 
     def _rows_at(self, after: str, come: Queries, ring: int) -> list[int]:
-        """The rows of the nodes that a Q-set comes to."""
+        """The rows of the nodes a Q-set arrives at."""
         nodes = dict.fromkeys(self.node_of[after, q] for q in come)
         return [self.network.nodes[node].reads[ring].row for node in nodes]
 
-    def _bundle(self, number: int, queries: Queries, ring: int) -> Bundle:
+    def _bundle(self, number: int, queries: Queries, ring: int) -> QueryBundle:
         node = self.network.nodes[number]
         key = (node.queries if self._is_even(node) else queries), ring
         if key not in node.bundles:
             node.bundles[key] = len(self.network.bundles)
             read = node.reads[ring]
-            self.network.bundles.append(Bundle(number, key[0], read, self._row(ring)))
+            self.network.bundles.append(QueryBundle(number, key[0], read, self._row(ring)))
         return self.network.bundles[node.bundles[key]]
 
-    def _is_even(self, node: Node) -> bool:
+    def _is_even(self, node: NetworkNode) -> bool:
         """Whether all queries of a node can take the same events."""
         local = {
             frozenset(self.members[q].machine.predicates.wanted_at(self.places[q][node.state]))
@@ -313,7 +313,7 @@ class _Building:
             for q in as_rows:
                 self.network.ends.setdefault(q, []).append(row)
 
-    def _is_pure(self, node: Node, q: int) -> bool:
+    def _is_pure(self, node: NetworkNode, q: int) -> bool:
         """Whether all that comes to a node for a query is one expression."""
         before = self._before(node.state, q)
         starts = self.places[q][node.state] in self._automaton(q).first

@@ -1,4 +1,4 @@
-"""Queries -> groups that share by a GLORIA plan: who may be in one, and which optimizer plans it."""
+"""Group queries for GLORIA: which queries can be in a group, and which optimizer plans it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from trendfold.papers.gloria import SharingPlan
-from trendfold.papers.gloria.cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.extended import optimize_extended
-from trendfold.papers.gloria.search import Found, optimize, optimize_greedily, optimize_unpruned, plan_of
-from trendfold.papers.gloria.template import Template, make_template
+from trendfold.papers.gloria.path_cost import PAPER, CostModel, Weights
+from trendfold.papers.gloria.search import FoundPlan, optimize, optimize_greedily, optimize_unpruned, plan_of
+from trendfold.papers.gloria.template import GloriaTemplate, make_template
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import rows_key
 from trendfold.query.nodes import Query
 
 METHOD = "gloria"
-"""How such groups are folded: a key of `runtime.groups.FOLDS`."""
+"""How such groups are folded: a key of `run.FOLDS`."""
 
-Optimizer = Callable[[Template, Weights], Found]
+Optimizer = Callable[[GloriaTemplate, Weights], FoundPlan]
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "gloria": optimize,
@@ -27,18 +28,18 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "gloria-noprune": optimize_unpruned,
     "auto": optimize_extended,
 }
-"""Per strategy who finds its plans; for `auto` the best of all, where there are few queries."""
+"""The optimizer of each strategy; `auto` uses the extended one."""
 
 UNKNOWN: Mapping[str, float] = MappingProxyType({})
-"""Frequencies of types where none are known: all are equally frequent."""
+"""Unknown type frequencies: all types are equally frequent."""
 
 
 def plan_with_gloria(
     queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
 ) -> tuple[QueryPlan, ...]:
-    """A group for queries that can share; GRETA's plan for each of the others.
+    """Plan queries: groups for those that can share, GRETA's plan for each of the others.
 
-    `key` is equal for queries whose rows are split into the same streams; None where no other's could be.
+    `key` is equal for queries whose rows are split into the same streams; None if a query cannot be grouped.
     """
     plans = [plan_coarsely(query) for query in queries]
     alone = {i: reason for i, plan in enumerate(plans) if (reason := misfit(plan))}
@@ -62,7 +63,7 @@ def plan_with_gloria(
 
 
 def misfit(plan: QueryPlan) -> str:
-    """Why a query is in no group; empty if it can be."""
+    """Why a query cannot be in a group; empty if it can."""
     if reason := unfit(plan):
         return reason
     return "a NOT undoes trends, query by query" if plan.operands[0].machine.automaton.guards else ""
@@ -74,12 +75,18 @@ def share(
     frequencies: Mapping[str, float] = UNKNOWN,
     model: CostModel = PAPER,
 ) -> SharingPlan:
-    """The sharing plan of queries that fit; `frequencies` are events per type and window."""
+    """The sharing plan of compatible queries; `frequencies` are events per type and window."""
     template = template_of(members)
     return plan_of(OPTIMIZERS[strategy](template, Weights(template.types, frequencies, model)))
 
 
-def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> Template:
+def fitted(group: Group, known: GroupStatistics) -> SharingPlan:
+    """The plan of a group, searched for again by the frequencies of its rows."""
+    planned: SharingPlan = group.details
+    return share(group.members, group.strategy, known.frequencies) if planned.considered else planned
+
+
+def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> GloriaTemplate:
     """The template of planned queries; those that compare neighbours differently do not go together there.
 
     With `parts`, neither do those that differ in what they ask of an event: in our kernels an event that only
@@ -98,17 +105,17 @@ def template_of(members: Sequence[QueryPlan | None], parts: bool = False) -> Tem
 
 
 def plan_gloria(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Per transition queries go together, with snapshots of some type, by the cheapest path of a graph."""
+    """Queries share transitions, with snapshots of some type, by the cheapest path of the GLORIA graph."""
     return plan_with_gloria(queries, "gloria", rows_key)
 
 
 def plan_gloria_greedy(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, with what seems best transition by transition."""
+    """The same with the greedy optimizer."""
     return plan_with_gloria(queries, "gloria-greedy", rows_key)
 
 
 def plan_gloria_noprune(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, with nothing pruned from the graph."""
+    """The same without pruning the graph."""
     return plan_with_gloria(queries, "gloria-noprune", rows_key)
 
 

@@ -1,10 +1,10 @@
-"""Groups under GLORIA: rows of several queries, and a sharing plan -> the whole trends of their windows."""
+"""Fold groups with GLORIA: the rows of several queries and a sharing plan -> complete trends per window."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +15,20 @@ from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria import board as gloria_board
 from trendfold.papers.gloria import kernel as gloria
 from trendfold.papers.gloria.board import Board
-from trendfold.papers.gloria.lower import Lowered, Windows, lower_network
+from trendfold.papers.gloria.lower import GloriaWindows, LoweredNetwork, lower_network
 from trendfold.papers.gloria.network import Network, connect
 from trendfold.papers.gloria.valid import unshared, why_invalid
 from trendfold.plan import Group
 from trendfold.plan.carried import union
 from trendfold.runtime.conditions import compile_pairs
-from trendfold.runtime.fold import no_trends
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.windows import Items, open_at_once
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
+from trendfold.runtime.values import no_trends
+from trendfold.runtime.windows import open_at_once
 
 
 class Stack(NamedTuple):
-    """Room to judge a condition (see kernel.pairs)."""
+    """Scratch space for evaluating a condition (see kernel.pairs)."""
 
     f: NDArray[np.float64]
     i: NDArray[np.int64]
@@ -38,13 +36,13 @@ class Stack(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class GloriaTally:
     """What happened in a fold under GLORIA.
 
     snapshots     snapshots taken
-    propagations  coefficients handed on
-    evaluations   lanes for which an expression was given its value
-    foldings      rings that were folded up
+    propagations  coefficients propagated
+    evaluations   lanes for which an expression was evaluated
+    foldings      rings that were compacted
     """
 
     snapshots: int = 0
@@ -54,7 +52,7 @@ class Tally:
 
 
 def fold_gloria(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """Carry out the sharing plan of a group."""
+    """Run the sharing plan of a group."""
     folded, tally = ready(group, together, limits).fold()
     together.counts.update(
         {
@@ -66,7 +64,7 @@ def fold_gloria(group: Group, together: GroupRows, limits: Limits) -> tuple[Fold
     return folded
 
 
-def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
+def ready(group: Group, together: GroupRows, limits: Limits) -> GloriaReady:
     """All that the kernel reads."""
     plan: SharingPlan = group.details
     members = tuple(Member(each.operands[0].machine, each.operands[0].carried) for each in group.members)
@@ -74,36 +72,38 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
     assert not problem, problem
     carried = union(member.carried for member in members)
     events = together.events(carried)
-    # Coefficients are doubles, and a value past 2^200 times one of them might not be.
+    # Coefficients are doubles; their product with a value above 2^200 could overflow.
     network = connect(plan if events.is_small else unshared(plan), members)
     lowered = lower_network(network, together.alphabet, carried, _windows(together))
     limits.check_state(group.members[0].query.name, lowered.size(), _HELD)
     rows = together.rows.row
     pairs = compile_pairs(network.conditions, lambda name: together.batch.column(name).take(rows), len(rows))
-    return Ready(members, network, lowered, events, pairs, tuple(len(each.low) for each in together.items))
+    return GloriaReady(
+        members, network, lowered, events, pairs, tuple(len(each.low) for each in together.items)
+    )
 
 
 _HELD = "the windows and snapshots of queries that are folded together"
 
 
 @dataclass(frozen=True)
-class Ready:
+class GloriaReady:
     """A group whose plan and rows are arrays: only the fold is left."""
 
     members: tuple[Member, ...]
     network: Network
-    lowered: Lowered
+    lowered: LoweredNetwork
     events: Events
     pairs: Pairs
     sizes: tuple[int, ...]
 
     def steps(self) -> int:
-        """How often an event is taken up: once at every node where a query can take it."""
+        """How many times events are processed: once at every node where a query can take the event."""
         tables, rows = self.lowered.tables, np.bincount(self.events.symbol)
         begin = tables[gloria_board.STEPS]
         return int(np.diff(tables[begin : begin + len(rows) + 1]) @ rows)
 
-    def fold(self) -> tuple[tuple[Folded, ...], Tally]:
+    def fold(self) -> tuple[tuple[Folded, ...], GloriaTally]:
         """Per member the whole trends of its windows, and what happened on the way."""
         starts = np.cumsum([0, *self.sizes])
         width = max(member.carried.width for member in self.members)
@@ -118,7 +118,7 @@ class Ready:
             own = slice(starts[k], starts[k + 1])
             wide, low = slice(member.carried.width), slice(len(member.carried.extremes))
             found.append(Folded(out.mantissa[own, wide], out.exponent[own, wide], out.extreme[own, low]))
-        return tuple(found), Tally(*map(int, board.i[tally : tally + gloria_board.IS_FULL]))
+        return tuple(found), GloriaTally(*map(int, board.i[tally : tally + gloria_board.IS_FULL]))
 
     def _board(self, starts: NDArray[np.int64]) -> Board:
         board = self.lowered.board()
@@ -127,7 +127,7 @@ class Ready:
         return board
 
 
-def _windows(together: GroupRows) -> Windows:
+def _windows(together: GroupRows) -> GloriaWindows:
     """All windows one member after the other, and how much there is in them."""
     items, symbol, moment = together.items, together.rows.symbols[0], together.moment
 
@@ -135,10 +135,10 @@ def _windows(together: GroupRows) -> Windows:
         wanted = np.zeros(len(together.alphabet), np.bool_)
         wanted[list(symbols)] = True
         seen = np.concatenate([[0], np.cumsum(wanted[symbol])])
-        own: dict[int, Items] = {id(items[k]): items[k] for k in members}
-        return max(int((seen[each.high] - seen[each.low]).max(initial=0)) for each in own.values())
+        own = [together.windows[number] for number in {together.window_of[k] for k in members}]
+        return max(int((seen[each.high] - seen[each.low]).max(initial=0)) for each in own)
 
-    return Windows(
+    return GloriaWindows(
         np.cumsum([0, *(len(each.low) for each in items)]),
         np.concatenate([each.low for each in items]),
         np.concatenate([each.high for each in items]),

@@ -1,4 +1,4 @@
-"""A template and weights in, a sharing plan out: by the paper's graph, pruned or not, or greedily."""
+"""The optimizers: template and weights -> sharing plan, by the paper's graph (pruned or not), or greedy."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 from math import inf
 
 from trendfold.papers.gloria import Alternative, Considered, Crossing, Share, SharingPlan
-from trendfold.papers.gloria.cost import Weights
-from trendfold.papers.gloria.graph import Graph, Node, Pool, make_pools
-from trendfold.papers.gloria.nodes import alone, generate, prune
-from trendfold.papers.gloria.path import Path, alone_path, find_path, path_cost
-from trendfold.papers.gloria.template import Template, Transition, bits
+from trendfold.papers.gloria.candidates import alone, generate, prune
+from trendfold.papers.gloria.cheapest_path import Path, alone_path, find_path, path_cost
+from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode, NodePool, make_pools
+from trendfold.papers.gloria.path_cost import Weights
+from trendfold.papers.gloria.template import GloriaTemplate, Transition, bits
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundPlan:
     """A path in its graph, and what it costs beside sharing nothing."""
 
-    graph: Graph
+    graph: GloriaGraph
     path: Path
     cost: float
     alone: float
 
 
-def build(template: Template, weights: Weights, prunes: bool = True) -> Graph:
+def build(template: GloriaTemplate, weights: Weights, prunes: bool = True) -> GloriaGraph:
     """The graph from start to end, pool by pool; each is pruned before the next is made."""
-    graph = Graph(template, weights, make_pools(template), prunes)
+    graph = GloriaGraph(template, weights, make_pools(template), prunes)
     for pool in graph.pools:
         extend(graph, pool)
     return graph
 
 
-def extend(graph: Graph, pool: Pool) -> None:
+def extend(graph: GloriaGraph, pool: NodePool) -> None:
     """The nodes of the next pool."""
     nodes = connected(graph, pool)
     if graph.prunes and graph.bound == inf and len(nodes) > WIDE:
@@ -42,7 +42,7 @@ def extend(graph: Graph, pool: Pool) -> None:
     graph.pruned.append(pruned)
 
 
-def connected(graph: Graph, pool: Pool) -> list[Node]:
+def connected(graph: GloriaGraph, pool: NodePool) -> list[GloriaNode]:
     """All nodes of a pool that can be reached, with their distances; the one that shares nothing is last."""
     nodes = [graph.weigh(pool, sets) for sets in generate(graph, pool)]
     graph.connect(nodes)
@@ -50,45 +50,45 @@ def connected(graph: Graph, pool: Pool) -> list[Node]:
 
 
 WIDE, NEAREST = 32, 3
-"""From so many nodes in a pool on a plan is sketched first, as a bound; nodes per pool of a sketch."""
+"""If a pool has this many nodes, a quick plan is made first as a bound; and its nodes per pool."""
 
 
-def sketch(template: Template, weights: Weights) -> float:
+def sketch(template: GloriaTemplate, weights: Weights) -> float:
     """What a plan costs that is found at once: only the nearest nodes of every pool are kept."""
-    graph = Graph(template, weights, make_pools(template))
+    graph = GloriaGraph(template, weights, make_pools(template))
     for pool in graph.pools:
         *sharing, nothing = connected(graph, pool)
         graph.nodes.append([*sorted(sharing, key=lambda node: node.through)[:NEAREST], nothing])
     return find(graph).cost
 
 
-def find(graph: Graph) -> Found:
+def find(graph: GloriaGraph) -> FoundPlan:
     """The best path of a graph."""
     return found(graph, find_path(graph))
 
 
-def found(graph: Graph, path: Path) -> Found:
+def found(graph: GloriaGraph, path: Path) -> FoundPlan:
     """A path with its costs."""
-    return Found(graph, path, path_cost(graph, path), path_cost(graph, alone_path(graph)))
+    return FoundPlan(graph, path, path_cost(graph, path), path_cost(graph, alone_path(graph)))
 
 
-def optimize(template: Template, weights: Weights) -> Found:
+def optimize(template: GloriaTemplate, weights: Weights) -> FoundPlan:
     """The paper's optimizer."""
     return find(build(template, weights))
 
 
-def optimize_unpruned(template: Template, weights: Weights) -> Found:
+def optimize_unpruned(template: GloriaTemplate, weights: Weights) -> FoundPlan:
     """NoPrune of Section 8.1: the full graph, then the path."""
     return find(build(template, weights, prunes=False))
 
 
-def optimize_greedily(template: Template, weights: Weights) -> Found:
+def optimize_greedily(template: GloriaTemplate, weights: Weights) -> FoundPlan:
     """Greedy of Section 8.1: per pool the nearest node of those that reuse, or the one that shares nothing.
 
     Where nothing arrives that could be reused, sharing begins; between equals the one that shares is taken.
     """
-    graph = Graph(template, weights, make_pools(template))
-    nothing = Graph(template, weights, graph.pools)
+    graph = GloriaGraph(template, weights, make_pools(template))
+    nothing = GloriaGraph(template, weights, graph.pools)
     path: Path = {}
     for pool in graph.pools:
         nodes = connected(graph, pool)
@@ -97,10 +97,10 @@ def optimize_greedily(template: Template, weights: Weights) -> Found:
         graph.nodes.append([best])
         graph.pruned.append([node for node in nodes if node is not best])
         nothing.nodes.append([nothing.weigh(pool, alone(pool))])
-    return Found(graph, path, path_cost(graph, path), path_cost(nothing, alone_path(nothing)))
+    return FoundPlan(graph, path, path_cost(graph, path), path_cost(nothing, alone_path(nothing)))
 
 
-def plan_of(found: Found) -> SharingPlan:
+def plan_of(found: FoundPlan) -> SharingPlan:
     """A path as the value that the executor carries out."""
     template = found.graph.template
     shares: dict[Transition, tuple[Share, ...]] = {}
@@ -111,7 +111,7 @@ def plan_of(found: Found) -> SharingPlan:
     return SharingPlan(template.states, template.positions, crossings, found.cost, found.alone, considered)
 
 
-def _considered(found: Found, number: int) -> Considered:
+def _considered(found: FoundPlan, number: int) -> Considered:
     graph, node = found.graph, found.path[number]
     pool = node.pool
     weight = node.own + node.ending
@@ -130,11 +130,11 @@ def _considered(found: Found, number: int) -> Considered:
     )
 
 
-def _told(node: Node) -> tuple[Share, ...]:
+def _told(node: GloriaNode) -> tuple[Share, ...]:
     return _shares((own.queries, own.snapshot) for own in node.sets)
 
 
-def shares_of(node: Node) -> dict[Transition, tuple[Share, ...]]:
+def shares_of(node: GloriaNode) -> dict[Transition, tuple[Share, ...]]:
     """What a node says of each of its transitions."""
     pool = node.pool
     if pool.cycle is None:

@@ -1,8 +1,8 @@
-"""Automata -> GLORIA's template: states that queries have in common, with no cycles but those of Kleene plus.
+"""Automata -> GLORIA's template: states shared by queries, without cycles except those of Kleene plus.
 
-A *unit* is a state, or all states of one Kleene sub-pattern. Queries share a Kleene sub-pattern only if all
-of it is the same in each (Section 7.1), so it is a unit of its own beside the same types in a sequence. A
-unit has as many copies as the order of types needs: SEQ(A, B) and SEQ(B, A) have A or B at two states.
+A *unit* is a state, or all states of one Kleene sub-pattern. Queries share a Kleene sub-pattern only if it is
+identical in each (Section 7.1), so it is a separate unit from the same types in a sequence. A unit has as
+many copies as the order of types requires: SEQ(A, B) and SEQ(B, A) have A or B at two states.
 
 Sets of queries are bits of an int: query k is bit 1 << k.
 
@@ -20,17 +20,17 @@ Transition = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class GloriaTemplate:
     """What the queries of a workload have in common; `Mapping[..., int]` are sets of queries.
 
-    types        of every state the event type; states are in an order in which sequences run forward
-    positions    per query the state of every position of its automaton
+    types        the event type of every state; states are in topological order
+    positions    for each query, the state of every position of its automaton
     transitions  the queries that go from one state to another
     starts       the queries whose trends begin at a state
     ends         and end there
     cycles       the states of each Kleene sub-pattern
-    alike        of a transition the sets of queries that may go together, where neighbours are compared:
-                 those of different predicates may not; all of them if it is not there
+    alike        for transitions with adjacency predicates, the sets of queries that may share: those with
+                 equal predicates; all queries if the transition is missing
     """
 
     types: Mapping[str, str]
@@ -56,12 +56,12 @@ def bits(queries: int) -> Iterator[int]:
 
 
 Compared = Callable[[int, int, int], Hashable]
-"""Of a query and two of its positions: what neighbours there are compared by; equal for equal predicates."""
+"""The adjacency predicates of a query between two of its positions; equal for equal predicates."""
 
 
 def make_template(
     automata: Sequence[Automaton | None], compared: Compared = lambda query, p, q: None
-) -> Template:
+) -> GloriaTemplate:
     """The template of all queries, placed one after the other; None is a query that is gone."""
     units = _Units()
     positions = tuple(units.place(automaton) if automaton else () for automaton in automata)
@@ -80,7 +80,7 @@ def make_template(
             own = kinds.setdefault(edge, {})
             own[compared(query, p, q)] = own.get(compared(query, p, q), 0) | 1 << query
     order = {state: i for i, state in enumerate(units.in_order())}
-    return Template(
+    return GloriaTemplate(
         {state: units.types[state] for state in order},
         positions,
         {e: transitions[e] for e in sorted(transitions, key=lambda e: (order[e[0]], order[e[1]]))},
@@ -111,7 +111,7 @@ class _Units:
     named: dict[str, int] = field(default_factory=dict)
 
     def place(self, automaton: Automaton) -> tuple[str, ...]:
-        """The state of every position; positions inside NOT have none."""
+        """The state of every position, except positions inside NOT."""
         at = [""] * len(automaton.positions)
         unit_of: dict[int, int] = {}
         for own in components(automaton):
@@ -124,7 +124,7 @@ class _Units:
         return tuple(at)
 
     def _find(self, automaton: Automaton, own: tuple[int, ...], sources: set[int], used: set[int]) -> int:
-        """The first copy that the query has not been at, and that does not lead to where it comes from."""
+        """The first copy that the query has not used, and that does not lead back to its sources."""
         inner = frozenset((own.index(p), own.index(q)) for p in own for q in automaton.targets(p) if q in own)
         key = tuple(automaton.positions[p].type for p in own), inner
         for unit in self.copies.setdefault(key, []):
@@ -152,13 +152,13 @@ class _Units:
             self.units[unit].before |= before
 
     def in_order(self) -> list[str]:
-        """All states, those of a unit after all from which it can be reached."""
+        """All states in topological order of their units."""
         order = sorted(range(len(self.units)), key=lambda u: (self.units[u].before.bit_count(), u))
         return [state for unit in order for state in self.units[unit].states]
 
 
 def components(automaton: Automaton) -> list[tuple[int, ...]]:
-    """The positive positions, those on common cycles together, in an order in which edges run forward."""
+    """The positive positions in topological order, grouped by strongly connected component."""
     places = [p.index for p in automaton.positive]
     reach = {p: {q for q in automaton.targets(p) if q >= 0} for p in places}
     for through in places:

@@ -1,4 +1,4 @@
-"""Which sharing plans can be carried out, and whose snapshots go through which transition."""
+"""Check whether sharing plans are valid, and find which snapshots pass through which transition."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from trendfold.automaton.glushkov import Automaton
 from trendfold.papers.gloria import Crossing, Share, SharingPlan
 
 Origin = tuple[str, tuple[int, ...]]
-"""Where snapshots are taken: a state, and the Q-set that takes them there."""
+"""Where snapshots are taken: a state, and the Q-set that takes them."""
 
 Ways = Mapping[tuple[str, str, int], Origin | None]
-"""Per transition and query the snapshots that it goes through with; None where values do."""
+"""For each transition and query, the origin of its snapshots; None if it uses values."""
 
 
 def why_invalid(plan: SharingPlan, automata: Sequence[Automaton]) -> str:
-    """Why a plan cannot be carried out for queries with these automata; empty if it can."""
+    """Why a plan is invalid for queries with these automata; empty if it is valid."""
     if len(plan.positions) != len(automata):
         return f"it is for {len(plan.positions)} queries, not for {len(automata)}"
     if problem := _misplaced(plan, automata) or _unfit_crossings(plan, automata):
@@ -26,7 +26,7 @@ def why_invalid(plan: SharingPlan, automata: Sequence[Automaton]) -> str:
 
 
 def unfit_shares(plan: SharingPlan, automata: Sequence[Automaton]) -> Iterator[tuple[Crossing, Share, str]]:
-    """The Q-sets that cannot go through a transition as the plan says, and why."""
+    """The Q-sets that cannot share a transition as planned, and why."""
     ways, beside = origins(plan), companions(plan)
     for crossing in plan.crossings:
         for share in crossing.shares:
@@ -35,7 +35,7 @@ def unfit_shares(plan: SharingPlan, automata: Sequence[Automaton]) -> Iterator[t
 
 
 def origins(plan: SharingPlan) -> Ways:
-    """Whose snapshots each query goes through each transition with, handed on from state to state."""
+    """The origin of each query's snapshots on each transition, propagated from state to state."""
     found: dict[tuple[str, str, int], Origin | None] = {}
     waiting: list[tuple[Crossing, Share]] = []
     arriving: dict[tuple[str, int], Origin] = {}
@@ -83,7 +83,7 @@ def _hand_on(
 
 
 def transitions(plan: SharingPlan, automata: Sequence[Automaton]) -> dict[tuple[str, str], list[int]]:
-    """The template's transitions, and the queries that have each."""
+    """The template's transitions, and the queries of each."""
     found: dict[tuple[str, str], list[int]] = {}
     for k, automaton in enumerate(automata):
         states = plan.positions[k]
@@ -127,7 +127,7 @@ def _unfit(
     ways: Ways,
     beside: Mapping[tuple[str, str, int], Share],
 ) -> str:
-    """Why a Q-set cannot go through a transition as its plan says."""
+    """Why a Q-set cannot share a transition as planned."""
     if not share.snapshot:
         return "several queries need a snapshot type" if len(share.queries) > 1 else ""
     if share.snapshot == crossing.source:
@@ -150,7 +150,7 @@ def _unfit(
 
 
 def unshared(plan: SharingPlan) -> SharingPlan:
-    """The same transitions, each query by itself."""
+    """The same plan without sharing."""
     crossings = tuple(
         Crossing(
             crossing.source,

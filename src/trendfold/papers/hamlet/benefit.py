@@ -4,7 +4,7 @@ One function per published formula, in the paper's symbols:
 
     b    events in the burst            n    events per window so far
     g    events in the graphlet         t    event types per query
-    k    queries that share; one that is in several windows at once counts as often
+    k    queries that share; a query counts once per open window
     s_c  snapshots created              s_p  snapshots propagated
 
 Source: HAMLET (SIGMOD 2021), Sections 4.1 to 4.3.
@@ -19,7 +19,7 @@ from itertools import combinations
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """What is known of a burst when it is complete."""
+    """The parameters of a complete burst."""
 
     b: int
     n: int
@@ -29,10 +29,10 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Sharer:
-    """Queries with the same predicates, which share a burst together or not at all.
+    """Queries with the same predicates, which all share a burst or all do not.
 
-    windows  the windows they are in, all queries together
-    rejects  the events of the burst, by number, that they cannot take
+    windows  the number of open windows of all these queries
+    rejects  the events of the burst that they cannot take, by number
     """
 
     windows: int = 1
@@ -40,7 +40,7 @@ class Sharer:
 
 
 Chosen = frozenset[int]
-"""Numbers of the sharers that share; the others take every event on their own."""
+"""The numbers of the sharers that share; the others process every event on their own."""
 
 
 def shared_cost(burst: Burst, k: int, s_c: int, s_p: int) -> int:
@@ -59,7 +59,7 @@ def benefit(burst: Burst, k: int, s_c: int, s_p: int) -> int:
 
 
 def snapshots(sharers: Sequence[Sharer], chosen: Chosen) -> int:
-    """One at the graphlet's beginning, and one per event that some can take and others cannot (3.11)."""
+    """One at the start of the graphlet, and one per event that only some can take (3.11)."""
     rejects = [sharers[q].rejects for q in chosen]
     if not rejects:
         return 1
@@ -67,7 +67,7 @@ def snapshots(sharers: Sequence[Sharer], chosen: Chosen) -> int:
 
 
 def plan_cost(burst: Burst, sharers: Sequence[Sharer], chosen: Chosen) -> int:
-    """The cost of a plan of Figure 7: the chosen share one graphlet, all others have their own."""
+    """The cost of a plan of Figure 7: the chosen share one graphlet, each other has its own."""
     total = sum(sharer.windows for sharer in sharers)
     k = sum(sharers[q].windows for q in chosen)
     if k < 2:
@@ -77,21 +77,21 @@ def plan_cost(burst: Burst, sharers: Sequence[Sharer], chosen: Chosen) -> int:
 
 
 def all_plans(sharers: int) -> Iterator[Chosen]:
-    """Figure 7: every set that may share; sets of one sharer too, since it may be in many windows."""
+    """Figure 7: all sets that may share; also sets of one sharer, which may have many windows."""
     for size in range(sharers + 1):
         yield from map(frozenset, combinations(range(sharers), size))
 
 
 def exhaustive_choice(burst: Burst, sharers: Sequence[Sharer]) -> Chosen:
-    """The cheapest of all plans, by looking at every one; among equals the one that shares less."""
+    """The cheapest of all plans, by exhaustive search; ties go to the one that shares less."""
     return min(all_plans(len(sharers)), key=lambda chosen: plan_cost(burst, sharers, chosen))
 
 
 def pruned_choice(burst: Burst, sharers: Sequence[Sharer]) -> Chosen:
     """The paper's choice in O(m): levels 1 and 2 of the search space, and both pruning principles.
 
-    Snapshot-driven (Theorem 4.3): who brings no snapshots of its own shares. Benefit-driven (Theorem 4.5):
-    any other shares if it pays in the set of all. What is left is compared with not sharing at all. Neither
+    Snapshot-driven (Theorem 4.3): a sharer that adds no snapshots shares. Benefit-driven (Theorem 4.5): any
+    other shares if it pays in the set of all. The result is compared with not sharing at all. Neither
     theorem holds under Equation 7 in general (tests/plan/test_hamlet.py), so this may miss the best plan.
     """
     everybody, nobody = frozenset(range(len(sharers))), frozenset[int]()

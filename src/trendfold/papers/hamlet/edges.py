@@ -1,8 +1,8 @@
-"""HAMLET where a predicate compares an event of E with the next: what it continues is judged pair by pair.
+"""HAMLET where a predicate compares an event of E with the next: pairs of events are judged one by one.
 
-Every event of E that an open window holds is kept, its mass written as an expression over snapshots. An event
-that may follow the same events in all queries takes over the sum of their expressions; another becomes a
-snapshot z with a value per lane (Definition 3.11). Sums are over all e' that e, or z, may follow:
+Every event of E in an open window is kept, its mass as an expression over snapshots. An event that may follow
+the same events in all queries gets the sum of their expressions; any other becomes a snapshot z with a value
+per lane (Definition 3.11). Sums are over all e' that e, or z, may follow:
 
     count(e) = Σ c(e)[s] · value(s)                            c(e)[s] = [s is x] + Σ c(e')[s]
     sum(e)   = Σ c(e)[s] · sum(s) + σ(e)[s] · value(s)         σ(e)[s] = Σ σ(e')[s] + a(e) · c(e)[s]
@@ -22,7 +22,15 @@ import numpy as np
 from trendfold.kernel.jit import kernel, lent, reassociated
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.wide import normalise, wide_sum, wide_times
-from trendfold.papers.hamlet.arrays import BURST, CONCERN, MEMBER, SHARER, SHARING
+from trendfold.papers.hamlet.arrays import (
+    BURST,
+    read_concern,
+    read_family,
+    read_lane,
+    read_member,
+    read_sharer,
+    read_sharing,
+)
 from trendfold.papers.hamlet.event_log import (
     FAR,
     HEAD,
@@ -60,12 +68,15 @@ from trendfold.papers.hamlet.kernel import (
 from trendfold.papers.hamlet.steps import step_rows
 
 MOST_SHARED = 256
-"""Snapshots that the expression of an event may be written in; with more it becomes a snapshot itself."""
+"""The most snapshots in the expression of an event; with more it becomes a snapshot itself."""
 
 
 @kernel
 def fold_edges(events, t, at, choice, numbers, n, graphlet, log, pairs, out, journal):
-    """As hamlet.fold_group: the whole trends of window k go to row k of `out`."""
+    """Fold the rows of all members; the whole trends of window k go to row k of `out`.
+
+    Arguments as in kernel.fold_group; log is the EventLog, pairs are the predicates between events of E.
+    """
     events, numbers, graphlet, log, pairs, out = (
         lent(events),
         lent(numbers),
@@ -112,7 +123,7 @@ def _events_of_burst(symbol, i, stop, t, at):
     """How many rows of [i, stop) are events of E."""
     b = 0
     for r in range(i, stop):
-        b += t[at.concern + CONCERN * symbol[r]] == BURST
+        b += read_concern(t, at, 0, symbol[r]).means == BURST
     return b
 
 
@@ -121,13 +132,13 @@ def _events_of_burst(symbol, i, stop, t, at):
 
 @kernel
 def _pays(b, window_events, lanes, choice, t, at, n, log):
-    """Whether a burst is shared: Equation 7, with as many new snapshots as events have needed until now."""
+    """Whether a burst is shared: Equation 7, with the share of events that needed a snapshot so far."""
     k, tally, before = log.k, n[at.tally :], n[at.before]
     shares = True
     if choice == BY_BENEFIT:
         created = 1 + (b * k[UNEVEN]) // max(1, k[JUDGED])
         carried = created + k[NEXT] - k[OLDEST]
-        types = t[at.family + 1]
+        types = read_family(t, at, 0).types
         shares = cost(b, window_events, b, types, lanes, created, carried) < lanes * b * window_events
         tally[DECISIONS] += 1
     shares = shares and lanes > 1
@@ -146,7 +157,7 @@ def _pays(b, window_events, lanes, choice, t, at, n, log):
 
 @kernel
 def _fold_burst(events, i, stop, shares, count, t, at, n, graphlet, log, pairs, journal):
-    """The rows [i, stop): events of E are kept, and what they add up to is gathered.
+    """Keep the events of E in the rows [i, stop), and sum their expressions.
 
     Events of one moment do not follow each other: they are kept when all of them are judged.
     """
@@ -154,8 +165,7 @@ def _fold_burst(events, i, stop, shares, count, t, at, n, graphlet, log, pairs, 
     for s in range(k[OLDEST], k[NEXT]):
         _clear(log, total, s)
     for q in range(count):
-        own = at.member + MEMBER * n[at.sharing + SHARING * q + 1]
-        for w in range(t[own]):
+        for w in range(read_member(t, at, read_sharing(n, at, q).member).width):
             k[FAR] |= graphlet.value_e[q, w, 0] > 0
     x = -1
     if shares:
@@ -167,9 +177,9 @@ def _fold_burst(events, i, stop, shares, count, t, at, n, graphlet, log, pairs, 
     while i < stop:
         now, tail, fresh = moment[i], k[TAIL], k[NEXT]
         while i < stop and moment[i] == now:
-            concern = at.concern + CONCERN * events.symbol[i]
-            if t[concern] == BURST:
-                alike = _judge(i, log, pairs) and t[concern + 1] == 0
+            concern = read_concern(t, at, 0, events.symbol[i])
+            if concern.means == BURST:
+                alike = _judge(i, log, pairs) and concern.is_uneven == 0
                 k[JUDGED] += 1
                 k[UNEVEN] += not alike
                 if shares and alike and k[NEXT] - k[OLDEST] <= MOST_SHARED:
@@ -189,16 +199,17 @@ def _keep_base(row, s, count, t, at, n, graphlet, log):
     log.born[s] = row
     _empty(log, s)
     for q in range(count):
-        lane, own = n[at.sharing + SHARING * q], at.member + MEMBER * n[at.sharing + SHARING * q + 1]
-        for w in range(t[own]):
+        sharing = read_sharing(n, at, q)
+        lane, member = sharing.lane, read_member(t, at, sharing.member)
+        for w in range(member.width):
             log.m[lane, w, s], log.e[lane, w, s] = graphlet.value_m[q, w, 0], graphlet.value_e[q, w, 0]
-        for y in range(t[own + 1]):
+        for y in range(member.extremes):
             log.x[lane, y, s] = graphlet.value_x[q, y, 0]
 
 
 @kernel
 def _empty(log, s):
-    """Snapshot s is nothing to any lane yet."""
+    """Set the values of snapshot s to zero in every lane."""
     for lane in range(log.m.shape[0]):
         for w in range(log.m.shape[1]):
             log.m[lane, w, s], log.e[lane, w, s] = 0.0, 0
@@ -226,7 +237,7 @@ def _judge(row, log, pairs):
 
 @kernel
 def _clear(log, c, s):
-    """Set coefficients of snapshot s to nothing."""
+    """Set the coefficients of snapshot s to zero."""
     for v in range(log.sum_m.shape[1]):
         log.sum_m[c, v, s], log.sum_e[c, v, s] = 0.0, 0
     for v in range(log.sum_x.shape[1]):
@@ -248,7 +259,7 @@ def _add_up(c, fresh, log):
             if low >= first:
                 m[0, low], e[0, low] = wide_sum(m[0, low], e[0, low], 1.0, np.int32(0))
             continue
-        skipped = max(0, first - low)  # their snapshots are nothing to all open windows
+        skipped = max(0, first - low)  # their snapshots are zero in all open windows
         for v in range(m.shape[0]):
             if k[FAR]:
                 for p in range(skipped, log.size[j]):
@@ -268,13 +279,13 @@ def _add_up(c, fresh, log):
 
 @kernel
 def _share_event(events, row, x, j, fresh, t, at, log, journal):
-    """An event that may follow the same events in all queries takes over their expressions, and x."""
+    """Keep an event that may follow the same events in all queries: the sum of their expressions, and x."""
     _add_up(0, fresh, log)
     k, m, e, mu = log.k, log.sum_m[0], log.sum_e[0], log.sum_x[0]
     total = log.sum_m.shape[0] - 1
     m[0, x], e[0, x] = wide_sum(m[0, x], e[0, x], 1.0, np.int32(0))
-    family = at.family
-    column, xcolumn = at.column + t[family + 2], at.xcolumn + t[family + 4]
+    family = read_family(t, at, 0)
+    column, xcolumn = at.column + family.column_low, at.xcolumn + family.xcolumn_low
     first, used = k[OLDEST], k[USED]
     log.row[j], log.low[j], log.at[j], log.size[j] = row, first, used, fresh - first
     k[USED] += fresh - first
@@ -286,7 +297,7 @@ def _share_event(events, row, x, j, fresh, t, at, log, journal):
             log.mu[v, p] = np.inf
         if m[0, s] == 0.0:
             continue
-        for v in range(t[family + 3] - t[family + 2]):
+        for v in range(family.column_high - family.column_low):
             a = events.values[row, t[column + v]]
             part_m, part_e = wide_times(m[0, s], e[0, s], a)
             m[1 + v, s], e[1 + v, s] = wide_sum(m[1 + v, s], e[1 + v, s], part_m, part_e)
@@ -296,7 +307,7 @@ def _share_event(events, row, x, j, fresh, t, at, log, journal):
                 log.sum_m[total, v, s], log.sum_e[total, v, s], m[v, s], e[v, s]
             )
             k[FAR] |= e[v, s] > 0 or log.sum_e[total, v, s] > 0
-        for v in range(t[family + 5] - t[family + 4]):
+        for v in range(family.xcolumn_high - family.xcolumn_low):
             log.mu[v, p] = min(mu[v, s], events.extremes[row, t[xcolumn + v]])
             log.sum_x[total, v, s] = min(log.sum_x[total, v, s], log.mu[v, p])
         if journal.shape[0] > 0:
@@ -305,7 +316,7 @@ def _share_event(events, row, x, j, fresh, t, at, log, journal):
 
 @kernel
 def _value_event(events, row, j, fresh, count, t, at, n, graphlet, log, journal):
-    """An event as a snapshot of its own: per lane its mass, or nothing where it cannot be taken."""
+    """Keep an event as a snapshot of its own: its mass per lane, zero where a query cannot take it."""
     k = log.k
     for c in range(log.may.shape[0]):
         _add_up(c, fresh, log)
@@ -317,14 +328,14 @@ def _value_event(events, row, j, fresh, count, t, at, n, graphlet, log, journal)
     log.row[j], log.low[j], log.at[j], log.size[j] = row, z, -1, 1
     log.born[z] = row
     _empty(log, z)
-    takes = at.takes + events.symbol[row] * at.units
-    column, xcolumn = at.column + t[at.family + 2], at.xcolumn + t[at.family + 4]
+    takes, family = at.takes + events.symbol[row] * at.units, read_family(t, at, 0)
+    column, xcolumn = at.column + family.column_low, at.xcolumn + family.xcolumn_low
     for q in range(count):
-        lane, member = n[at.sharing + SHARING * q], n[at.sharing + SHARING * q + 1]
-        if not t[takes + t[at.sharer + SHARER * member]]:
+        lane, member, _ = read_sharing(n, at, q)
+        if not t[takes + read_sharer(t, at, 0, member).unit]:
             continue
-        own, edges = at.member + MEMBER * member, log.edges_of[member]
-        for w in range(t[own]):
+        own, edges = read_member(t, at, member), log.edges_of[member]
+        for w in range(own.width):
             fed = t[at.fed + member * at.width + w]
             base_m, base_e = graphlet.value_m[q, w, 0], graphlet.value_e[q, w, 0]
             sum_m, sum_e = _evaluate(edges, lane, w, fed, fresh, base_m, base_e, log)
@@ -335,7 +346,7 @@ def _value_event(events, row, j, fresh, count, t, at, n, graphlet, log, journal)
                 sum_m, sum_e = wide_sum(sum_m, sum_e, part_m, part_e)
             log.m[lane, w, z], log.e[lane, w, z] = sum_m, sum_e
             k[FAR] |= sum_e > 0
-        for y in range(t[own + 1]):
+        for y in range(own.extremes):
             fed = t[at.xfed + member * at.extremes + y]
             best = min(graphlet.value_x[q, y, 0], _least(edges, lane, y, fed, fresh, log))
             if fed >= 0 and log.m[lane, 0, z] != 0.0:
@@ -347,7 +358,7 @@ def _value_event(events, row, j, fresh, count, t, at, n, graphlet, log, journal)
 
 @kernel
 def _evaluate(c, lane, w, fed, fresh, sum_m, sum_e, log):
-    """Number w of a lane as coefficients say it, added to (sum_m, sum_e)."""
+    """(sum_m, sum_e) plus number w of a lane, by the coefficients of class c."""
     first, m, e = log.k[OLDEST], log.sum_m[c], log.sum_e[c]
     if not log.k[FAR]:
         sum_m += _dot(m[0], log.m[lane, w], first, fresh)
@@ -396,11 +407,11 @@ def _settle(count, t, at, numbers, n, log):
     m, e, x = numbers.m, numbers.e, numbers.x
     total, fresh = log.sum_m.shape[0] - 1, log.k[NEXT]
     for q in range(count):
-        lane, member = n[at.sharing + SHARING * q], n[at.sharing + SHARING * q + 1]
-        sharer, own = at.sharer + SHARER * member, at.member + MEMBER * member
-        width, extremes = t[own], t[own + 1]
-        base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
-        low, high = at.state + t[sharer + 4], at.state + t[sharer + 5]
+        lane, member, _ = read_sharing(n, at, q)
+        sharer, own = read_sharer(t, at, 0, member), read_member(t, at, member)
+        width, extremes = own.width, own.extremes
+        base, xbase, _, _ = read_lane(t, at, lane)
+        low, high = at.state + sharer.target_low, at.state + sharer.target_high
         for w in range(width):
             fed = t[at.fed + member * at.width + w]
             sum_m, sum_e = _evaluate(total, lane, w, fed, fresh, 0.0, np.int32(0), log)

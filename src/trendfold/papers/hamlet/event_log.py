@@ -1,7 +1,7 @@
-"""The events of E that open windows hold, and the snapshots that their masses are written in.
+"""The events of E in open windows, and the snapshots that their masses are expressed in.
 
-A snapshot is nothing to windows that begin after it, so expressions outlive windows. Both are kept in order,
-and let go of from the front (see papers.hamlet.edges).
+The value of a snapshot is zero in windows that begin after it, so expressions outlive windows. Events and
+snapshots are kept in order and dropped from the front (see papers.hamlet.edges).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel.jit import kernel
-from trendfold.papers.hamlet.arrays import MEMBER
+from trendfold.papers.hamlet.arrays import read_member
 
 HEAD, TAIL, OLDEST, NEXT, USED, FAR, JUDGED, UNEVEN = range(8)
-"""Places of `Log.k`: events [HEAD, TAIL), snapshots [OLDEST, NEXT), coefficients in use, whether any number
-has an exponent, events judged, and how many of them differ between queries."""
+"""Places of `EventLog.k`: events [HEAD, TAIL), snapshots [OLDEST, NEXT), coefficients in use, whether any
+number has an exponent, events judged, and how many of them differ between queries."""
 
 
-class Log(NamedTuple):
-    """What lies where; N events, P coefficients, S snapshots, L lanes.
+class EventLog(NamedTuple):
+    """Events and snapshots; N events, P coefficients, S snapshots, L lanes, M members.
 
     k          int64[8]   see HEAD
     row        int64[N]   per event its row
@@ -29,13 +29,13 @@ class Log(NamedTuple):
     c, ce, mu  [1 + columns, P], [xcolumns, P]   counts, then σ per column, as wide numbers; least values
     born       int64[S]   per snapshot its row
     m, e, x    [L, W, S], [L, X, S]   its values per lane
-    sum_m, sum_e, sum_x   [classes + 1, .., S]   coefficients of what an event continues, per class of edges;
-                          the last are those of all events of a burst
-    may        bool[classes, N]   which events it may follow
+    sum_m, sum_e, sum_x   [classes + 1, .., S]   sums of the coefficients of the events that an event may
+                          follow, per class of edges; the last class are all events of a burst
+    may        bool[classes, N]   which events the current one may follow
     edge_start, edge      per class of edges the numbers of its predicates
     edges_of   int64[M]   the class of a member
     opened     int64[M]   windows that lanes have been emptied for
-    stack_f, stack_i, stack_n   where predicates are judged
+    stack_f, stack_i, stack_n   scratch for predicates (see kernel.pairs)
     """
 
     k: NDArray[np.int64]
@@ -65,13 +65,13 @@ class Log(NamedTuple):
 
 @kernel
 def empty_lanes(t, at, n, log):
-    """To a window that has begun, all snapshots until now are nothing."""
+    """Set all snapshots until now to zero in the lanes of windows that have just begun."""
     k = log.k
     for member in range(at.members):
-        own = at.member + MEMBER * member
-        low, many = t[own + 7], t[own + 8] - t[own + 7]
+        own = read_member(t, at, member)
+        low, many = own.lane_low, own.lane_high - own.lane_low
         for item in range(log.opened[member], n[at.upto + member]):
-            lane = low + (item - t[own + 9]) % many
+            lane = low + (item - own.window_low) % many
             for s in range(k[OLDEST], k[NEXT]):
                 for w in range(log.m.shape[1]):
                     log.m[lane, w, s], log.e[lane, w, s] = 0.0, 0
@@ -82,7 +82,7 @@ def empty_lanes(t, at, n, log):
 
 @kernel
 def forget(oldest, log):
-    """Let go of what no open window holds; move the rest to the front when half of the room is used up."""
+    """Drop events and snapshots from before row `oldest`; compact once half of the room is used up."""
     k = log.k
     while k[HEAD] < k[TAIL] and log.row[k[HEAD]] < oldest:
         k[HEAD] += 1

@@ -1,18 +1,18 @@
-"""HAMLET: a burst of E events goes once through a graphlet that many queries share.
+"""HAMLET: a burst of E events is folded once, in a graphlet that many queries share.
 
 What depends on the query when a burst begins is a *snapshot* x: per lane (a query in one of its windows) the
 mass of all that E may follow. Inside the burst only E's own mass grows, the same way for every lane, so an
-event's mass is a coefficient times x. An event that some sharers can take and others cannot gets a snapshot
-of its own, with a value per lane; masses are then sums over all snapshots s of the graphlet, and coefficients
-sums over all e' before e in it:
+event's mass is a coefficient times x. An event that only some sharers can take gets a snapshot of its own,
+with a value per lane. Masses are sums over all snapshots s of the graphlet, coefficients sums over all e'
+before e in it:
 
     count(e) = Σ c(e)[s] · value(s)                                c(e)[s] = [s is x] + Σ c(e')[s]
     sum(e)   = Σ c(e)[s] · sum(s) + σ(e)[s] · value(s)             σ(e)[s] = Σ σ(e')[s] + a(e) · c(e)[s]
     min(e)   = min over s with value(s) > 0 of min(s), μ(e)[s]     μ(e)[s] = min(a(e), μ(e')[s])
 
-No predicate compares E with the next E, so the sums over e' are kept running: an event costs O(snapshots).
-A graphlet is closed after MOST_EVENTS events at the latest: coefficients at most double with each, and stay
-doubles; masses of lanes are wide numbers.
+No predicate compares E with the next E, so the sums over e' are running sums: an event costs O(snapshots).
+A graphlet ends after MOST_EVENTS events at the latest: coefficients at most double with each event, and so
+stay doubles; masses of lanes are wide numbers.
 
 `t` is the table, `n` the work array, `at` the layout of both (see papers.hamlet.arrays).
 Source: HAMLET (SIGMOD 2021), Algorithm 1, Sections 3.3, 4.2 and 4.3.
@@ -23,16 +23,19 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.jit import kernel
-from trendfold.kernel.wide import RADIX, SHRINK, normalise, wide_sum, wide_times
+from trendfold.kernel.wide import RADIX, lowered, normalise, wide_sum, wide_times
 from trendfold.papers.hamlet.arrays import (
     BURST,
-    CONCERN,
     ENDS,
-    FAMILY,
-    MEMBER,
     NOTHING,
-    SHARER,
     SHARING,
+    mark_far,
+    read_concern,
+    read_family,
+    read_lane,
+    read_member,
+    read_sharer,
+    read_sharing,
 )
 from trendfold.papers.hamlet.steps import lane_of, step_rows
 
@@ -41,10 +44,10 @@ MOST_EVENTS = 200
 MOST_SNAPSHOTS = 2 * MOST_EVENTS + 1
 
 ALWAYS, BY_BENEFIT = 0, 1
-"""Whether all that can share do, or those for whom the benefit model says so."""
+"""Who shares: all members that can, or those that the benefit model chooses."""
 
 BURSTS, SHARED, GRAPHLETS, SNAPSHOTS, SPLITS, MERGES, DECISIONS, BURST_EVENTS, SHARED_EVENTS = range(9)
-"""Places of the tally. SNAPSHOTS are those of events; every graphlet has one more, at its beginning."""
+"""Counters of the tally. SNAPSHOTS are those of events; every graphlet has one more, at its beginning."""
 TALLIES = 9
 
 
@@ -52,9 +55,12 @@ TALLIES = 9
 def fold_group(events, t, at, choice, numbers, n, graphlet, out, journal):
     """Fold the rows of all members, pane by pane; the whole trends of window k go to row k of `out`.
 
-    In a burst, those who share go through graphlets, all others event by event.
+    In a burst, the members that share it are folded in graphlets, all others event by event.
 
-    journal  float64[J,5]  what graphlets held, for who wants to look at it; mostly J is 0 (see note)
+    t, at     int64[], Layout   tables, see papers.hamlet.arrays; n  int64[]  work
+    choice    ALWAYS or BY_BENEFIT
+    numbers   LaneNumbers       state       graphlet  Graphlet  scratch
+    journal   float64[J,5]      what graphlets held, for debugging and tests; J is 0 otherwise (see note)
     """
     symbol, moment = events.symbol, events.moment
     rows = symbol.shape[0]
@@ -105,11 +111,11 @@ def gather_sharers(f, t, at, n):
     """List the lanes of all members whose units were chosen; returns how many they are."""
     count = 0
     for k in range(at.members):
-        unit = t[at.sharer + SHARER * (f * at.members + k)]
+        unit = read_sharer(t, at, f, k).unit
         if unit >= 0 and n[at.chosen + unit]:
             for item in range(n[at.first + k], n[at.upto + k]):
-                n[at.sharing + SHARING * count] = lane_of(k, item, t, at)
-                n[at.sharing + SHARING * count + 1] = k
+                here = at.sharing + SHARING * count
+                n[here], n[here + 1] = lane_of(k, item, t, at), k
                 count += 1
     return count
 
@@ -125,7 +131,7 @@ def turn(i, rows, t, at, numbers, n, out):
     """
     edge, oldest = rows, -1
     for k in range(at.members):
-        last = t[at.member + MEMBER * k + 10]
+        last = read_member(t, at, k).window_high
         first, upto = n[at.first + k], n[at.upto + k]
         while first < upto and t[at.window + 2 * first + 1] <= i:
             _report(k, first, t, at, numbers, out)
@@ -146,22 +152,24 @@ def turn(i, rows, t, at, numbers, n, out):
 
 @kernel
 def _begin(k, item, t, at, numbers, n):
-    lane, own = lane_of(k, item, t, at), at.member + MEMBER * k
-    base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
-    for s in range(base, t[at.lane + 2 * lane + 2]):
+    """Empty the lane of a window, with a count of 1 at ⊥."""
+    lane, member = lane_of(k, item, t, at), read_member(t, at, k)
+    base, xbase, end, xend = read_lane(t, at, lane)
+    for s in range(base, end):
         numbers.m[s], numbers.e[s] = 0.0, 0
-    for s in range(xbase, t[at.lane + 2 * lane + 3]):
+    for s in range(xbase, xend):
         numbers.x[s] = np.inf
     n[at.wide + lane] = 0
-    numbers.m[base + t[own + 2] * t[own]] = 1.0
+    numbers.m[base + member.start * member.width] = 1.0
 
 
 @kernel
 def _report(k, item, t, at, numbers, out):
-    lane, own = lane_of(k, item, t, at), at.member + MEMBER * k
-    base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
-    width, extremes = t[own], t[own + 1]
-    for o in range(t[own + 5], t[own + 6]):
+    """Write the whole trends of a window to its row."""
+    lane, member = lane_of(k, item, t, at), read_member(t, at, k)
+    base, xbase, _, _ = read_lane(t, at, lane)
+    width, extremes = member.width, member.extremes
+    for o in range(member.whole_low, member.whole_high):
         s = t[at.whole + o]
         for w in range(width):
             here = base + s * width + w
@@ -174,12 +182,12 @@ def _report(k, item, t, at, numbers, out):
 
 @kernel
 def _count_windows(t, at, n):
-    """How many windows each unit of each family is in."""
+    """Count the open windows of each unit of each family."""
     for u in range(at.families * at.units):
         n[at.open + u] = 0
     for f in range(at.families):
         for k in range(at.members):
-            unit = t[at.sharer + SHARER * (f * at.members + k)]
+            unit = read_sharer(t, at, f, k).unit
             if unit >= 0:
                 n[at.open + f * at.units + unit] += n[at.upto + k] - n[at.first + k]
 
@@ -189,25 +197,25 @@ def _count_windows(t, at, n):
 
 @kernel
 def find_burst(symbol, moment, i, edge, f, t, at, n):
-    """Where the burst of family f that begins at row i ends: no moment of it holds anything that ends it.
+    """The end of the burst of family f that begins at row i: no moment of it holds an event that ends it.
 
     Returns that row, its events, and the number of uneven symbols among them. A moment of more events than a
     graphlet may have is no part of a burst.
     """
-    own = at.concern + CONCERN * f * at.symbols
     b, uneven, j = 0, 0, i
     while j < edge:
         stop = j + 1
-        fits = t[own + CONCERN * symbol[j]] != ENDS
+        fits = read_concern(t, at, f, symbol[j]).means != ENDS
         while stop < edge and moment[stop] == moment[j]:
-            fits &= t[own + CONCERN * symbol[stop]] != ENDS
+            fits &= read_concern(t, at, f, symbol[stop]).means != ENDS
             stop += 1
         if not fits or stop - j > MOST_EVENTS:
             break
         for r in range(j, stop):
             a = symbol[r]
-            b += t[own + CONCERN * a] == BURST
-            if t[own + CONCERN * a + 1]:
+            concern = read_concern(t, at, f, a)
+            b += concern.means == BURST
+            if concern.is_uneven:
                 if n[at.many + a] == 0:
                     n[at.seen + uneven] = a
                     uneven += 1
@@ -225,7 +233,8 @@ NONE, ALL, SOME = 0, 1, 2
 @kernel
 def _decide(f, b, window_events, uneven, t, at, choice, n):
     """Choose the units that share a burst of b events; False if none do."""
-    units, types = t[at.family + FAMILY * f], t[at.family + FAMILY * f + 1]
+    family = read_family(t, at, f)
+    units, types = family.units, family.types
     own, windows = f * at.symbols, n[at.open + f * at.units : at.open + (f + 1) * at.units]
     alone, chosen = n[at.alone : at.alone + units], n[at.chosen : at.chosen + units]
     tally = n[at.tally : at.tally + TALLIES]
@@ -239,7 +248,7 @@ def _decide(f, b, window_events, uneven, t, at, choice, n):
         for k in range(uneven):
             a = n[at.seen + k]
             created += n[at.many + a]
-            sole = t[at.concern + CONCERN * (own + a) + 2]
+            sole = read_concern(t, at, f, a).sole
             if sole >= 0:
                 alone[sole] += n[at.many + a]
         choose(b, window_events, b, types, created, windows, alone, chosen)
@@ -263,7 +272,13 @@ def _decide(f, b, window_events, uneven, t, at, choice, n):
 
 @kernel
 def cost(b, n, g, t, k, s_c, s_p):
-    """Equation 7: what a burst costs when k queries share it; fewer than two share nothing."""
+    """Equation 7: the cost of a burst that k queries share; fewer than two share nothing.
+
+        alone = k b n        shared = b n s_p + s_c k g t
+
+    b  events of the burst      n  events of the window        g  events of the graphlet
+    t  types of a query         s_c, s_p  snapshots created and propagated
+    """
     if k < 2:
         return k * b * n
     return b * n * s_p + s_c * k * g * t
@@ -271,7 +286,7 @@ def cost(b, n, g, t, k, s_c, s_p):
 
 @kernel
 def choose(b, n, g, t, created, windows, alone, chosen):
-    """The query set by both pruning principles, in O(m): see plan.hamlet.pruned_choice.
+    """The query set by both pruning principles, in O(m): see papers.hamlet.benefit.pruned_choice.
 
     created  snapshots if all share           windows  int64[m]  windows of each unit
     alone    int64[m]  how many fewer snapshots there are without a unit
@@ -289,7 +304,7 @@ def choose(b, n, g, t, created, windows, alone, chosen):
 
 @kernel
 def _meaning(takes, chosen):
-    """What an uneven symbol is to the chosen units."""
+    """Whether none, all or some of the chosen units can take an uneven symbol."""
     many = can = 0
     for u in range(chosen.shape[0]):
         many += chosen[u]
@@ -306,9 +321,9 @@ def _meaning(takes, chosen):
 def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journal):
     """One graphlet from row i on, shared by `count` lanes; returns the row after it (Algorithm 1)."""
     symbol, moment, given = events.symbol, events.moment, graphlet.given
-    family, own = at.family + FAMILY * f, at.concern + CONCERN * f * at.symbols
-    columns, xcolumns = t[family + 3] - t[family + 2], t[family + 5] - t[family + 4]
-    column, xcolumn = at.column + t[family + 2], at.xcolumn + t[family + 4]
+    family = read_family(t, at, f)
+    columns, xcolumns = family.column_high - family.column_low, family.xcolumn_high - family.xcolumn_low
+    column, xcolumn = at.column + family.column_low, at.xcolumn + family.xcolumn_low
     begin_snapshot(i, f, count, t, at, numbers, n, graphlet, journal)
     _start_coefficients(graphlet, 0, 0.0)
     snapshots, taken = 1, 0
@@ -320,9 +335,10 @@ def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journ
         while i < stop and moment[i] == now:
             a = symbol[i]
             means = ALL
-            if t[own + CONCERN * a] == NOTHING:
+            concern = read_concern(t, at, f, a)
+            if concern.means == NOTHING:
                 means = NONE
-            elif t[own + CONCERN * a + 1]:
+            elif concern.is_uneven:
                 means = n[at.meaning + a]
             if means == ALL:
                 alike += 1
@@ -350,7 +366,7 @@ def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journ
 
 @kernel
 def _start_coefficients(graphlet, s, count):
-    """A new snapshot: x is in no event yet, that of an event in its own."""
+    """Set the coefficients of a new snapshot: 0 for x, 1 for the snapshot of an event."""
     graphlet.c[1:, s] = 0.0
     graphlet.c[0, s] = count
     graphlet.mu[:, s] = np.inf
@@ -358,7 +374,7 @@ def _start_coefficients(graphlet, s, count):
 
 @kernel
 def _pass_moment(graphlet, snapshots, alike, columns, xcolumns):
-    """A moment of `alike` events that all lanes can take: the running coefficients after it.
+    """Update the running coefficients after a moment of `alike` events that all lanes can take.
 
     c(e) = [s is x] + c for each of them, so c grows by `alike` times that, and σ by the sum of all σ(e).
     """
@@ -380,11 +396,11 @@ def begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
     """The snapshot at graphlet level: per lane the mass of all that E may follow (Equation 5)."""
     m, e, x = numbers.m, numbers.e, numbers.x
     for q in range(count):
-        lane, k = n[at.sharing + SHARING * q], n[at.sharing + SHARING * q + 1]
-        width, extremes = t[at.member + MEMBER * k], t[at.member + MEMBER * k + 1]
-        base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
-        own = at.sharer + SHARER * (f * at.members + k)
-        low, high = at.state + t[own + 2], at.state + t[own + 3]
+        lane, k, _ = read_sharing(n, at, q)
+        member, sharer = read_member(t, at, k), read_sharer(t, at, f, k)
+        width, extremes = member.width, member.extremes
+        base, xbase, _, _ = read_lane(t, at, lane)
+        low, high = at.state + sharer.source_low, at.state + sharer.source_high
         far = n[at.wide + lane]
         for w in range(width):
             sum_m, sum_e = 0.0, np.int32(0)
@@ -403,7 +419,7 @@ def begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
             for o in range(low, high):
                 best = min(best, x[xbase + t[o] * extremes + y])
             graphlet.value_x[q, y, 0] = best
-        n[at.sharing + SHARING * q + 2] = far
+        n[at.sharing + SHARING * q + 2] = far  # SharingRecord.is_far
         if journal.shape[0] > 0:
             note(journal, VALUE, row, 0, k, graphlet.value_m[q, 0, 0])
 
@@ -414,16 +430,15 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
 
     before  the snapshots from before the event's moment, all that it reads
     """
-    takes = at.takes + (f * at.symbols + events.symbol[r]) * at.units
-    column = at.column + t[at.family + FAMILY * f + 2]
-    xcolumn = at.xcolumn + t[at.family + FAMILY * f + 4]
+    takes, family = at.takes + (f * at.symbols + events.symbol[r]) * at.units, read_family(t, at, f)
+    column, xcolumn = at.column + family.column_low, at.xcolumn + family.xcolumn_low
     value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
     for q in range(count):
-        k = n[at.sharing + SHARING * q + 1]
-        sharer, own = f * at.members + k, at.member + MEMBER * k
-        far, can = n[at.sharing + SHARING * q + 2], t[takes + t[at.sharer + SHARER * sharer]]
-        for w in range(t[own]):
-            fed = t[at.fed + sharer * at.width + w]
+        _, k, far = read_sharing(n, at, q)
+        number, member = f * at.members + k, read_member(t, at, k)
+        can = t[takes + read_sharer(t, at, f, k).unit]
+        for w in range(member.width):
+            fed = t[at.fed + number * at.width + w]
             sum_m, sum_e = 0.0, np.int32(0)
             if can:
                 sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, before, 1.0, far)
@@ -432,9 +447,9 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
                     part_m, part_e = wide_times(value_m[q, 0, s], value_e[q, 0, s], a)
                     sum_m, sum_e = wide_sum(sum_m, sum_e, part_m, part_e)
             value_m[q, w, s], value_e[q, w, s] = sum_m, sum_e
-            n[at.sharing + SHARING * q + 2] |= sum_e > 0
-        for y in range(t[own + 1]):
-            fed = t[at.xfed + sharer * at.extremes + y]
+            mark_far(n, at, q, sum_e > 0)
+        for y in range(member.extremes):
+            fed = t[at.xfed + number * at.extremes + y]
             best = np.inf
             if can:
                 best = _least(graphlet, q, y, fed, before, 1.0)
@@ -451,22 +466,20 @@ def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
     m, e, x = numbers.m, numbers.e, numbers.x
     value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
     for q in range(count):
-        lane, k = n[at.sharing + SHARING * q], n[at.sharing + SHARING * q + 1]
-        far = n[at.sharing + SHARING * q + 2]
-        sharer, own = f * at.members + k, at.member + MEMBER * k
-        width, extremes = t[own], t[own + 1]
-        base, xbase = t[at.lane + 2 * lane], t[at.lane + 2 * lane + 1]
-        low = at.state + t[at.sharer + SHARER * sharer + 4]
-        high = at.state + t[at.sharer + SHARER * sharer + 5]
+        lane, k, far = read_sharing(n, at, q)
+        number, member, sharer = f * at.members + k, read_member(t, at, k), read_sharer(t, at, f, k)
+        width, extremes = member.width, member.extremes
+        base, xbase, _, _ = read_lane(t, at, lane)
+        low, high = at.state + sharer.target_low, at.state + sharer.target_high
         for w in range(width):
-            fed = t[at.fed + sharer * at.width + w]
+            fed = t[at.fed + number * at.width + w]
             sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, snapshots, 0.0, far)
             for o in range(low, high):
                 here = base + t[o] * width + w
                 m[here], e[here] = wide_sum(m[here], e[here], sum_m, sum_e)
                 n[at.wide + lane] |= e[here] > 0
         for y in range(extremes):
-            best = _least(graphlet, q, y, t[at.xfed + sharer * at.extremes + y], snapshots, 0.0)
+            best = _least(graphlet, q, y, t[at.xfed + number * at.extremes + y], snapshots, 0.0)
             for o in range(low, high):
                 here = xbase + t[o] * extremes + y
                 x[here] = min(x[here], best)
@@ -474,7 +487,7 @@ def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
 
 @kernel
 def _value(value_m, value_e, c, q, w, fed, snapshots, own, far):
-    """Number w of lane q as the coefficients say it; `own` is 1 for the next event, 0 for all until now."""
+    """Evaluate number w of lane q; `own` is 1 for the next event, 0 for the sum of all events until now."""
     if not far:
         total = value_m[q, w, 0] * own
         for s in range(snapshots):
@@ -491,20 +504,10 @@ def _value(value_m, value_e, c, q, w, fed, snapshots, own, far):
             top = max(top, value_e[q, 0, s])
     total = 0.0
     for s in range(snapshots):
-        total += value_m[q, w, s] * _lowered(top - value_e[q, w, s]) * (c[0, s] + own * (s == 0))
+        total += value_m[q, w, s] * lowered(top - value_e[q, w, s]) * (c[0, s] + own * (s == 0))
         if fed >= 0:
-            total += value_m[q, 0, s] * _lowered(top - value_e[q, 0, s]) * c[1 + fed, s]
+            total += value_m[q, 0, s] * lowered(top - value_e[q, 0, s]) * c[1 + fed, s]
     return ranged(total, top)
-
-
-@kernel
-def _lowered(gap):
-    """The factor that brings a mantissa to an exponent that is higher by `gap`."""
-    return (
-        1.0
-        if gap == 0
-        else (SHRINK if gap == 1 else (SHRINK**2 if gap == 2 else (SHRINK**3 if gap == 3 else 0.0)))
-    )
 
 
 @kernel
@@ -532,12 +535,12 @@ def _least(graphlet, q, y, fed, snapshots, own):
 
 
 VALUE, COEFFICIENT = 0, 1
-"""What a line of the journal tells: the value of a snapshot for a member, or its coefficient in an event."""
+"""Kinds of journal lines: the value of a snapshot for a member, or its coefficient in an event."""
 
 
 @kernel
 def note(journal, kind, row, snapshot, member, number):
-    """A line of the journal: what, row, snapshot, member, number; journal[0, 0] counts the lines."""
+    """Append a line to the journal: kind, row, snapshot, member, number; journal[0, 0] counts the lines."""
     line = int(journal[0, 0]) + 1
     if line < journal.shape[0]:
         journal[line, 0], journal[line, 1], journal[line, 2] = kind, row, snapshot

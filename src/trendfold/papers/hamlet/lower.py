@@ -1,4 +1,4 @@
-"""Machines of several queries, their windows, who may share what -> the table that the kernel reads."""
+"""Lower the machines, windows and families of several queries to the table that the kernel reads."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import RowLowering, extreme_columns, lower_frame, lower_guards, value_columns
 from trendfold.kernel.lower_together import Member
 from trendfold.papers.hamlet.arrays import BURST, ENDS, NOTHING, SHARING, Layout
-from trendfold.papers.hamlet.plan import Family
+from trendfold.papers.hamlet.plan import BurstFamily
 from trendfold.plan.carried import Carried, union
 
 Alphabet = Sequence[Sequence[Symbol]]
-"""Per symbol and member the positions that an event can take."""
+"""For each symbol and member, the positions that an event can take."""
 
 Table = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class HamletWindows:
     """The windows of all members, each a stretch of rows, one member after the other.
 
     starts  int64[M+1]  where a member's begin        low, high  int64[]  their rows
@@ -38,11 +38,15 @@ class Windows:
 
 
 def lower_group(
-    members: Sequence[Member], alphabet: Alphabet, families: Sequence[Family], windows: Windows, tallies: int
+    members: Sequence[Member],
+    alphabet: Alphabet,
+    families: Sequence[BurstFamily],
+    windows: HamletWindows,
+    tallies: int,
 ) -> tuple[Layout, Table]:
-    """The table of a group; `families` number their members as `members` are."""
+    """Lower a group; `families` refer to members by their index in `members`."""
     every = union(member.carried for member in members)
-    tables = _Tables()
+    tables = _TableWriter()
     _add_steps(tables, members, _stepped(alphabet, families), every)
     _add_members(tables, members, alphabet, windows)
     _add_families(tables, [_Sharers(members, alphabet, family, every) for family in families], alphabet)
@@ -50,13 +54,13 @@ def lower_group(
     return tables.done()
 
 
-def _stepped(alphabet: Alphabet, families: Sequence[Family]) -> Alphabet:
+def _stepped(alphabet: Alphabet, families: Sequence[BurstFamily]) -> Alphabet:
     """The symbols without events of E that are judged pair by pair: no step of a machine takes them."""
     kept = {k: {place} for family in families if family.is_compared for k, place in family.positions.items()}
     return [[symbol - kept.get(k, set()) for k, symbol in enumerate(symbols)] for symbols in alphabet]
 
 
-class _Tables:
+class _TableWriter:
     """A table under construction: what lies where."""
 
     def __init__(self) -> None:
@@ -65,7 +69,7 @@ class _Tables:
         self.length = 0
 
     def add(self, name: str, values: Iterable[Any]) -> None:
-        """Append numbers, or records of them; `name` is where they begin."""
+        """Append numbers or records; `name` records their offset."""
         found = values if isinstance(values, np.ndarray) else np.array(list(values), np.int64)
         part = found.view(np.int64) if found.dtype == np.uint64 else found.astype(np.int64)
         self.sizes[name] = self.length
@@ -73,7 +77,7 @@ class _Tables:
         self.length += part.size
 
     def count(self, **sizes: int) -> None:
-        """How many there are of something."""
+        """Record counts."""
         self.sizes |= sizes
 
     def done(self) -> tuple[Layout, Table]:
@@ -83,7 +87,7 @@ class _Tables:
 # ---------------------------------------------------------------- machines
 
 
-class _Steps:
+class _MemberSteps:
     """The steps of all members: those of equal symbols of a member stand once."""
 
     def __init__(self, members: Sequence[Member], every: Carried) -> None:
@@ -124,8 +128,8 @@ def _numbered(columns: Iterable[Any]) -> dict[Any, int]:
     return {column: i for i, column in enumerate(columns, 1)}
 
 
-def _add_steps(tables: _Tables, members: Sequence[Member], alphabet: Alphabet, every: Carried) -> None:
-    steps = _Steps(members, every)
+def _add_steps(tables: _TableWriter, members: Sequence[Member], alphabet: Alphabet, every: Carried) -> None:
+    steps = _MemberSteps(members, every)
     taken = [[steps.step(k, symbol) for k, symbol in enumerate(symbols)] for symbols in alphabet]
     who = [[k for k, step in enumerate(each) if step[0] < step[1] or step[4]] for each in taken]
     tables.count(
@@ -148,7 +152,9 @@ def _add_steps(tables: _Tables, members: Sequence[Member], alphabet: Alphabet, e
     tables.add("who", (k for each in who for k in each))
 
 
-def _add_members(tables: _Tables, members: Sequence[Member], alphabet: Alphabet, windows: Windows) -> None:
+def _add_members(
+    tables: _TableWriter, members: Sequence[Member], alphabet: Alphabet, windows: HamletWindows
+) -> None:
     """Members with their guards, and the lanes and windows that each has."""
     frames = [lower_frame(member.machine, member.carried) for member in members]
     guards = [
@@ -196,9 +202,11 @@ def _add_members(tables: _Tables, members: Sequence[Member], alphabet: Alphabet,
 
 
 class _Sharers:
-    """Who may share bursts of one type, asked piece by piece."""
+    """The sharers of one type's bursts."""
 
-    def __init__(self, members: Sequence[Member], alphabet: Alphabet, family: Family, every: Carried) -> None:
+    def __init__(
+        self, members: Sequence[Member], alphabet: Alphabet, family: BurstFamily, every: Carried
+    ) -> None:
         self.members, self.alphabet = members, alphabet
         self.positions: Mapping[int, int] = family.positions
         self.is_compared = family.is_compared
@@ -215,7 +223,7 @@ class _Sharers:
         return symbols[k] == {self.positions[k]}
 
     def concern(self, symbols: Sequence[Symbol]) -> int:
-        """What an event is to the sharers (Definition 4.1)."""
+        """How an event affects the sharers (Definition 4.1)."""
         if any(symbols[k] and not self._takes(symbols, k) for k in self.positions):
             return ENDS
         return BURST if any(symbols[k] for k in self.positions) else NOTHING
@@ -227,7 +235,7 @@ class _Sharers:
         return {self.unit[k] for k in self.positions if self._takes(symbols, k)}
 
     def record(self, symbols: Sequence[Symbol]) -> tuple[int, int, int]:
-        """What a symbol is, whether it is uneven, and the unit without which it would be even."""
+        """A symbol's concern, whether it is uneven, and the unit without which it would be even."""
         takers = self.takers(symbols)
         others = set(self.units.values()) - takers
         if not takers or not others:
@@ -236,17 +244,17 @@ class _Sharers:
         return BURST, True, sole
 
     def types(self) -> int:
-        """The most event types of a sharer's pattern."""
+        """The maximum number of event types in a sharer's pattern."""
         machines = [self.members[k].machine for k in self.positions]
         return max(len({p.type for p in machine.automaton.positions}) for machine in machines)
 
     def touches(self) -> list[bool]:
-        """Per member whether rows inside a burst do anything to it."""
+        """For each member, whether rows inside a burst affect it."""
         inside = [symbols for symbols in self.alphabet if self.concern(symbols) != ENDS]
         return [any(symbols[k] for symbols in inside) for k in range(len(self.members))]
 
     def states(self, k: int) -> tuple[list[int], list[int]]:
-        """Where an event at E gathers from, other than events that are kept, and where it leaves its mass."""
+        """The states an event at E reads (besides stored events), and the states it adds its mass to."""
         if k not in self.positions:
             return [], []
         machine = self.members[k].machine
@@ -257,7 +265,7 @@ class _Sharers:
         return sources, [number[state] for state in step.targets]
 
     def _fed_columns(self, k: int) -> list[int]:
-        """Per number of a member the column that an event at E adds to it: 0 for one, -1 for nothing."""
+        """For each number of a member, the column an event at E adds to it: 0 for one, -1 for nothing."""
         here = self.positions.get(k, -1)
         found = [-1]
         for number in self.members[k].carried.numbers:
@@ -272,7 +280,7 @@ class _Sharers:
         return [self.extreme[x.attribute, x.is_max] if here in x.positions else -1 for x in carried]
 
     def fed(self, k: int, width: int) -> list[int]:
-        """Per number its place among the columns of the family, or -1."""
+        """For each number, its index among the family's columns, or -1."""
         return _padded([_place(self.columns, column) for column in self._fed_columns(k)], width)
 
     def xfed(self, k: int, extremes: int) -> list[int]:
@@ -280,7 +288,7 @@ class _Sharers:
         return _padded([_place(self.xcolumns, column) for column in self._xfed_columns(k)], extremes)
 
 
-def _add_families(tables: _Tables, families: Sequence[_Sharers], alphabet: Alphabet) -> None:
+def _add_families(tables: _TableWriter, families: Sequence[_Sharers], alphabet: Alphabet) -> None:
     units = max((len(each.units) for each in families), default=0)
     members = range(len(families[0].members)) if families else range(0)
     states = [side for each in families for k in members for side in each.states(k)]
@@ -315,7 +323,7 @@ def _add_families(tables: _Tables, families: Sequence[_Sharers], alphabet: Alpha
     tables.add("xfed", [each.xfed(k, tables.sizes["extremes"]) for each in families for k in members])
 
 
-def _add_work(tables: _Tables, tallies: int) -> None:
+def _add_work(tables: _TableWriter, tallies: int) -> None:
     """Where things lie in the work array."""
     members, lanes, symbols, families, units = (
         tables.sizes[name] for name in ("members", "lanes", "symbols", "families", "units")
@@ -353,6 +361,6 @@ def _padded(numbers: list[int], size: int) -> list[int]:
 
 
 def _spans(groups: Sequence[Any]) -> list[tuple[int, int]]:
-    """Where each of several groups begins and ends, one after the other."""
+    """The bounds of each group in their concatenation."""
     ends = np.cumsum([0, *(len(group) for group in groups)])
     return [(int(low), int(high)) for low, high in pairwise(ends)]

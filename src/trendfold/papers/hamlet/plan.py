@@ -1,4 +1,4 @@
-"""Which queries of a workload can share what, and why others cannot.
+"""Decide which queries of a workload can share which sub-patterns, and why others cannot.
 
 Source: HAMLET (SIGMOD 2021), Definitions 3.1 and 3.2, and the panes of Section 3.1.
 """
@@ -15,13 +15,14 @@ from trendfold.automaton.merge import Template, merge
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import aggregates
 from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import rows_key
 from trendfold.query.nodes import Aggregate, Function, Query
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What two queries can share: the types E of common sub-patterns E+, or the reason why nothing."""
+    """What two queries can share: the types E of common sub-patterns E+, or why they cannot share."""
 
     first: int
     second: int
@@ -31,7 +32,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class BurstFamily:
     """The queries that can share E+, each with the position where E stands in it.
 
     is_compared  whether predicates compare events of E with the next; then the group shares nothing else
@@ -44,14 +45,14 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Sharable:
-    """Queries that are folded together; `members` are numbers in the workload, all else numbers in `members`.
+    """Queries that are folded together; `members` are workload numbers, everything else indexes `members`.
 
     pane   microseconds: the greatest common divisor of all windows and slides; None without windows
-    pairs  every two members, and what they share
+    pairs  what each pair of members shares
     """
 
     members: tuple[int, ...]
-    families: tuple[Family, ...]
+    families: tuple[BurstFamily, ...]
     pairs: tuple[Pair, ...]
     template: Template
     pane: int | None
@@ -59,17 +60,17 @@ class Sharable:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A workload in groups; what is in none is in `alone`, with the reason."""
+    """A workload split into groups; queries in none are in `alone`, with the reason."""
 
     groups: tuple[Sharable, ...]
     alone: Mapping[int, str]
 
 
 def analyse(plans: Sequence[QueryPlan], key: Callable[[QueryPlan], Hashable | None]) -> Analysis:
-    """Groups of queries connected by what they share; each planned as if it were alone, coarsely.
+    """Group queries that are connected by sharing; `plans` are the coarse plans of each query alone.
 
-    `key` is equal for queries whose rows are split into the same streams; None where no other's could be.
-    Queries that fit but share with nobody are still folded together: one pass reads the rows of all.
+    `key` is equal for queries whose rows are split into the same streams; None if a query cannot be grouped.
+    Queries that fit but share nothing are still folded together: one pass reads the rows of all.
     """
     alone = {i: reason for i, plan in enumerate(plans) if (reason := misfit(plan))}
     alone |= {i: OWN_STREAMS for i, plan in enumerate(plans) if i not in alone and key(plan) is None}
@@ -96,7 +97,7 @@ def analyse(plans: Sequence[QueryPlan], key: Callable[[QueryPlan], Hashable | No
 
 
 def misfit(plan: QueryPlan) -> str:
-    """Why a query is folded with no other; empty if it can be."""
+    """Why a query cannot be folded with others; empty if it can."""
     if reason := unfit(plan):
         return reason
     return _one_by_one(plan) if plan.operands[0].machine.by_event and not compared_type(plan) else ""
@@ -109,7 +110,7 @@ def _one_by_one(plan: QueryPlan) -> str:
 
 
 def compared_type(plan: QueryPlan) -> str:
-    """The type E if predicates compare an event of E with the next event of E, and nothing else."""
+    """The type E if all adjacency predicates compare an event of E with the next event of E; else empty."""
     machine = plan.operands[0].machine
     automaton, between = machine.automaton, machine.predicates.between
     edges = [*automaton.edges, *(edge for guard in automaton.guards for edge in guard.edges)]
@@ -129,10 +130,10 @@ def _name(automaton: Automaton, place: int) -> str:
 
 
 def kleene(plan: QueryPlan) -> dict[str, int]:
-    """The sub-patterns E+ of a query that can be shared: their types, and the positions they stand at.
+    """The sharable sub-patterns E+ of a query: their types and positions.
 
-    The paper asks that Kleene plus stands on one type, once. What a burst of E needs is less: E can take one
-    position, which may follow itself. So E+ may also stand inside other Kleene patterns and beside them.
+    The paper requires a single Kleene plus on one type. A burst of E needs less: E takes one position, which
+    may follow itself. So E+ may also be inside or next to other Kleene patterns.
     """
     automaton = plan.operands[0].machine.automaton
     places: dict[str, list[int]] = {}
@@ -144,7 +145,7 @@ def kleene(plan: QueryPlan) -> dict[str, int]:
 
 
 def elements(plan: QueryPlan) -> dict[str, None]:
-    """The aggregates of a query as HAMLET shares them: AVG is a SUM and a COUNT of events."""
+    """A query's aggregates as HAMLET shares them: AVG is a SUM and a COUNT of events."""
     automaton = plan.operands[0].machine.automaton
     return dict.fromkeys(part for each in aggregates(plan.query) for part in _elements(each, automaton))
 
@@ -167,7 +168,7 @@ def _elements(aggregate: Aggregate, automaton: Automaton) -> list[str]:
 def _pair(plans: Sequence[QueryPlan], a: int, b: int) -> Pair:
     """Definition 3.2, for queries whose rows are partitioned and grouped alike.
 
-    Windows that are counted from one origin overlap, whatever their lengths.
+    Windows aligned to the same origin overlap, whatever their lengths.
     """
     own, other = kleene(plans[a]), kleene(plans[b])
     types = tuple(name for name in own if name in other)
@@ -185,7 +186,7 @@ def _plus(types: Iterable[str]) -> str:
 
 
 def _no_type(one: QueryPlan, other: QueryPlan) -> str:
-    """Why two queries have no sub-pattern E+ in common."""
+    """Why two queries have no common sub-pattern E+."""
     both = [_loops(plan.operands[0].machine.automaton) for plan in (one, other)]
     for type_ in both[0]:
         if type_ in both[1]:
@@ -194,12 +195,12 @@ def _no_type(one: QueryPlan, other: QueryPlan) -> str:
 
 
 def _loops(automaton: Automaton) -> dict[str, None]:
-    """The types that may follow themselves at some position."""
+    """The types that can follow themselves at some position."""
     return dict.fromkeys(p.type for p in automaton.positive if (p.index, p.index) in automaton.edges)
 
 
 def _why_alone(plans: Sequence[QueryPlan], number: int) -> str:
-    """What is told of a query that fits, but with no other."""
+    """Why a query that fits shares with no other."""
     if not _loops(plans[number].operands[0].machine.automaton):
         return f"it has no Kleene sub-pattern, and {OWN_ROWS}"
     return OWN_ROWS
@@ -219,9 +220,9 @@ def _by_streams(
 
 
 def _compared(plans: Sequence[QueryPlan], own: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Per type E the queries that share E+ though predicates compare its events; see Definition 3.11.
+    """For each type E, the queries that share E+ although predicates compare its events (Definition 3.11).
 
-    Queries without such predicates are among them if they can share E+ with no other like them.
+    Queries without such predicates are included if they can share E+ with no other query without them.
     """
     by_type: dict[str, list[int]] = {}
     for i in own:
@@ -241,7 +242,7 @@ def _compared(plans: Sequence[QueryPlan], own: Sequence[int]) -> list[tuple[str,
 
 
 def _connected(numbers: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Components of a graph, each in order."""
+    """The connected components of a graph, each sorted."""
     component = {number: [number] for number in numbers}
     for a, b in edges:
         one, other = component[a], component[b]
@@ -252,31 +253,31 @@ def _connected(numbers: Iterable[int], edges: Iterable[tuple[int, int]]) -> list
 
 
 def _sharable(plans: Sequence[QueryPlan], members: Sequence[int], compared: str = "") -> Sharable:
-    """A group; if events of a type are compared, they are all that is shared in it."""
+    """A group; if `compared` names a type, only that type is shared."""
     own = [plans[i] for i in members]
     pairs = tuple(_pair(own, a, b) for a, b in combinations(range(len(own)), 2))
     families = _families(own, pairs)
     if compared:
         pairs = tuple(replace(pair, types=(compared,)) if pair.types else pair for pair in pairs)
-        families = (Family(compared, {k: kleene(plan)[compared] for k, plan in enumerate(own)}, True),)
+        families = (BurstFamily(compared, {k: kleene(plan)[compared] for k, plan in enumerate(own)}, True),)
     template = merge([plan.operands[0].machine.automaton for plan in own])
     return Sharable(tuple(members), families, pairs, template, pane_of(own))
 
 
-def _families(plans: Sequence[QueryPlan], pairs: Sequence[Pair]) -> tuple[Family, ...]:
+def _families(plans: Sequence[QueryPlan], pairs: Sequence[Pair]) -> tuple[BurstFamily, ...]:
     """Per type the queries that share it with some other; by their pairs they are connected."""
     sharers: dict[str, set[int]] = {}
     for pair in pairs:
         for type_ in pair.types:
             sharers.setdefault(type_, set()).update((pair.first, pair.second))
     return tuple(
-        Family(type_, {m: kleene(plans[m])[type_] for m in sorted(members)})
+        BurstFamily(type_, {m: kleene(plans[m])[type_] for m in sorted(members)})
         for type_, members in sharers.items()
     )
 
 
 def pane_of(plans: Iterable[QueryPlan]) -> int | None:
-    """The greatest common divisor of all windows and slides, in microseconds."""
+    """The greatest common divisor of all window lengths and slides, in microseconds."""
     sizes = [size for plan in plans if (w := plan.query.window) for size in (w.length, w.slide or w.length)]
     return gcd(*sizes) if sizes else None
 
@@ -287,7 +288,7 @@ def pane_of(plans: Iterable[QueryPlan]) -> int | None:
 def plan_shared(
     queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
 ) -> tuple[QueryPlan, ...]:
-    """A group for queries that are folded together; GRETA's plan for each of the others."""
+    """Plan queries: a group for those folded together, GRETA's plan for each of the others."""
     plans = [plan_coarsely(query) for query in queries]
     analysis = analyse(plans, key)
     found = list(plans)
@@ -302,13 +303,19 @@ def plan_shared(
 
 
 def plan_hamlet(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Queries with a common sub-pattern E+ share bursts of E, where that pays."""
+    """Queries with a common sub-pattern E+ share bursts of E if the benefit model says so."""
     return plan_shared(queries, "hamlet", rows_key)
 
 
 def plan_hamlet_static(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """The same, and every burst is shared by all who can."""
+    """The same, but every burst is shared by all queries that can."""
     return plan_shared(queries, "hamlet-static", rows_key)
+
+
+def fitted(group: Group, known: GroupStatistics) -> Sharable:
+    """The plan of a group; it does not depend on the rows."""
+    planned: Sharable = group.details
+    return planned
 
 
 PLANNERS = {"hamlet": plan_hamlet, "hamlet-static": plan_hamlet_static}

@@ -1,9 +1,8 @@
-"""Groups under HAMLET: rows of several queries -> the whole trends of each query's windows."""
+"""Fold groups with HAMLET: the rows of several queries -> the complete trends of each query's windows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +11,24 @@ from trendfold.events.buffers import empty
 from trendfold.kernel.lower_together import Member
 from trendfold.kernel.program import Events, Folded
 from trendfold.papers.hamlet import kernel as hamlet
-from trendfold.papers.hamlet.arrays import Graphlet, Layout, Numbers
+from trendfold.papers.hamlet.arrays import Graphlet, LaneNumbers, Layout
 from trendfold.papers.hamlet.edges import fold_edges
-from trendfold.papers.hamlet.lower import Table, Windows, lower_group
+from trendfold.papers.hamlet.lower import HamletWindows, Table, lower_group
 from trendfold.papers.hamlet.plan import Sharable
-from trendfold.papers.hamlet.run_log import Log, make_log
+from trendfold.papers.hamlet.run_log import RunLog, make_log
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import union
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items, open_at_once
 
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
-
-
 Journal = NDArray[np.float64]
-"""What graphlets held, line by line (see papers.hamlet.kernel)."""
+"""A log of graphlets for debugging, one row per value (see papers.hamlet.kernel)."""
 NO_JOURNAL: Journal = np.zeros((0, 5))
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class HamletTally:
     """What happened in a fold under HAMLET."""
 
     bursts: int = 0
@@ -47,21 +43,21 @@ class Tally:
 
     @property
     def snapshots(self) -> int:
-        """At graphlet level one each, and those of events."""
+        """One per shared graphlet, plus those of events."""
         return self.graphlets + self.event_snapshots
 
 
 def fold_hamlet(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """Bursts are shared by those for whom the benefit model says so."""
+    """Fold a group; the benefit model chooses who shares each burst."""
     return _counted(together, *ready(group, together, limits).fold(hamlet.BY_BENEFIT))
 
 
 def fold_hamlet_static(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
-    """Bursts are shared by all who can."""
+    """Fold a group; every burst is shared by all queries that can."""
     return _counted(together, *ready(group, together, limits).fold(hamlet.ALWAYS))
 
 
-def _counted(together: GroupRows, folded: tuple[Folded, ...], tally: Tally) -> tuple[Folded, ...]:
+def _counted(together: GroupRows, folded: tuple[Folded, ...], tally: HamletTally) -> tuple[Folded, ...]:
     """Leave what happened for the summary of the run."""
     together.counts.update(
         {
@@ -76,7 +72,7 @@ def _counted(together: GroupRows, folded: tuple[Folded, ...], tally: Tally) -> t
     return folded
 
 
-def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
+def ready(group: Group, together: GroupRows, limits: Limits) -> HamletReady:
     """All that the kernel reads."""
     details: Sharable = group.details
     members = tuple(map(_member, group.members))
@@ -87,28 +83,28 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> Ready:
     log = None
     if any(family.is_compared for family in details.families):
         log = make_log(group, together, at, table, windows, limits)
-    return Ready(members, windows, at, table, events, log)
+    return HamletReady(members, windows, at, table, events, log)
 
 
 def _member(plan: QueryPlan) -> Member:
-    """A query with the machine that steps all but the events that are kept one by one."""
+    """A query with a machine for all events but those stored individually."""
     (operand,) = plan.operands
     return Member(replace(operand.machine, by_event=frozenset()), operand.carried)
 
 
 @dataclass(frozen=True)
-class Ready:
+class HamletReady:
     """A group whose machines and rows are arrays: only the fold is left."""
 
     members: tuple[Member, ...]
-    windows: Windows
+    windows: HamletWindows
     at: Layout
     table: Table
     events: Events
-    log: Log | None = None
+    log: RunLog | None = None
     """Where predicates compare events of the shared type."""
 
-    def fold(self, choice: int, journal: Journal = NO_JOURNAL) -> tuple[tuple[Folded, ...], Tally]:
+    def fold(self, choice: int, journal: Journal = NO_JOURNAL) -> tuple[tuple[Folded, ...], HamletTally]:
         """Per member the whole trends of its windows, and what happened on the way."""
         at, starts = self.at, self.windows.starts
         count = len(self.windows.low)
@@ -132,14 +128,14 @@ class Ready:
             own = slice(starts[k], starts[k + 1])
             wide, low = slice(member.carried.width), slice(len(member.carried.extremes))
             found.append(Folded(out.mantissa[own, wide], out.exponent[own, wide], out.extreme[own, low]))
-        return tuple(found), Tally(*map(int, work[at.tally : at.tally + hamlet.TALLIES]))
+        return tuple(found), HamletTally(*map(int, work[at.tally : at.tally + hamlet.TALLIES]))
 
 
 _HELD = "the windows of queries that are folded together"
 
 
 def _ends(at: Layout, table: Table) -> tuple[int, int]:
-    """How many numbers and extremes all lanes have, with room to step one event."""
+    """The number of numbers and extremes of all lanes, with scratch space for one event."""
     end = at.lane + 2 * at.lanes
     return int(table[end]) + at.rows, int(table[end + 1]) + at.xrows
 
@@ -150,9 +146,9 @@ def _state_bytes(at: Layout, table: Table) -> int:
     return 12 * numbers + 8 * extremes + shared
 
 
-def _numbers(at: Layout, table: Table) -> Numbers:
+def _numbers(at: Layout, table: Table) -> LaneNumbers:
     numbers, extremes = _ends(at, table)
-    return Numbers(np.zeros(numbers), np.zeros(numbers, np.int32), np.full(extremes, np.inf))
+    return LaneNumbers(np.zeros(numbers), np.zeros(numbers, np.int32), np.full(extremes, np.inf))
 
 
 def _graphlet(at: Layout, snapshots: int = hamlet.MOST_SNAPSHOTS) -> Graphlet:
@@ -168,9 +164,9 @@ def _graphlet(at: Layout, snapshots: int = hamlet.MOST_SNAPSHOTS) -> Graphlet:
     )
 
 
-def _windows(items: tuple[Items, ...]) -> Windows:
+def _windows(items: tuple[Items, ...]) -> HamletWindows:
     """All windows one member after the other."""
-    return Windows(
+    return HamletWindows(
         np.cumsum([0, *(len(each.low) for each in items)]),
         np.concatenate([each.low for each in items]),
         np.concatenate([each.high for each in items]),

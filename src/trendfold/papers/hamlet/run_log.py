@@ -1,9 +1,8 @@
-"""What HAMLET keeps of events that predicates compare: the predicates, and room for events and snapshots."""
+"""HAMLET's store of events that predicates compare: the predicates, and space for events and snapshots."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,26 +13,24 @@ from trendfold.kernel.program import Pairs
 from trendfold.papers.hamlet import event_log as kernels
 from trendfold.papers.hamlet.arrays import BURST, CONCERN, Layout
 from trendfold.papers.hamlet.edges import MOST_SHARED
-from trendfold.papers.hamlet.lower import Table, Windows
-from trendfold.papers.hamlet.plan import Family
+from trendfold.papers.hamlet.lower import HamletWindows, Table
+from trendfold.papers.hamlet.plan import BurstFamily
 from trendfold.plan import Group
 from trendfold.query.nodes import Expression
 from trendfold.runtime.conditions import compile_pairs
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
 
 _HELD = "events of a shared type that predicates compare, and their snapshots"
 
 
 @dataclass(frozen=True)
-class Log:
+class RunLog:
     """The predicates of a group on neighbours, and how much its windows hold.
 
     classes   the distinct sets of predicates, by number    of  the class of each member
-    events    the most events of the shared type that a window holds
-    opened    per member its first window
+    events    the maximum number of events of the shared type in a window
+    opened    the first window of each member
     """
 
     at: Layout
@@ -45,19 +42,19 @@ class Log:
 
     @property
     def size(self) -> int:
-        """What `cleared` takes, in bytes, once it is full."""
+        """The size of a full log in bytes."""
         events, snapshots = 2 * self.events + 2, 4 * self.events + 4
         coefficients = events * MOST_SHARED * (12 * self.at.columns + 8 * self.at.xcolumns)
         values = snapshots * self.at.lanes * (12 * self.at.width + 8 * self.at.extremes)
         return coefficients + values
 
-    def cleared(self) -> kernels.Log:
+    def cleared(self) -> kernels.EventLog:
         """Nothing is kept yet. Half of the room is spare: what is kept moves to the front now and then."""
         at, classes = self.at, len(self.classes)
         events, snapshots = 2 * self.events + 2, 4 * self.events + 4
         room = events * min(MOST_SHARED + 1, snapshots)
         numbers = (classes + 1, 1 + at.columns, snapshots)
-        return kernels.Log(
+        return kernels.EventLog(
             k=np.zeros(8, np.int64),
             row=np.zeros(events, np.int64),
             low=np.zeros(events, np.int64),
@@ -85,8 +82,8 @@ class Log:
 
 
 def make_log(
-    group: Group, together: GroupRows, at: Layout, table: Table, windows: Windows, limits: Limits
-) -> Log:
+    group: Group, together: GroupRows, at: Layout, table: Table, windows: HamletWindows, limits: Limits
+) -> RunLog:
     """What the members compare, and how many events their windows hold."""
     (family,) = group.details.families
     wanted = [_compared(group, family, k) for k in range(len(group.members))]
@@ -100,7 +97,7 @@ def make_log(
     )
     taken = table[at.concern : at.concern + CONCERN * at.symbols : CONCERN] == BURST
     before = np.concatenate([[0], np.cumsum(taken[together.rows.symbols[0]])])
-    log = Log(
+    log = RunLog(
         at,
         pairs,
         tuple(tuple(conditions.index(condition) for condition in each) for each in classes),
@@ -112,7 +109,7 @@ def make_log(
     return log
 
 
-def _compared(group: Group, family: Family, k: int) -> tuple[Expression, ...]:
+def _compared(group: Group, family: BurstFamily, k: int) -> tuple[Expression, ...]:
     """The conditions of a member on two events of E, in an order of their own."""
     predicates, place = group.members[k].operands[0].machine.predicates, family.positions[k]
     found = {predicates.adjacency[i].condition for i in predicates.between(place, place)}

@@ -1,1 +1,1 @@
-"""The Spark runtime. Tasks import from here: only `engine`, `session`, `source` and `catalyst` know Spark."""
+"""The Spark runtime. Tasks import modules of this package that do not import pyspark."""

@@ -1,6 +1,6 @@
-"""What tasks hand to each other: few rows, each with a whole Arrow table inside.
+"""The rows that tasks exchange: few and large, each containing a whole Arrow table.
 
-Spark moves a blob as it moves any binary value; it never looks at the events one by one.
+To Spark, a blob is one binary value; it never processes single events.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from trendfold.kernel.shuffle import add_key, group_by_bucket
 from trendfold.query.nodes import Expression
 
 BITS = "condition bits {}"
-"""Columns that hold, bit by bit, which conditions a row meets."""
+"""Names of the columns whose bits say which conditions a row satisfies."""
 
 
 def is_bits(name: str) -> bool:
-    """Whether a column is ours and not the user's."""
+    """Whether a column holds condition bits, and is not one of the user's."""
     return name.startswith(BITS.format(""))
 
 
@@ -34,37 +34,37 @@ _BITS_PER_COLUMN = 63
 
 
 class Content(IntEnum):
-    """What a blob holds."""
+    """The content of a blob."""
 
     ROWS = 0
-    """Events of one family."""
+    """Events of one exchange."""
     PIECES = 1
     """Matrices of one query."""
     TOTALS = 2
-    """Sums of one query, to be added up."""
+    """Partial sums of one query."""
     RESULT = 3
     """Finished rows of one query."""
     REJECTS = 4
     WINDOWS = 5
-    """The windows that were looked at for one query."""
+    """The windows evaluated for one query."""
     GROUPS = 6
-    """How many groups of one query are finished here."""
+    """The number of groups of one query finished in this task."""
     SEEN = 7
-    """Types that occur; `rows` is how many events were read."""
+    """The types that occur; `rows` is the number of events read."""
     WARNING = 8
     ERROR = 9
     OVERLAP = 10
-    """Parts that were taken to be in order are not."""
+    """Signals that parts assumed to be in time order are not."""
     BUNDLE = 11
-    """Matrices of several queries, the first of which is the owner."""
+    """Matrices of several queries; the first query is the owner."""
     LATE = 12
-    """Events of a stream that came after one of their windows was reported."""
+    """Events of a stream that arrived after one of their windows was reported."""
     STATE = 13
-    """What a shard of a stream keeps."""
-    SHARING = 14
-    """What folds of queries that go together have counted."""
+    """The size of a stream shard's state."""
+    STEP = 14
+    """A step that ran (plan.fold_steps)."""
     FINDINGS = 15
-    """What reading a part of the source has found."""
+    """Findings of reading a part of the source."""
 
 
 SCHEMA = pa.schema(
@@ -81,7 +81,7 @@ DDL = "bucket int, content int, owner int, rows bigint, payload binary"
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """One row on its way: `owner` is a family for ROWS, a query otherwise."""
+    """One row sent between tasks; `owner` is an exchange for ROWS, a query otherwise."""
 
     bucket: int
     content: Content
@@ -90,12 +90,12 @@ class Blob:
     payload: bytes | pa.Buffer = b""
 
     def table(self) -> pa.Table:
-        """The table inside."""
+        """Unpack the table."""
         return unpack(self.payload)
 
 
 def pack(table: pa.Table) -> pa.Buffer:
-    """A table as bytes."""
+    """Serialize a table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -103,13 +103,13 @@ def pack(table: pa.Table) -> pa.Buffer:
 
 
 def unpack(payload: bytes | pa.Buffer) -> pa.Table:
-    """Bytes as a table."""
+    """Deserialize a table."""
     with pa.ipc.open_stream(payload) as reader:
         return reader.read_all()
 
 
 def for_spark(schema: pa.Schema) -> pa.Schema:
-    """The columns as Spark takes them from a task: it has no times finer than a microsecond."""
+    """The schema in types Spark accepts: it has no times finer than a microsecond."""
     return pa.schema([column.with_type(_coarse(column.type)) for column in schema])
 
 
@@ -122,7 +122,7 @@ def _coarse(type_: pa.DataType) -> pa.DataType:
 
 
 def fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly these columns; those it has not are null, and times are cut to their unit."""
+    """The table with exactly these columns; missing ones are null, and times are truncated to their unit."""
     columns = [
         table.column(f.name).cast(options=pc.CastOptions(f.type, allow_time_truncate=True))
         if f.name in table.column_names
@@ -133,7 +133,7 @@ def fit(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def to_batches(blobs: Iterable[Blob]) -> Iterator[pa.RecordBatch]:
-    """Blobs as rows for Spark, each on its own: they are large."""
+    """Blobs as Spark rows, one per batch because they are large."""
     for blob in blobs:
         payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
         columns = [[blob.bucket], [int(blob.content)], [blob.owner], [blob.rows], [payload]]
@@ -143,7 +143,7 @@ def to_batches(blobs: Iterable[Blob]) -> Iterator[pa.RecordBatch]:
 
 
 def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
-    """Rows from Spark as blobs."""
+    """Read blobs from Spark rows."""
     for batch in batches:
         fixed = [batch.column(i).to_pylist() for i in range(4)]
         payloads = batch.column(4)
@@ -155,7 +155,7 @@ def from_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[Blob]:
 
 
 def hashes(column_of: Mapping[str, Column], count: int) -> NDArray[np.uint64]:
-    """A number per row that depends on the values of its keys alone, in whatever process."""
+    """A hash per row of its key values, the same in every process."""
     known = np.zeros(count, np.uint64)
     for column in column_of.values():
         add_key(_key_values(column), np.broadcast_to(column.valid, (count,)), known)
@@ -179,7 +179,7 @@ def _key_values(column: Column) -> NDArray[np.int64]:
 def split(
     table: pa.Table, known: NDArray[np.uint64], is_sent: NDArray[np.bool_], buckets: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """The rows that are sent, bucket by bucket."""
+    """The rows to send, split by bucket."""
     start, order = np.zeros(buckets + 1, np.int64), np.empty(int(is_sent.sum()), np.int64)
     group_by_bucket(known, is_sent, buckets, order, start)
     moved = table.take(pa.array(order))
@@ -193,7 +193,7 @@ def split(
 
 
 def bit_columns(held: Mapping[Expression, NDArray[np.bool_]], count: int) -> dict[str, pa.Array]:
-    """The truth of conditions as integers, one bit each."""
+    """The truth values of conditions as integer columns, one bit each."""
     found = {}
     conditions = list(held)
     for k in range(0, len(conditions), _BITS_PER_COLUMN):
@@ -207,7 +207,7 @@ def bit_columns(held: Mapping[Expression, NDArray[np.bool_]], count: int) -> dic
 def read_bits(
     batch: EventBatch, conditions: tuple[Expression, ...]
 ) -> dict[Expression, NDArray[np.bool_]] | None:
-    """The truth of conditions from a batch's bits; None where it has none, and they must be evaluated."""
+    """The truth values of conditions from a batch's bits; None if it has no bits."""
     if BITS.format(0) not in batch.table.column_names:
         return None
     found = {}

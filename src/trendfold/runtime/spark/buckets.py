@@ -1,7 +1,7 @@
-"""One bucket, one task: numbers that Spark's own hash spreads evenly.
+"""Bucket labels that Spark's hash maps to distinct partitions: one bucket, one task.
 
-`repartition(n, column)` puts a row into partition hash(value) mod n. Of the numbers 0 to n - 1 some meet in
-one partition and leave others empty, so buckets are labelled with numbers that do not.
+`repartition(n, column)` puts a row into partition hash(value) mod n. Of the numbers 0 to n - 1 some collide
+and leave other partitions empty, so buckets are labelled with numbers that do not collide.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MASK = 0xFFFFFFFF
 
 @cache
 def partition_labels(parts: int) -> tuple[int, ...]:
-    """Per partition the least number that Spark puts there."""
+    """For each partition, the smallest number that Spark maps to it."""
     found: dict[int, int] = {}
     for number in count():
         found.setdefault(spark_hash(number) % parts, number)

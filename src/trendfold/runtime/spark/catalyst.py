@@ -1,6 +1,6 @@
-"""Conditions on one event as Spark columns, with the meaning of `runtime.expressions`: an error is null.
+"""Translate conditions on one event to Spark columns, with the semantics of `runtime.expressions`.
 
-What cannot be said in Spark's terms raises Untranslatable, and is evaluated in the task instead.
+Raises Untranslatable for expressions that Spark's functions cannot express; tasks evaluate those instead.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MOST = 2**63
 _BITS = 63
 
 
-class Untranslatable(Exception):  # noqa: N818 - an answer, not a fault
-    """Spark's own functions have no words for this."""
+class Untranslatable(Exception):  # noqa: N818 - not an error
+    """Spark's functions cannot express this expression."""
 
 
 def bits(conditions: Sequence[Expression], kinds: Mapping[str, Kind]) -> list[Column]:
-    """The truth of conditions, a bit each: integers of 63 bits."""
+    """The truth values of conditions as integer columns of 63 bits each."""
     found = []
     for begin in range(0, len(conditions), _BITS):
         part = conditions[begin : begin + _BITS]
@@ -51,12 +51,12 @@ def bits(conditions: Sequence[Expression], kinds: Mapping[str, Kind]) -> list[Co
 
 
 def condition(node: Expression, kinds: Mapping[str, Kind]) -> Column:
-    """A condition over an event's attributes."""
+    """Translate a condition on an event's attributes."""
     return _Translator(kinds).read(node)[0]
 
 
 class _Translator:
-    """Every node gives a column and its kind."""
+    """Translates each node to a column and its kind."""
 
     def __init__(self, kinds: Mapping[str, Kind]) -> None:
         self.kinds = kinds
@@ -90,7 +90,7 @@ class _Translator:
                 raise Untranslatable
 
     def _attribute(self, name: str) -> tuple[Column, Kind]:
-        column, kind = F.col(quoted(name)), self.kinds[name]
+        column, kind = F.col(spark_name(name)), self.kinds[name]
         match kind:
             case Kind.INTEGER:
                 return column.cast("bigint"), kind
@@ -136,8 +136,8 @@ class _Translator:
         return ~matched if negated else matched
 
 
-def quoted(name: str) -> str:
-    """A column's name as Spark reads it: dots and backticks in it are its own."""
+def spark_name(name: str) -> str:
+    """A column name quoted for Spark, so that dots and backticks are part of the name."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -146,7 +146,7 @@ def _unknown() -> Column:
 
 
 def _finite(column: Column) -> Column:
-    """NaN and infinities are null."""
+    """Replace NaN and infinity by null."""
     return F.when(F.abs(column) < F.lit(float("inf")), column)
 
 
@@ -173,7 +173,7 @@ def _unary(op: str, column: Column, kind: Kind) -> tuple[Column, Kind]:
         return F.abs(column) if op == "ABS" else F.lit(0.0) - column, kind
     if kind is not Kind.INTEGER:
         raise Untranslatable
-    negative = F.try_subtract(F.lit(0).cast("bigint"), column)  # the smallest integer has no opposite
+    negative = F.try_subtract(F.lit(0).cast("bigint"), column)  # the smallest integer overflows
     return F.when(column < 0, negative).otherwise(column) if op == "ABS" else negative, kind
 
 

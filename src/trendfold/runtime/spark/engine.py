@@ -1,10 +1,9 @@
-"""A workload on Spark: which way each family goes, one chain of stages, one persisted table, views of it."""
+"""Run a workload on Spark: choose how each exchange moves its rows, chain the stages, persist one table."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -20,16 +19,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from trendfold import errors
 from trendfold.errors import RejectError, TrendfoldError, plural
-from trendfold.events.batch import Options, read_batch, schema_of
+from trendfold.events.batch import read_batch, schema_of
 from trendfold.events.columns import decoded, kind_of
 from trendfold.events.findings import Findings, sum_of
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
+from trendfold.plan.fold_steps import from_value, merged
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.query.names import key_column, walk
 from trendfold.query.nodes import Attribute, Expression
-from trendfold.runtime.calibration import known_costs, with_costs
 from trendfold.runtime.compiling import tell_of_compiling_on_workers
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import Progress, unseen_types
@@ -37,34 +37,34 @@ from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.spark import blobs, catalyst, tasks
 from trendfold.runtime.spark.blobs import BITS, Blob, Content
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.families import Family, conditions_of, families, within_families
+from trendfold.runtime.spark.exchanges import Exchange, conditions_of, exchanges, within_exchanges
 from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
-from trendfold.runtime.spark.tasks import Job, Way
+from trendfold.runtime.spark.tasks import Job, Route
 
 MOST_OVERLAP = 0.2
-"""The share of rows in overlaps past which parts are not in order."""
+"""If a larger share of rows is in overlaps, parts are treated as unordered."""
 CHUNKS_PER_CORE = 2
 MANY_WINDOWS = 1 << 20
-"""Of one task and query: more are not collected; Spark counts them where they are."""
+"""If a task has more windows of a query, Spark counts them instead of collecting them."""
 _TOLD = (
     Content.WINDOWS,
     Content.GROUPS,
     Content.SEEN,
     Content.FINDINGS,
     Content.WARNING,
-    Content.SHARING,
+    Content.STEP,
     Content.ERROR,
     Content.OVERLAP,
 )
-"""What the driver reads of the persisted table; of the rest only how many rows there are."""
+"""The content the driver collects from the persisted table; of the rest it only gets row counts."""
 
 Batches = Iterator[pa.RecordBatch]
 
 
 def read(data: Any, columns: Collection[str], options: Options) -> FileSource | FrameSource:
-    """The source of a run; nothing but its columns is known yet."""
+    """Open the source of a run; only its columns are read yet."""
     return open_source(data, columns, options)
 
 
@@ -77,15 +77,15 @@ def run(
     progress: Progress | None = None,
     arithmetic: str = "auto",
 ) -> Result:
-    """All queries in one job over the source. Where parts turn out not to be in order, in one more."""
+    """Run all queries in one job over the source, and in a second one if parts turn out to be unordered."""
     started = time.perf_counter()
     tell_of_compiling_on_workers()
     job = _job(plans, source, options, origin, limits, arithmetic)
-    done = _Run(job, source)
+    done = _run_stages(job, source)
     if done.overlap:
         done.tall.unpersist()
-        done = _Run(_disordered(job, source), source)
-        if done.overlap:  # never without a word: an answer would lack rows
+        done = _run_stages(_disordered(job, source), source)
+        if done.overlap:  # never ignored: rows would be missing from the answer
             raise TrendfoldError(
                 "parts of one group overlap after a shuffle; this is a bug, please report it"
             )
@@ -95,7 +95,7 @@ def run(
     return result
 
 
-# ---------------------------------------------------------------- which way
+# ---------------------------------------------------------------- choosing a route
 
 
 def _job(
@@ -107,12 +107,12 @@ def _job(
     arithmetic: str,
 ) -> Job:
     kinds = schema_of(source.schema)
-    own = families(plans, kinds, options, arithmetic)
+    own = exchanges(plans, kinds, options, arithmetic)
     cores = parallelism(source.spark)
     job = Job(
-        plans=with_costs(within_families(plans, own), known_costs()),
-        families=own,
-        ways=tuple(Way.STRETCHES if f.mode is Mode.LINEAR else Way.PARTITION for f in own),
+        plans=within_exchanges(plans, own),
+        exchanges=own,
+        routes=tuple(Route.STRETCHES if f.mode is Mode.LINEAR else Route.PARTITION for f in own),
         options=options,
         schema=source.schema,
         origin=origin,
@@ -133,36 +133,36 @@ def _job(
     if overlapping_share(ranges, [sum(s.rows for s in part) for part in parts]) > MOST_OVERLAP:
         return _disordered(job, source)
     if all(
-        way is Way.STRETCHES for way in job.ways
-    ):  # what is exchanged is small: a task for each core will do
+        route is Route.STRETCHES for route in job.routes
+    ):  # the shuffled data is small: one task per core is enough
         job = replace(job, buckets=cores)
     return replace(job, shared=overlaps(ranges))
 
 
 def _overlapping(job: Job, source: FileSource | FrameSource, cores: int) -> Job:
-    """Matches without a key to bring rows together by are found in parts of the time, if that is known."""
-    if cores == 1 or not any(family.reach is not None for family in job.families):
+    """Find matches without a shuffle key in overlapping time ranges, if the time span is known."""
+    if cores == 1 or not any(exchange.reach is not None for exchange in job.exchanges):
         return job
     span = _span(source, job.options)
-    longest = max(family.reach or 0 for family in job.families)
+    longest = max(exchange.reach or 0 for exchange in job.exchanges)
     parts = 0 if span is None else min(job.buckets, (span[1] - span[0]) // (2 * longest))
-    if span is None or parts < 2:  # most rows would be in every part
+    if span is None or parts < 2:  # most rows would be in every range
         return job
-    ways = tuple(
-        Way.OVERLAPS if family.reach is not None else way
-        for family, way in zip(job.families, job.ways, strict=True)
+    routes = tuple(
+        Route.OVERLAPS if exchange.reach is not None else route
+        for exchange, route in zip(job.exchanges, job.routes, strict=True)
     )
-    return replace(job, ways=ways, chunks=chunk_times(*span, parts))
+    return replace(job, routes=routes, chunks=chunk_times(*span, parts))
 
 
-def _told(family: Family, way: Way) -> str:
-    """A way as the summary says it: what finds matches without a key or a window of time is one task."""
-    is_alone = family.finds_matches and way is Way.PARTITION and not family.key
-    return "in one task" if is_alone else str(way)
+def _told(exchange: Exchange, route: Route) -> str:
+    """A route's name for the summary: matches without a key and without a time window run in one task."""
+    is_alone = exchange.finds_matches and route is Route.PARTITION and not exchange.key
+    return "in one task" if is_alone else str(route)
 
 
 def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
-    """The times of each task's rows; None where the files do not tell."""
+    """The time range of each task's rows; None if the files do not tell."""
     found = []
     for part in parts:
         known = [split.range for split in part]
@@ -173,33 +173,35 @@ def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
 
 
 def _disordered(job: Job, source: FileSource | FrameSource) -> Job:
-    """Rows are shuffled: by key, or by time where one key has too many of them."""
+    """Shuffle rows by key, or by time if one key has too many of them."""
     cores = parallelism(source.spark)
-    heavy = [f for f in job.families if f.mode is Mode.LINEAR and _is_heavy(f, source, cores)]
+    heavy = [each for each in job.exchanges if each.mode is Mode.LINEAR and _is_heavy(each, source, cores)]
     span = _span(source, job.options) if heavy else None
-    ways = tuple(
-        way if way is Way.OVERLAPS else Way.TIME if family in heavy and span is not None else Way.PARTITION
-        for family, way in zip(job.families, job.ways, strict=True)
-    )
-    chunks = (
-        job.chunks if span is None or Way.OVERLAPS in ways else chunk_times(*span, CHUNKS_PER_CORE * cores)
-    )
-    return _joined_by_few(replace(job, ways=ways, chunks=chunks), cores)
+
+    def shuffled(exchange: Exchange, route: Route) -> Route:
+        if route is Route.OVERLAPS:
+            return route
+        return Route.TIME if exchange in heavy and span is not None else Route.PARTITION
+
+    routes = tuple(map(shuffled, job.exchanges, job.routes))
+    if span is not None and Route.OVERLAPS not in routes:
+        job = replace(job, chunks=chunk_times(*span, CHUNKS_PER_CORE * cores))
+    return _joined_by_few(replace(job, routes=routes), cores)
 
 
 def _joined_by_few(job: Job, cores: int) -> Job:
-    """Where matrices are exchanged and no rows, one task per core joins them: there is little to do."""
-    return job if Way.PARTITION in job.ways else replace(job, buckets=cores)
+    """If only matrices are shuffled, one task per core is enough to join them."""
+    return job if Route.PARTITION in job.routes else replace(job, buckets=cores)
 
 
-def _is_heavy(family: Family, source: FileSource | FrameSource, cores: int) -> bool:
-    """Whether one key has more rows than a core's share, judged by some of them."""
-    if not family.key or cores == 1:
-        return not family.key
-    some = _sample(source, family.key)
+def _is_heavy(exchange: Exchange, source: FileSource | FrameSource, cores: int) -> bool:
+    """Whether one key has more rows than a core's share, estimated from a sample."""
+    if not exchange.key or cores == 1:
+        return not exchange.key
+    some = _sample(source, exchange.key)
     if not some.num_rows:
         return False
-    counts = some.group_by(list(family.key)).aggregate([([], "count_all")]).column("count_all")
+    counts = some.group_by(list(exchange.key)).aggregate([([], "count_all")]).column("count_all")
     return bool(max(counts.to_pylist()) > some.num_rows / cores * 0.75)
 
 
@@ -208,7 +210,7 @@ _SAMPLE = 20_000
 
 def _sample(source: FileSource | FrameSource, columns: Sequence[str]) -> pa.Table:
     if isinstance(source, FrameSource):
-        return source.frame.select(*map(catalyst.quoted, columns)).limit(_SAMPLE).toArrow()
+        return source.frame.select(*map(catalyst.spark_name, columns)).limit(_SAMPLE).toArrow()
     taken = pa.schema([source.schema.field(name) for name in columns])
     step = max(1, len(source.splits) // 4)
     parts = [
@@ -226,7 +228,7 @@ def _span(source: FileSource | FrameSource, options: Options) -> Range | None:
         if ranges and all(r is not None for r in ranges):
             return min(r[0] for r in ranges if r), max(r[1] for r in ranges if r)
         return None
-    name = catalyst.quoted(options.time_column)
+    name = catalyst.spark_name(options.time_column)
     ends = source.frame.agg(F.min(name).alias("low"), F.max(name).alias("high")).toArrow()
     times = pa.chunked_array([pa.concat_arrays([*ends.column(0).chunks, *ends.column(1).chunks])])
     table = pa.table({options.time_column: times, options.type_column: pa.array(["", ""])})
@@ -237,58 +239,78 @@ def _span(source: FileSource | FrameSource, options: Options) -> Range | None:
 # ---------------------------------------------------------------- the chain of stages
 
 
-class _Run:
-    """One chain of stages, run: its table is persisted, and what tasks told is here."""
+def _run_stages(job: Job, source: FileSource | FrameSource) -> _BatchRun:
+    """Run one chain of stages; its table stays persisted, and what tasks reported is collected."""
+    counted = Observation()
+    scanned = Observation() if isinstance(source, FrameSource) else None
+    # The condition is unique, or Spark would reuse the table of an equal run.
+    tall = _chain(job, source, scanned).where(F.lit(time.time_ns()) > 0).persist()
+    rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
+    events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
+    is_told = F.col("content").isin([int(content) for content in _TOLD]) & ~(
+        (F.col("content") == int(Content.WINDOWS)) & (F.col("rows") > MANY_WINDOWS)
+    )
+    told = tall.observe(counted, rejects, events).select(
+        "bucket", "content", "owner", "rows", F.when(is_told, F.col("payload")).alias("payload")
+    )
+    found = [
+        Blob(row.bucket, Content(row.content), row.owner, row.rows, bytes(row.payload or b""))
+        for row in told.collect()
+    ]
+    return _BatchRun(job, source, tall, found, counted, scanned)
 
-    def __init__(self, job: Job, source: FileSource | FrameSource) -> None:
-        self.job, self.source = job, source
-        self.counted = Observation()
-        self.scanned = Observation() if isinstance(source, FrameSource) else None
-        stages = _scan_files(job, source) if isinstance(source, FileSource) else self._scan_frame(source)
-        if Way.TIME in job.ways:
-            stages = _stage(stages, len(job.chunks) + 1, tasks.chunk, job)
-        stages = _stage(stages, job.buckets, tasks.fold, job)
-        if any(f.mode is not Mode.COMPLETE and not _is_finished(job, f) for f in job.families):
-            stages = _stage(stages, job.finishers, tasks.finish, job)
-        self.tall = stages.where(F.lit(time.time_ns()) > 0).persist()  # or Spark reuses an equal run's table
-        rejects = F.sum(F.when(F.col("content") == int(Content.REJECTS), F.col("rows"))).alias("rejects")
-        events = F.sum(F.when(F.col("content") == int(Content.SEEN), F.col("rows"))).alias("events")
-        is_told = F.col("content").isin([int(content) for content in _TOLD]) & ~(
-            (F.col("content") == int(Content.WINDOWS)) & (F.col("rows") > MANY_WINDOWS)
-        )
-        told = self.tall.observe(self.counted, rejects, events).select(
-            "bucket", "content", "owner", "rows", F.when(is_told, F.col("payload")).alias("payload")
-        )
-        self.told = [
-            Blob(row.bucket, Content(row.content), row.owner, row.rows, bytes(row.payload or b""))
-            for row in told.collect()
-        ]
 
-    def _scan_frame(self, source: FrameSource) -> DataFrame:
-        """Rows leave Spark once, as they are needed."""
-        assert self.scanned is not None
-        seen = source.frame.observe(self.scanned, F.count(F.lit(1)).alias("events"))
-        frame, job = narrowed(self.job, replace(source, frame=seen)), self.job
+def _chain(job: Job, source: FileSource | FrameSource, scanned: Observation | None) -> DataFrame:
+    """The stages of a job: scan, chunk where one key is too heavy, fold, and finish where totals are left."""
+    if isinstance(source, FileSource):
+        stages = _scan_files(job, source)
+    else:
+        assert scanned is not None
+        stages = _scan_frame(job, source, scanned)
+    if Route.TIME in job.routes:
+        stages = _stage(stages, len(job.chunks) + 1, tasks.chunk, job)
+    stages = _stage(stages, job.buckets, tasks.fold, job)
+    if any(each.mode is not Mode.COMPLETE and not _is_finished(job, each) for each in job.exchanges):
+        stages = _stage(stages, job.finishers, tasks.finish, job)
+    return stages
 
-        def scan(batches: Batches) -> Batches:
-            parts = list(batches)
-            if parts:
-                yield from blobs.to_batches(tasks.scan(job, pa.Table.from_batches(parts)))
 
-        return frame.mapInArrow(scan, blobs.DDL)
+def _scan_frame(job: Job, source: FrameSource, scanned: Observation) -> DataFrame:
+    """Scan a DataFrame; only the needed rows and columns are sent to Python, once."""
+    seen = source.frame.observe(scanned, F.count(F.lit(1)).alias("events"))
+    frame = narrowed(job, replace(source, frame=seen))
+
+    def scan(batches: Batches) -> Batches:
+        parts = list(batches)
+        if parts:
+            yield from blobs.to_batches(tasks.scan(job, pa.Table.from_batches(parts)))
+
+    return frame.mapInArrow(scan, blobs.DDL)
+
+
+@dataclass(frozen=True)
+class _BatchRun:
+    """A chain of stages that has run: its persisted table, and what tasks reported."""
+
+    job: Job
+    source: FileSource | FrameSource
+    tall: DataFrame
+    told: list[Blob]
+    counted: Observation
+    scanned: Observation | None
 
     def of(self, content: Content) -> Iterator[Blob]:
-        """What tasks told of one kind."""
+        """The blobs of one kind that tasks reported."""
         return (blob for blob in self.told if blob.content is content)
 
     @property
     def overlap(self) -> bool:
-        """Whether parts that were taken to be in order are not."""
+        """Whether parts assumed to be in time order are not."""
         return any(self.of(Content.OVERLAP))
 
     @property
     def found(self) -> Findings:
-        """What reading all parts of the source has found."""
+        """The findings of reading all parts of the source."""
         told = [Findings.from_json(bytes(blob.payload)) for blob in self.of(Content.FINDINGS)]
         return sum_of([*told, self.source.findings] if isinstance(self.source, FrameSource) else told)
 
@@ -313,6 +335,7 @@ class _Run:
         warnings = [*found.warnings(events, job.options), *self.source.warnings]
         warnings += [*_slow_session(self.source), *unseen_types(job.plans, seen)]
         warnings += sorted({bytes(blob.payload).decode() for blob in self.of(Content.WARNING)})
+        ran = merged(from_value(json.loads(blob.payload)) for blob in self.of(Content.STEP))
         summary = Summary(
             engine="spark",
             events=events,
@@ -322,18 +345,18 @@ class _Run:
             strategy={plan.query.name: plan.strategy for plan in job.plans},
             seconds=time.perf_counter() - started,
             warnings=tuple(warnings),
-            ways={
-                names[query]: _told(family, way)
-                for family, way in zip(job.families, job.ways, strict=True)
-                for query in family.queries
+            routes={
+                names[query]: _told(exchange, route)
+                for exchange, route in zip(job.exchanges, job.routes, strict=True)
+                for query in exchange.queries
             },
-            sharing=sum((Counter(json.loads(blob.payload)) for blob in self.of(Content.SHARING)), Counter()),
+            sharing=ran.counts,
             reject_reasons=found.rejects,
         )
-        return Result(tables, rejects, summary, self.tall)
+        return Result(tables, rejects, summary, ran, self.tall)
 
     def _count_windows(self) -> int:
-        """The windows that were looked at, of all queries; tasks may have looked at the same."""
+        """The number of distinct windows evaluated for all queries; tasks may share windows."""
         told: dict[int, list[Blob]] = {}
         for blob in self.of(Content.WINDOWS):
             told.setdefault(blob.owner, []).append(blob)
@@ -366,7 +389,7 @@ class _Run:
 
 
 def _distinct_windows(tall: DataFrame, queries: Sequence[int]) -> int:
-    """How many different windows tasks have looked at for some queries, counted by Spark."""
+    """The number of distinct windows of some queries, counted by Spark."""
     schema = pa.schema([("owner", pa.int32()), ("window", pa.int64())])
 
     def unpack(batches: Batches) -> Batches:
@@ -386,15 +409,15 @@ def _distinct_windows(tall: DataFrame, queries: Sequence[int]) -> int:
 _UNPACKED = 1 << 16
 
 
-def _is_finished(job: Job, family: Family) -> bool:
-    """Whether the rows of a family's groups are finished where they are folded."""
-    return all(ends_with_segment(job.plans[query]) for query in family.queries)
+def _is_finished(job: Job, exchange: Exchange) -> bool:
+    """Whether folding an exchange's segments already gives finished rows."""
+    return all(ends_with_segment(job.plans[query]) for query in exchange.queries)
 
 
 def _stage(
     frame: DataFrame, parts: int, work: Callable[[Job, Iterable[Blob]], Iterator[Blob]], job: Job
 ) -> DataFrame:
-    """Bring blobs of one bucket together, and do the work on them."""
+    """Shuffle blobs by bucket, and apply `work` to those of each task."""
 
     def on(batches: Batches) -> Batches:
         yield from blobs.to_batches(work(job, blobs.from_batches(batches)))
@@ -404,13 +427,13 @@ def _stage(
 
 
 def _scan_files(job: Job, source: FileSource) -> DataFrame:
-    """Tasks open the files themselves; only blobs go through Spark."""
+    """Scan files: tasks open them directly, and only blobs go through Spark."""
     parts = tasks_of(source.splits, parallelism(source.spark))
     csv, schema, options = source.files.csv, source.schema, job.options
 
     def scan(batches: Batches) -> Batches:
         context = TaskContext.get()
-        pa.set_cpu_count(context.cpus() if context is not None else 1)  # other tasks have the other cores
+        pa.set_cpu_count(context.cpus() if context is not None else 1)  # the other cores are for other tasks
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 read = [
@@ -427,18 +450,18 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
 
 
 def narrowed(job: Job, source: FrameSource, also: Collection[str] = ()) -> DataFrame:
-    """Only the rows and columns that matter, and those in `also`, leave Spark; conditions leave as bits."""
+    """The DataFrame reduced to needed rows and columns plus `also`; conditions become bits."""
     frame, read_there = source.frame, _columns_read(job).union(also)
     frame = frame.filter(keep) if (keep := _kept_rows(job, source)) is not None else frame
     bits = catalyst.bits(job.bits, schema_of(source.schema))
     names = [name for name in source.schema.names if name in read_there]
     names += [name for name in also if name not in names]
-    chosen = map(catalyst.quoted, names)
+    chosen = map(catalyst.spark_name, names)
     return frame.select(*chosen, *(column.alias(BITS.format(k)) for k, column in enumerate(bits)))
 
 
 def translatable(conditions: Iterable[Expression], kinds: Mapping[str, Kind]) -> tuple[Expression, ...]:
-    """The conditions that Spark can judge by itself."""
+    """The conditions that Spark can evaluate."""
     found = []
     for condition in conditions:
         try:
@@ -450,35 +473,36 @@ def translatable(conditions: Iterable[Expression], kinds: Mapping[str, Kind]) ->
 
 
 def _columns_read(job: Job) -> frozenset[str]:
-    """The columns that tasks read of a DataFrame's rows."""
-    found = {name for family in job.families for name in family.columns}
-    for family in job.families:
-        for condition in family.conditions:
+    """The columns of a DataFrame that tasks read."""
+    found = {name for exchange in job.exchanges for name in exchange.columns}
+    for exchange in job.exchanges:
+        for condition in exchange.conditions:
             if condition not in job.bits:
                 found |= {node.name for node in walk(condition) if isinstance(node, Attribute)}
     return frozenset(found)
 
 
 def _kept_rows(job: Job, source: FrameSource) -> Any:
-    """Which rows must leave the DataFrame: of types that are asked for, and those that may be rejects."""
+    """A filter for the rows to read: those of needed types, and those that may be rejects."""
     options, schema = job.options, source.schema
     kinds = {name: kind_of(schema.field(name).type) for name in options.columns if name in schema.names}
     wanted: set[str] = set()
-    for family in job.families:
-        if family.types is None:
+    for exchange in job.exchanges:
+        if exchange.types is None:
             return None
-        wanted |= family.types
+        wanted |= exchange.types
     if kinds[options.type_column] is not Kind.STRING or kinds[options.time_column] not in (
         Kind.TIME,
         Kind.INTEGER,
     ):
         return None
-    type_, time_ = F.col(catalyst.quoted(options.type_column)), F.col(catalyst.quoted(options.time_column))
+    type_ = F.col(catalyst.spark_name(options.type_column))
+    time_ = F.col(catalyst.spark_name(options.time_column))
     kept = [type_.isin(sorted(wanted)), type_.isNull(), time_.isNull()]
     if kinds[options.time_column] is Kind.INTEGER:
         kept.append(F.abs(time_.cast("double")) >= float(2**61 // options.ticks))
     if options.order_column is not None:
-        kept.append(F.col(catalyst.quoted(options.order_column)).isNull())
+        kept.append(F.col(catalyst.spark_name(options.order_column)).isNull())
     return reduce(or_, kept)
 
 
@@ -487,12 +511,12 @@ def _kept_rows(job: Job, source: FrameSource) -> Any:
 
 @dataclass
 class _Views(Mapping[str, DataFrame]):
-    """The results of all queries, by name; each is made when it is asked for, and that takes a while."""
+    """The results of all queries by name; each is created on first access, which takes a while."""
 
     tall: DataFrame
     job: Job
     queries: dict[str, tuple[int, int]]
-    """Per name the query's number, and how many rows it has."""
+    """The number and row count of each query, by name."""
     _made: dict[str, DataFrame] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -516,7 +540,7 @@ class _Views(Mapping[str, DataFrame]):
 
 
 def _view(tall: DataFrame, content: Content, owner: int, schema: pa.Schema) -> DataFrame:
-    """The rows inside the blobs of one kind, as a DataFrame of their own."""
+    """A DataFrame of the rows inside the blobs of one kind."""
     schema = blobs.for_spark(schema)
 
     def unpack(batches: Batches) -> Batches:
@@ -529,8 +553,8 @@ def _view(tall: DataFrame, content: Content, owner: int, schema: pa.Schema) -> D
 
 
 def _ordered(frame: DataFrame, order: Sequence[str], rows: int) -> DataFrame:
-    """The rows in order; a few are sorted by one task, which needs no shuffle."""
-    columns = [F.col(catalyst.quoted(name)) for name in order]
+    """The rows in order; few rows are sorted in one task, which needs no shuffle."""
+    columns = [F.col(catalyst.spark_name(name)) for name in order]
     return frame.coalesce(1).sortWithinPartitions(*columns) if rows <= _FEW_ROWS else frame.orderBy(*columns)
 
 
@@ -543,7 +567,7 @@ def _order(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def _slow_session(source: FileSource | FrameSource) -> list[str]:
-    """A session whose rows leave it four times as slowly as they could."""
+    """A warning for sessions that send rows to Python four times slower than possible."""
     if isinstance(source, FileSource) or source.spark.conf.get(ARROW_BATCH, None) == UNCHECKED:
         return []
-    return [f"rows leave this Spark session faster with spark.conf.set({ARROW_BATCH!r}, {UNCHECKED!r})"]
+    return [f"rows reach Python faster with spark.conf.set({ARROW_BATCH!r}, {UNCHECKED!r})"]

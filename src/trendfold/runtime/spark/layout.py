@@ -1,7 +1,7 @@
-"""Tables of events as small bytes: what a stream's state holds. Versioned, since state outlives a release.
+"""The compact serialization of events in a stream's state. Versioned, because state outlives a release.
 
-Whole numbers are kept as differences from their least, in as few bytes as hold them; words as codes. What
-is not whole numbers or words is kept as it is.
+Integers are stored as offsets from their minimum in as few bytes as possible, strings as dictionary codes;
+other columns unchanged.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trendfold.errors import TrendfoldError
 from trendfold.runtime.spark.blobs import pack, unpack
 
 VERSION = 1
-"""Of the bytes below; state of another version is refused."""
+"""The version of the layout; state of another version is refused."""
 
 _VERSION, _LEAST, _TYPE = b"trendfold layout", b"least", b"type"
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """A table of events as bytes."""
+    """Serialize a table of events."""
     columns, fields = [], []
     for field in table.schema:
         column, metadata = _shrunk(table.column(field.name))
@@ -37,13 +37,13 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(payload: bytes | pa.Buffer) -> pa.Table:
-    """The table that was packed."""
+    """Deserialize a table of events."""
     table = unpack(payload)
     version = (table.schema.metadata or {}).get(_VERSION, b"none").decode()
     if version != str(VERSION):
         raise TrendfoldError(
             f"the state of this stream has layout {version}, and this release reads {VERSION}; "
-            f"go on with the release that wrote it, or begin with a new checkpoint"
+            f"use the release that wrote it, or start with a new checkpoint"
         )
     columns = [_grown(table.column(i), field) for i, field in enumerate(table.schema)]
     return pa.table(dict(zip(table.column_names, columns, strict=True)))
@@ -62,7 +62,7 @@ def _shrunk(data: pa.ChunkedArray) -> tuple[pa.Array | pa.ChunkedArray, dict[byt
     for width in _WIDTHS:
         if most - least <= np.iinfo(width).max and np.dtype(width).itemsize < values.itemsize:
             kept = pa.schema([pa.field("kept", data.type)]).serialize().to_pybytes().hex()
-            # Differences wrap like the numbers do, so the narrow ones are right whatever overflows.
+            # Offsets wrap around like the integers do, so narrow ones are correct even on overflow.
             small = (values - values.dtype.type(least)).astype(width)
             return pa.array(small), {_LEAST: json.dumps(least).encode(), _TYPE: kept.encode()}
     return data, None

@@ -1,7 +1,7 @@
-"""What a checkpoint was made for: kept beside Spark's own files, read when a stream starts again.
+"""The manifest of a checkpoint: stored next to Spark's files, read when a stream restarts.
 
-Spark's state knows nothing of queries. A workload that does not fit the state would give wrong rows, so
-here is written which queries were added when, how their events are kept, and how far the stream has come.
+Spark's state does not know the queries. A workload that does not match the state would give wrong rows, so
+the manifest records which queries were added when, how their events are stored, and the stream's progress.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from trendfold.query.nodes import Query
 from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import layout
-from trendfold.runtime.spark.families import Family
+from trendfold.runtime.spark.exchanges import Exchange
 
 FILE, TALLY, SPARK = "workload.json", "tally.json", "spark"
+_KEYS = {"exchanges": "families"}
+"""Fields whose key in the file differs from their name: the format of checkpoints must not change."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A query of the stream, and since when it is asked; `epoch` tells which were added together."""
+    """A query of the stream and when it was added; queries added together share an `epoch`."""
 
     text: str
     epoch: int = 0
@@ -48,56 +50,57 @@ def _parsed(text: str) -> Query:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All that a stream has to know to go on from its checkpoint."""
+    """Everything a stream needs to resume from its checkpoint."""
 
     settings: Mapping[str, Any]
-    """What must not change: the columns that mean something, origin, arithmetic, shards."""
+    """Settings that must not change: column options, origin, arithmetic, shards."""
     columns: Mapping[str, str]
-    """Columns that were read, and their types."""
+    """The columns read so far, and their types."""
     entries: tuple[Entry, ...]
-    families: tuple[str, ...] = ()
-    """How events are kept, family by family."""
+    exchanges: tuple[str, ...] = ()
+    """How the events of each exchange are stored."""
     is_flushed: bool = False
     id: str = ""
-    """Of the stream; empty where an earlier release made the checkpoint."""
+    """The stream's id; empty if an earlier release made the checkpoint."""
     claimed: tuple[str, ...] | None = None
-    """Which of output and rejects are this stream's own; None until they are looked at for the first time."""
+    """Which of output and rejects this stream owns; None until they are first checked."""
     version: int = layout.VERSION
 
     def to_json(self) -> bytes:
-        """As it is written."""
-        return json.dumps(asdict(self), indent=2).encode()
+        """Serialize."""
+        written = {_KEYS.get(name, name): value for name, value in asdict(self).items()}
+        return json.dumps(written, indent=2).encode()
 
     @staticmethod
     def from_json(content: bytes, where: str = FILE) -> Manifest:
-        """As it was written; `where` is what to call the file."""
+        """Deserialize; `where` names the file in errors."""
         with _whole(where):
             value = json.loads(content)
             if value["version"] != layout.VERSION:
                 raise TrendfoldError(
                     f"the checkpoint has layout {value['version']}, and this release reads "
-                    f"{layout.VERSION}; go on with the release that wrote it, or begin with a new checkpoint"
+                    f"{layout.VERSION}; use the release that wrote it, or start with a new checkpoint"
                 )
             entries = tuple(Entry(**entry) for entry in value.pop("entries"))
             claimed = None if value.get("claimed") is None else tuple(value["claimed"])
-            families = tuple(value["families"])
-            made = Manifest(**value | {"entries": entries, "families": families, "claimed": claimed})
-            made.epochs()  # the queries can be read
+            exchanges = tuple(value.pop(_KEYS["exchanges"]))
+            made = Manifest(**value | {"entries": entries, "exchanges": exchanges, "claimed": claimed})
+            made.epochs()  # raises if a query cannot be parsed
             return made
 
     @staticmethod
     def read(folder: Place) -> Manifest | None:
-        """What a checkpoint was made for; None where there is none."""
+        """The manifest of a checkpoint; None if there is none."""
         content = (folder / FILE).read()
         return None if content is None else Manifest.from_json(content, (folder / FILE).url)
 
     def write(self, folder: Place) -> None:
-        """Keep it."""
+        """Write the manifest."""
         (folder / FILE).write(self.to_json())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all queries that the stream ever had."""
+        """The names of all queries the stream ever had."""
         return tuple(dict.fromkeys(entry.query.name for entry in self.entries))
 
     @property
@@ -106,14 +109,14 @@ class Manifest:
         return {entry.query.name: entry for entry in self.entries if not entry.is_removed}
 
     def epochs(self) -> list[tuple[tuple[Query, ...], int]]:
-        """Queries that were added together, removed ones too, and since when they are asked."""
+        """The queries of each epoch, removed ones included, and when they were added."""
         found: dict[int, tuple[list[Query], int]] = {}
         for entry in self.entries:
             found.setdefault(entry.epoch, ([], entry.since))[0].append(entry.query)
         return [(tuple(queries), since) for queries, since in found.values()]
 
     def with_queries(self, queries: Sequence[Query], since: int) -> Manifest:
-        """The same with more queries, whose first windows begin after `since`."""
+        """Add queries, whose first windows begin after `since`."""
         for query in queries:
             if query.name in self.asked:
                 raise InputError(
@@ -124,7 +127,7 @@ class Manifest:
         return replace(self, entries=(*self.entries, *added))
 
     def without(self, name: str) -> Manifest:
-        """The same without a query."""
+        """Remove a query."""
         if name not in self.asked:
             hint = nearest(name, self.asked) or f"queries are {', '.join(self.asked)}"
             raise InputError(f"there is no query {name!r}; {hint}")
@@ -140,16 +143,16 @@ class Manifest:
 
 
 def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
-    """What a checkpoint goes on with when a stream starts again on it; errors name the query.
+    """The manifest for restarting a stream on a checkpoint; errors name the query.
 
-    Queries that were added or removed while the stream ran stay so. Those that it never had are added.
+    Queries added or removed while the stream ran stay so. Queries it never had are added.
     """
     if old.is_flushed:
         raise InputError(
-            "this stream has ended: flush reported its open windows; begin with a new checkpoint"
+            "this stream has ended: flush reported its open windows; start with a new checkpoint"
         )
     problems = [
-        f"{name} is {new.settings.get(name)!r}, and the checkpoint was made with {kept!r}"
+        f"{name} is {new.settings.get(name)!r}, but the checkpoint was made with {kept!r}"
         for name, kept in ({"time_format": None} | dict(old.settings)).items()
         if new.settings.get(name) != kept
     ]
@@ -163,7 +166,7 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
             added.append(query)
         elif entry.text not in known[query.name]:
             problems.append(
-                f"query {query.name!r} is not the one that the checkpoint holds events for; give it "
+                f"query {query.name!r} differs from the one the checkpoint holds events for; give it "
                 f"another name, and it starts with the next windows"
             )
     for name, kind in old.columns.items():
@@ -172,11 +175,11 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
             problems.append(f"column {name!r} of query {users[0]!r} is gone")
         elif new.columns[name] != kind:
             problems.append(
-                f"column {name!r} of query {users[0]!r} is {new.columns[name]}, and the checkpoint "
+                f"column {name!r} of query {users[0]!r} is {new.columns[name]}, but the checkpoint "
                 f"holds {kind}"
             )
     if problems:
-        more = "; or begin with a new checkpoint"
+        more = "; or start with a new checkpoint"
         raise InputError("\n".join(problems) + more)
     merged = replace(old, columns={**new.columns, **old.columns})
     return merged.with_queries(added, latest) if added else merged
@@ -186,25 +189,25 @@ def _columns(query: Query) -> frozenset[str]:
     return frozenset(needed_columns((query,), ()))
 
 
-def require_same_families(old: Sequence[str], new: Sequence[str], names: Sequence[Sequence[str]]) -> None:
-    """Raise if events that are kept would be read in another way than they were written."""
+def require_same_exchanges(old: Sequence[str], new: Sequence[str], names: Sequence[Sequence[str]]) -> None:
+    """Raise if stored events would be read differently from how they were written."""
     for before, after, queries in zip(old, new, names, strict=False):
         if before != after:
             raise TrendfoldError(
-                f"query {queries[0]!r}: the checkpoint keeps its events in another way than this release; "
-                f"go on with the release that wrote it, or begin with a new checkpoint"
+                f"query {queries[0]!r}: the checkpoint stores its events differently from this release; "
+                f"use the release that wrote it, or start with a new checkpoint"
             )
 
 
-def describe(family: Family, names: Sequence[str]) -> str:
-    """How events of a family are kept, as text that can be compared."""
+def describe(exchange: Exchange, names: Sequence[str]) -> str:
+    """How the events of an exchange are stored, as text for comparison."""
     told = {
-        "mode": family.mode == "complete",
-        "key": family.key,
+        "mode": exchange.mode == "complete",
+        "key": exchange.key,
         "queries": names,
-        "columns": family.columns,
-        "conditions": [expression_text(condition) for condition in family.conditions],
-        "types": None if family.types is None else sorted(family.types),
+        "columns": exchange.columns,
+        "conditions": [expression_text(condition) for condition in exchange.conditions],
+        "types": None if exchange.types is None else sorted(exchange.types),
     }
     return json.dumps(told)
 
@@ -219,9 +222,9 @@ def column_types(schema: pa.Schema) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Tally:
-    """What a stream has seen and reported up to a batch, kept batch by batch beside the checkpoint.
+    """What a stream has read and reported up to a batch, stored after each batch next to the checkpoint.
 
-    A batch that is run again starts from what there was before it.
+    A batch that is rerun starts from the tally before it.
     """
 
     batch: int = -1
@@ -231,7 +234,9 @@ class Tally:
     late: int = 0
     rows: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
-    """Per shard what it keeps."""
+    """The size of each shard's state."""
+    steps: Sequence[Mapping[str, Any]] = ()
+    """The steps of the last release, over all shards (plan.fold_steps.to_value)."""
     before: Mapping[str, Any] | None = None
 
     def after(
@@ -243,8 +248,9 @@ class Tally:
         late: int,
         rows: Mapping[str, int],
         state: Mapping[str, Any],
+        steps: Sequence[Mapping[str, Any]] = (),
     ) -> Tally:
-        """With one more batch, or the same batch again."""
+        """The tally after one more batch, or after a rerun of the last one."""
         base = self
         if batch <= self.batch:
             base = Tally() if self.before is None else Tally(**self.before)
@@ -258,16 +264,17 @@ class Tally:
             base.late + late,
             total,
             {**base.state, **state},
+            steps or base.steps,
             kept,
         )
 
     def write(self, folder: Place) -> None:
-        """Keep it."""
+        """Write the tally."""
         (folder / TALLY).write(json.dumps(asdict(self)).encode())
 
     @staticmethod
     def read(folder: Place) -> Tally:
-        """What was kept, or the beginning."""
+        """The stored tally, or an empty one."""
         content = (folder / TALLY).read()
         if content is None:
             return Tally()
@@ -277,33 +284,33 @@ class Tally:
 
 @contextmanager
 def _whole(where: str) -> Iterator[None]:
-    """A file that cannot be read as it was written is named, and what to do is said."""
+    """Turn a parse error into an error that names the damaged file and says what to do."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, QueryError):
         raise InputError(
-            f"{where!r} is damaged, and without it nobody can tell where the stream was; put a copy of it "
-            f"back, or begin with a new checkpoint and a new output"
+            f"{where!r} is damaged, so the stream's progress is unknown; restore a copy of it, or "
+            f"start with a new checkpoint and a new output"
         ) from None
 
 
 def require_whole(folder: Place, tally: Tally) -> None:
-    """Raise if Spark's part of a checkpoint is not of the same stream and time as what is kept beside it.
+    """Raise if Spark's part of a checkpoint does not match the tally next to it.
 
-    The tally is written before Spark commits the batch that it counts, so they differ by one at most.
+    The tally is written before Spark commits the batch it counts, so they differ by at most one.
     """
     batches = [int(name) for name in (folder / SPARK / "commits").names() if name.isdigit()]
     done = max(batches, default=-1)
     if not (folder / SPARK).exists() and tally.batch >= 0:
-        missing = f"{(folder / SPARK).url!r} is gone, with the state of the stream and how far it had read"
+        missing = f"{(folder / SPARK).url!r} is missing, and with it the stream's state and read position"
     elif tally.batch < done:
         missing = (
-            f"{(folder / TALLY).url!r} counts {tally.batch + 1} micro-batches, and Spark has done {done + 1}"
+            f"{(folder / TALLY).url!r} counts {tally.batch + 1} micro-batches, but Spark has done {done + 1}"
         )
     elif tally.batch > done + 1:
         missing = f"{(folder / SPARK).url!r} ends before micro-batch {tally.batch}, which was delivered"
     else:
         return
     raise InputError(
-        f"{missing}; put a copy of the whole checkpoint back, or begin with a new checkpoint and a new output"
+        f"{missing}; restore a copy of the whole checkpoint, or start with a new checkpoint and a new output"
     )

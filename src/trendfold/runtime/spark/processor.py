@@ -1,4 +1,4 @@
-"""A shard as Spark's stateful operator sees it: one key, an index, parts, one timer (ADR 11)."""
+"""Spark's stateful operator for shards: per key an index, parts and one timer (ADR 11)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.blobs import SCHEMA, Blob, Content
-from trendfold.runtime.spark.shards import Index, Parcel, StreamJob, absorb, release
+from trendfold.runtime.spark.shards import Parcel, ShardIndex, StreamJob, absorb, release
 
 INDEX, PARTS = "index", "parts"
-"""Names of the state's variables; a flush reads them from the checkpoint."""
+"""Names of the state variables; a flush reads them from the checkpoint."""
 INDEX_DDL, PART_KEY_DDL, PART_DDL = "text string", "number bigint", "payload binary"
 _MS = 1_000
 
 
 class Shards(StatefulProcessor):
-    """Keeps what comes for a shard, and reports windows when the watermark passes their ends."""
+    """Stores the events of shards, and reports windows when the watermark passes their ends."""
 
     def __init__(self, stream: StreamJob) -> None:
         self.stream = stream
@@ -35,14 +35,14 @@ class Shards(StatefulProcessor):
         self.texts = handle.getValueState(INDEX, INDEX_DDL)
         self.parts = handle.getMapState(PARTS, PART_KEY_DDL, PART_DDL)
 
-    # PySpark passes these by name, so they are written as it writes them.
+    # PySpark passes these by keyword, so the names are PySpark's.
     def handleInputRows(  # noqa: N802
         self,
         key: Any,
         rows: Iterator[Any],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """The parcels of a micro-batch."""
+        """Absorb the parcels of a micro-batch."""
         store = _Store(self)
         before = store.timer_ms()
         yield from _frames(key, absorb(self.stream, store, _parcels(rows), _watermark(timerValues)))
@@ -54,13 +54,13 @@ class Shards(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """After the rows of the same micro-batch: the watermark has passed the end of a window."""
+        """Report windows whose end the watermark has passed; called after the rows of the micro-batch."""
         store = _Store(self)
         yield from _frames(key, release(self.stream, store, _watermark(timerValues)))
-        self._set_timer(None, store.timer_ms())  # the one that expired is gone
+        self._set_timer(None, store.timer_ms())  # the expired one is gone
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def _set_timer(self, before: int | None, after: int | None) -> None:
         if before == after:
@@ -72,7 +72,7 @@ class Shards(StatefulProcessor):
 
 
 class _Store:
-    """The state of the shard at hand; its index is read once."""
+    """The state of the current shard; its index is read once."""
 
     def __init__(self, shards: Shards) -> None:
         self.texts, self.parts = shards.texts, shards.parts
@@ -103,13 +103,13 @@ class _Store:
             self.texts.clear()
 
     def timer_ms(self) -> int | None:
-        """When the shard wants to be called, on Spark's clock of milliseconds: not before its time."""
-        due = Index.read(self, ALWAYS).timer
+        """When the shard's timer is due, in Spark's milliseconds, rounded up."""
+        due = ShardIndex.read(self, ALWAYS).timer
         return None if due is None else -(-due // _MS)
 
 
 def watermark_of(milliseconds: int) -> int:
-    """Spark's watermark in microseconds; before the first there is 0."""
+    """Spark's watermark in microseconds; 0 means there is none yet."""
     return milliseconds * _MS if milliseconds > 0 else ALWAYS
 
 
@@ -125,7 +125,7 @@ def _parcels(frames: Iterable[pd.DataFrame]) -> Iterator[Parcel]:
 
 
 def _frames(key: Any, blobs: Iterable[Blob]) -> Iterator[pd.DataFrame]:
-    """What a shard tells, under its own number."""
+    """A shard's blobs as rows, labelled with the shard's number."""
     for blob in blobs:
         payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
         values = key[0], int(blob.content), blob.owner, blob.rows, payload

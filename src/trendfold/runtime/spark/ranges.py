@@ -1,4 +1,4 @@
-"""Time ranges of the parts of a source: where they overlap, and how to cut a stream into chunks."""
+"""Time ranges of the parts of a source: their overlaps, and how to split time into chunks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Range = tuple[int, int]
 
 
 def overlaps(ranges: Sequence[Range]) -> NDArray[np.int64]:
-    """The times [from, to] that lie in two ranges or more, in order and apart: int64[z,2].
+    """The disjoint, sorted intervals [from, to] covered by two or more ranges: int64[z,2].
 
-    Two parts that touch in one time share it: its events may be of one moment.
+    Two parts that touch at one time overlap there: their events may belong to one moment.
     """
     found: list[list[int]] = []
     latest: int | None = None
@@ -30,7 +30,7 @@ def overlaps(ranges: Sequence[Range]) -> NDArray[np.int64]:
 
 
 def overlapping_share(ranges: Sequence[Range], rows: Sequence[int]) -> float:
-    """About which share of the rows lies in overlaps, taking each part's rows as spread evenly."""
+    """The estimated share of rows in overlaps, assuming each part's rows are evenly spread."""
     shared = overlaps(ranges)
     total = inside = 0.0
     for (low, high), count in zip(ranges, rows, strict=True):
@@ -42,6 +42,6 @@ def overlapping_share(ranges: Sequence[Range], rows: Sequence[int]) -> float:
 
 
 def chunk_times(low: int, high: int, chunks: int) -> NDArray[np.int64]:
-    """Times that cut [low, high] into about equal chunks; a chunk begins with its time."""
+    """Times that split [low, high] into about equal chunks; each is the start of a chunk."""
     edges = [low + (high - low + 1) * k // chunks for k in range(1, chunks)]
     return np.unique(np.array(edges, np.int64))

@@ -1,4 +1,4 @@
-"""What comes out of the shards in one micro-batch -> rows per query, written; and a tally of all batches.
+"""Write the results of each micro-batch, and keep a tally of all batches.
 
 Spark runs this on the driver, or on the server of a Connect client, so it holds plain values only.
 """
@@ -6,7 +6,7 @@ Spark runs this on the driver, or on the server of a Connect client, so it holds
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -14,40 +14,41 @@ from pyspark.sql import DataFrame, SparkSession
 
 from trendfold import errors
 from trendfold.errors import TrendfoldError
+from trendfold.plan.fold_steps import FoldStep, from_value, merged, to_value
 from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
-from trendfold.runtime.spark.claims import Claim
 from trendfold.runtime.spark.manifest import Tally
 from trendfold.runtime.spark.shards import StreamJob
+from trendfold.runtime.spark.sink_claims import SinkClaim
 from trendfold.runtime.spark.sinks import Sink
 
 REJECTS = "rejects"
-"""The name under which rejected rows are kept, as a query's would be."""
+"""The name under which rejects are written, in place of a query's name."""
 
 
 @dataclass
 class Recorder:
-    """Called with every micro-batch's blobs."""
+    """The foreachBatch function: called with the blobs of each micro-batch."""
 
     stream: StreamJob
     sink: Sink
     rejects: Sink | None
     folder: Place
-    """Where the tally is kept."""
-    claims: tuple[Claim, ...] = ()
+    """Where the tally is stored."""
+    claims: tuple[SinkClaim, ...] = ()
     _tally: Tally | None = field(default=None, repr=False)
     _schemas: dict[int, pa.Schema] = field(default_factory=dict, repr=False)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """All that shards told in one micro-batch."""
+        """Handle the blobs of one micro-batch."""
         told = list(from_batches(frame.toArrow().to_batches()))
         self._tally = self.write(frame.sparkSession, batch, told)
         self._tally.write(self.folder)
 
     def write(self, spark: SparkSession, batch: int, told: list[Blob]) -> Tally:
-        """Write the rows of finished windows; the tally with this batch is not kept yet."""
+        """Write the rows of finished windows; returns the new tally, which is not stored yet."""
         job = self.stream.job
         finished = list(tasks.finish(job, told))
         failed = [json.loads(bytes(blob.payload)) for blob in finished if blob.content is Content.ERROR]
@@ -67,7 +68,7 @@ class Recorder:
                 self._schemas[query] = tasks.empty_result(job, query).schema
             schema = self._schemas[query]
             fitted = [fit(part, schema) for part in parts]
-            # In one chunk: Spark ends a table at its first empty one (ADR 7).
+            # As one chunk: Spark stops reading a table at its first empty chunk (ADR 7).
             rows = pa.concat_tables([schema.empty_table(), *fitted]).combine_chunks()
             found[job.plans[query].query.name] = rows
         for claim in self.claims:
@@ -89,7 +90,13 @@ class Recorder:
             _count(refused, Content.LATE),
             {name: table.num_rows for name, table in found.items()},
             state,
+            [to_value(step) for step in merged(_steps(told))],
         )
+
+
+def _steps(told: Iterable[Blob]) -> Iterator[FoldStep]:
+    """What shards ran."""
+    return (from_value(json.loads(bytes(b.payload))) for b in told if b.content is Content.STEP)
 
 
 def _latest(blob: Blob) -> int:

@@ -1,4 +1,4 @@
-"""The Spark session: the caller's, or one made with the settings that matter here."""
+"""The Spark session: the caller's, or a new one with suitable settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - what every PySpark user calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name in PySpark code
 
 from trendfold.errors import UnsupportedError
 
 ARROW_BATCH = "spark.sql.execution.arrow.maxBytesPerBatch"
 UNCHECKED = "2147483647"
-"""At exactly this value Spark does not measure every row on its way to Python, and that takes long."""
+"""With exactly this value Spark skips measuring the size of every row, which is slow."""
 
 SETTINGS = {
     ARROW_BATCH: UNCHECKED,
@@ -28,29 +28,29 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "4g",
-    # Python workers keep the memory they free: a page that comes anew from the system is dear (ADR 6).
+    # Python workers keep freed memory: new pages from the system are expensive (ADR 6).
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "4294967296",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "4294967296",
 }
-"""Of sessions that are made here; a caller's is left as it is."""
+"""Settings of new sessions; a caller's session is not changed."""
 
 _OLDEST_JAVA = 17
 HOW_TO_GET_JAVA = (
     "install one (on Debian or Ubuntu, as root: apt-get install openjdk-17-jre-headless) or set JAVA_HOME; "
-    "the local engine needs none"
+    "the local engine does not need Java"
 )
 
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """The active session, or a new one, with more settings if any are given."""
+    """The active session, or a new one with additional `settings`."""
     active = SparkSession.getActiveSession()
     if active is not None and master is None:
         return active
     remote = "SPARK_REMOTE" in os.environ or (master or "").startswith("sc://")
     if not remote:
         _require_java()
-    # Workers must be the interpreter that has pyarrow and this package.
+    # Workers must use the interpreter that has pyarrow and this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("trendfold")
     if master is not None:
@@ -65,7 +65,7 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 
 
 def has_session() -> bool:
-    """Whether there is a session already."""
+    """Whether a session exists already."""
     return SparkSession.getActiveSession() is not None
 
 
@@ -74,19 +74,19 @@ def _require_java() -> None:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
         raise UnsupportedError(
-            f"Spark needs Java {_OLDEST_JAVA} or later, and there is none: {HOW_TO_GET_JAVA}"
+            f"Spark needs Java {_OLDEST_JAVA} or later, but none was found: {HOW_TO_GET_JAVA}"
         )
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', told)
     if version is not None and int(version.group(1)) < _OLDEST_JAVA:
         raise UnsupportedError(
-            f"Spark needs Java {_OLDEST_JAVA} or later, and {java} is {version.group(1)}: {HOW_TO_GET_JAVA}"
+            f"Spark needs Java {_OLDEST_JAVA} or later, but {java} is {version.group(1)}: {HOW_TO_GET_JAVA}"
         )
 
 
 @contextmanager
 def needs_connector(spark: SparkSession) -> Iterator[None]:
-    """Says what to pass where the session cannot speak to Kafka."""
+    """Turn Spark's error for a missing Kafka connector into one that says what to pass."""
     try:
         yield
     except Exception as error:
@@ -95,17 +95,17 @@ def needs_connector(spark: SparkSession) -> Iterator[None]:
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
         raise UnsupportedError(
             f"this Spark session has no Kafka connector; make it with spark.jars.packages={package} "
-            f"(trendfold stream --conf spark.jars.packages={package}); docs/streaming.md says more"
+            f"(trendfold stream --conf spark.jars.packages={package}); see docs/streaming.md"
         ) from None
 
 
 def is_remote(spark: SparkSession) -> bool:
-    """Whether the session is a Spark Connect client, whose files are the server's."""
+    """Whether the session is a Spark Connect client: it sees the server's files, not ours."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at once."""
+    """How many tasks can run at once."""
     if not is_remote(spark):
         return int(spark.sparkContext.defaultParallelism)
     return _asked_parallelism(spark)
@@ -113,18 +113,18 @@ def parallelism(spark: SparkSession) -> int:
 
 @cache
 def _asked_parallelism(spark: SparkSession) -> int:
-    """A client cannot look at the cluster: it asks how many parts Spark makes of some rows."""
+    """The parallelism seen by a Connect client, which can only count the partitions of a test query."""
     parts = spark.range(1 << 12).select(F.spark_partition_id().alias("part")).distinct().count()
     return max(1, int(parts))
 
 
 _SETTINGS = threading.RLock()
-"""A session's settings are for all of its threads: who changes them for a while keeps others waiting."""
+"""All threads of a session share its settings: this lock is held while they are changed temporarily."""
 
 
 @contextmanager
 def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Settings for as long as this lasts, one thread at a time; the session has its own back afterwards."""
+    """Change settings temporarily, one thread at a time; they are restored afterwards."""
     with _SETTINGS:
         before = {name: spark.conf.get(name, None) for name in settings}
         try:

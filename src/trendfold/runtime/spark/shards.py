@@ -1,8 +1,8 @@
-"""A stream's work, batch by batch: plain functions over Arrow and a store; nothing here knows Spark.
+"""The work of a stream, batch by batch: plain functions over Arrow and a store, without Spark.
 
-pack     a part of a micro-batch  ->  parcels: events by shard and stretch of time
-absorb   a shard's parcels        ->  its state; late events come out
-release  a shard, as the watermark moves on  ->  the rows of windows that ended; what none needs is dropped
+pack     a part of a micro-batch  ->  parcels: events by shard and time range
+absorb   a shard's parcels        ->  its state; emits late events
+release  a shard, when the watermark advances  ->  the rows of ended windows; drops events no longer needed
 """
 
 from __future__ import annotations
@@ -19,67 +19,68 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import RejectError, TrendfoldError
-from trendfold.events.batch import EventBatch, Options, read_batch, schema_of
+from trendfold.events.batch import EventBatch, read_batch, schema_of
 from trendfold.events.columns import decoded
+from trendfold.events.options import Options
 from trendfold.events.sources import untaken
 from trendfold.plan import QueryPlan
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.pieces import concat
 from trendfold.runtime.release import ALWAYS, NEVER, Release
-from trendfold.runtime.rows import Workspace
 from trendfold.runtime.spark import layout, tasks
 from trendfold.runtime.spark.blobs import Blob, Content, hashes, pack, read_bits, split, unpack
-from trendfold.runtime.spark.families import Family, families, within_families
-from trendfold.runtime.spark.tasks import Job, Way
+from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
+from trendfold.runtime.spark.tasks import Job, Route
+from trendfold.runtime.workspace import Workspace
 
 REFUSED, WHY = "text of a refused message", "why it was refused"
-"""Columns of rows that a source could not read as events: such a row has a reason, and nulls otherwise."""
+"""Columns for rows that a source could not parse: such a row has text and reason, and nulls otherwise."""
 HOME = "is home"
-"""A column of events that are also sent elsewhere: whether this is where they are told of if late."""
+"""A column of events that are sent to several shards: whether this one reports them if they are late."""
 CLOCK = "clock of the micro-batch"
-"""A column with the time at which Spark began a micro-batch, the same when the batch is run again."""
+"""A column with the time at which Spark started a micro-batch; a rerun of the batch has the same time."""
 AHEAD, LATE = "ahead of the clock by more than max_ahead", "late"
 """Why an event of a stream is rejected."""
 MOST_STRETCHES = 32
-"""Into which one part of a micro-batch is cut at most, however long a time it covers."""
+"""The most time ranges into which a part of a micro-batch is split, however long it is."""
 MANY_PARTS = 8
-"""Parts of about one size that are put together into one."""
+"""As many parts of about the same size are merged into one."""
 
 
 @dataclass(frozen=True)
 class StreamJob:
-    """A job, and per query when its windows are reported; None for one that was removed."""
+    """A job, and for each query when its windows are reported; None for a removed query."""
 
     job: Job
     releases: tuple[Release | None, ...]
     keeps_rejects: bool = False
     max_ahead: int | None = None
-    """How far ahead of the clock an event may be, in microseconds; None for any time."""
+    """How far in the future an event may be, in microseconds; None for no limit."""
 
-    def of(self, family: Family) -> dict[int, Release]:
-        """The queries of a family that are asked."""
-        found = {query: self.releases[query] for query in family.queries}
+    def of(self, exchange: Exchange) -> dict[int, Release]:
+        """The queries of an exchange that are not removed."""
+        found = {query: self.releases[query] for query in exchange.queries}
         return {query: release for query, release in found.items() if release is not None}
 
     @cached_property
     def asked(self) -> tuple[int, ...]:
-        """The families that have a query left."""
-        return tuple(n for n, family in enumerate(self.job.families) if self.of(family))
+        """The exchanges that still have a query."""
+        return tuple(n for n, exchange in enumerate(self.job.exchanges) if self.of(exchange))
 
     def cutoff(self, watermark: int) -> int:
-        """An event before this time is late for the whole workload: a window with it may be reported."""
+        """Events before this time are late: a window that contains them may already be reported."""
         if watermark == ALWAYS:
             return ALWAYS
         return max((r.cutoff(watermark) for r in self.releases if r is not None), default=ALWAYS)
 
-    def pane(self, family: Family) -> int:
-        """The stretch of time that events of a family are kept by: the shortest step of a window."""
-        return min(r.window.slide or r.window.length for r in self.of(family).values())
+    def pane(self, exchange: Exchange) -> int:
+        """The length of the time ranges by which events of an exchange are stored: the shortest slide."""
+        return min(r.window.slide or r.window.length for r in self.of(exchange).values())
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Queries that were added together, and the time after which their first windows begin."""
+    """Queries added together, and the time after which their first windows begin."""
 
     plans: tuple[QueryPlan, ...]
     since: int = ALWAYS
@@ -97,25 +98,27 @@ def stream_job(
     keeps_rejects: bool = False,
     max_ahead: int | None = None,
 ) -> StreamJob:
-    """The job of a stream. Queries of different epochs never share a family, so that what is kept for those
-    that were there before keeps its layout whatever is added or removed.
+    """The job of a stream.
+
+    Queries of different epochs never share an exchange, so adding or removing queries leaves the layout of
+    the state of all others unchanged.
     """
     kinds = schema_of(schema)
     plans: list[QueryPlan] = []
-    own: list[Family] = []
+    own: list[Exchange] = []
     releases: list[Release | None] = []
     for epoch in epochs:
-        for family in families(epoch.plans, kinds, options, arithmetic):
-            own.append(replace(family, queries=tuple(len(plans) + query for query in family.queries)))
+        for exchange in exchanges(epoch.plans, kinds, options, arithmetic):
+            own.append(replace(exchange, queries=tuple(len(plans) + query for query in exchange.queries)))
         for plan in epoch.plans:
             assert plan.query.window is not None
             is_removed = len(plans) in removed
             releases.append(None if is_removed else Release(plan.query.window, origin, epoch.since))
             plans.append(plan)
     job = Job(
-        plans=within_families(plans, own),
-        families=tuple(own),
-        ways=(Way.PARTITION,) * len(own),
+        plans=within_exchanges(plans, own),
+        exchanges=tuple(own),
+        routes=(Route.PARTITION,) * len(own),
         options=options,
         schema=schema,
         origin=origin,
@@ -131,9 +134,9 @@ def stream_job(
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A blob on its way to its shard; for events, their first and last times.
+    """A blob sent to a shard; for events, with their first and last times.
 
-    rest  where rejects are kept: the columns that queries read and the state does not need, row by row
+    rest  if rejects are written: the columns that queries read but the state does not need
     """
 
     blob: Blob
@@ -146,7 +149,7 @@ class Parcel:
 
 
 def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Parcel]]:
-    """The latest time in a part of a micro-batch, and what shards need of it."""
+    """The latest time in a part of a micro-batch, and the parcels for its shards."""
     job, rows = stream.job, table.num_rows
     table, unread = _readable(table)
     batch, rejects = _read(stream, table)
@@ -161,16 +164,16 @@ def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Pa
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
     elsewhere = np.zeros(len(batch), np.bool_)
     for number in stream.asked:
-        needed = tasks.is_needed(batch, job.families[number])
+        needed = tasks.is_needed(batch, job.exchanges[number])
         parcels += _send(stream, number, workspace, needed, ~elsewhere)
         elsewhere |= needed
     return latest, parcels
 
 
 def _read(stream: StreamJob, table: pa.Table) -> tuple[EventBatch, list[pa.Table]]:
-    """The events of a part of a micro-batch, and the rows that are rejected: no events, or too far ahead.
+    """The events of a part of a micro-batch, and its rejects: invalid rows, or too far in the future.
 
-    One event of the far future would move the watermark past all others.
+    A single event in the far future would advance the watermark past all others.
     """
     options = replace(stream.job.options, on_reject="keep")
     clock = None
@@ -192,7 +195,7 @@ def _with_reason(rows: pa.Table, reason: str) -> pa.Table:
 
 
 def _readable(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows of a table, and apart from them those that its source could not read, with text and reason."""
+    """The rows of a table that its source could parse, and the others with text and reason."""
     if WHY not in table.column_names:
         return table, table.slice(0, 0)
     bad, columns = table.column(WHY).is_valid(), [n for n in table.column_names if n not in (REFUSED, WHY)]
@@ -202,9 +205,9 @@ def _readable(table: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _refused(stream: StreamJob, content: Content, rejects: pa.Table, told: int = 1) -> Blob:
-    """Rows that are told of, and kept where a place for them is given.
+    """A blob that reports rejected rows; it contains them if rejects are written.
 
-    `told` is how many columns at the end say why; before them only those of the events are kept.
+    The last `told` columns give the reason; of the others only the events' columns are kept.
     """
     if stream.job.options.on_reject == "fail":
         why = rejects.column(rejects.num_columns - 1)[0]
@@ -219,20 +222,20 @@ def _refused(stream: StreamJob, content: Content, rejects: pa.Table, told: int =
 def _send(
     stream: StreamJob, number: int, workspace: Workspace, needed: NDArray[np.bool_], home: NDArray[np.bool_]
 ) -> Iterator[Parcel]:
-    """The needed events of a family, by shard and stretch of time."""
+    """The needed events of an exchange as parcels, by shard and time range."""
     if not needed.any():
         return
     job, batch = stream.job, workspace.batch
-    family, shards = job.families[number], job.buckets
-    keys = {name: batch.column(name) for name in family.key}
+    exchange, shards = job.exchanges[number], job.buckets
+    keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
-    packed = tasks.packed_rows(workspace, family)
+    packed = tasks.packed_rows(workspace, exchange)
     if not home[needed].all():
         packed = packed.append_column(HOME, pa.array(home))
     rest = _columns_of_rejects(stream, batch.table, packed.column_names)
     for name in rest:
         packed = packed.append_column(name, batch.table.column(name))
-    pane, stretches = _stretches(batch.time, stream.pane(family), job.origin)
+    pane, stretches = _stretches(batch.time, stream.pane(exchange), job.origin)
     place = pane * np.uint64(shards) + known % np.uint64(shards)
     packed = packed.append_column(_TIME, pa.array(batch.time))
     for which, part in split(packed, place, needed, stretches * shards):
@@ -245,7 +248,7 @@ def _send(
 
 
 def _columns_of_rejects(stream: StreamJob, table: pa.Table, there: Collection[str]) -> list[str]:
-    """What queries read of an event and a family does not keep: conditions are bits there."""
+    """The columns of rejects that an exchange does not store: those used only in conditions (now bits)."""
     if not stream.keeps_rejects:
         return []
     known = set(table.column_names) - set(there)
@@ -256,7 +259,7 @@ _TIME = "time in microseconds"
 
 
 def _stretches(time: NDArray[np.int64], pane: int, origin: int) -> tuple[NDArray[np.uint64], int]:
-    """Per event the stretch of time it lies in, and how many there are: panes, or runs of them."""
+    """The time range of each event, and how many ranges there are: panes, or runs of panes."""
     low, high = int(time.min()), int(time.max())
     first = (low - origin) // pane
     count = (high - origin) // pane - first + 1
@@ -269,33 +272,33 @@ def _stretches(time: NDArray[np.int64], pane: int, origin: int) -> tuple[NDArray
 
 
 class Store(Protocol):
-    """Where a shard keeps its state: an index, and parts by number."""
+    """Storage for a shard's state: an index, and numbered parts."""
 
     def index(self) -> str | None:
-        """The index, or None where the shard has no state."""
+        """Read the index; None if the shard has no state."""
 
     def set_index(self, text: str) -> None:
-        """Keep the index."""
+        """Write the index."""
 
     def get(self, number: int) -> bytes:
-        """A part."""
+        """Read a part."""
 
     def put(self, number: int, payload: bytes) -> None:
-        """Keep a part."""
+        """Write a part."""
 
     def drop(self, number: int) -> None:
-        """Forget a part."""
+        """Delete a part."""
 
     def clear(self) -> None:
-        """Forget the shard."""
+        """Delete the shard's state."""
 
 
 @dataclass(slots=True)
-class Part:
-    """Events of one family in one value of the state."""
+class StatePart:
+    """A stored part: events of one exchange."""
 
     number: int
-    family: int
+    exchange: int
     low: int
     high: int
     rows: int
@@ -303,49 +306,49 @@ class Part:
 
 
 @dataclass
-class Index:
-    """What a shard holds. `released` is the watermark up to which its windows were reported."""
+class ShardIndex:
+    """The index of a shard's parts; `released` is the watermark up to which windows were reported."""
 
     released: int = ALWAYS
     next: int = 0
     timer: int | None = None
-    parts: list[Part] = field(default_factory=list)
+    parts: list[StatePart] = field(default_factory=list)
 
     @staticmethod
-    def read(store: Store, watermark: int) -> Index:
-        """The index of a shard; one without state begins where the watermark is."""
+    def read(store: Store, watermark: int) -> ShardIndex:
+        """Read a shard's index; a shard without state starts at the watermark."""
         text = store.index()
         if text is None:
-            return Index(watermark)
+            return ShardIndex(watermark)
         value = json.loads(text)
         if value["layout"] != layout.VERSION:
             raise TrendfoldError(
                 f"the state of this stream has layout {value['layout']}, and this release reads "
-                f"{layout.VERSION}; go on with the release that wrote it, or begin with a new checkpoint"
+                f"{layout.VERSION}; use the release that wrote it, or start with a new checkpoint"
             )
-        parts = [Part(*part) for part in value["parts"]]
-        return Index(value["released"], value["next"], value["timer"], parts)
+        parts = [StatePart(*part) for part in value["parts"]]
+        return ShardIndex(value["released"], value["next"], value["timer"], parts)
 
     def write(self, store: Store) -> None:
-        """Keep the index, or nothing at all where there are no events."""
+        """Write the index; delete the state if no events are left."""
         if not self.parts:
             self.timer = None
             store.clear()
             return
-        parts = [[p.number, p.family, p.low, p.high, p.rows, p.bytes] for p in self.parts]
+        parts = [[p.number, p.exchange, p.low, p.high, p.rows, p.bytes] for p in self.parts]
         value = {"layout": layout.VERSION, "released": self.released, "next": self.next}
         store.set_index(json.dumps({**value, "timer": self.timer, "parts": parts}))
 
-    def add(self, store: Store, family: int, low: int, high: int, rows: int, payload: bytes) -> Part:
-        """Keep one more part."""
-        part = Part(self.next, family, low, high, rows, len(payload))
+    def add(self, store: Store, exchange: int, low: int, high: int, rows: int, payload: bytes) -> StatePart:
+        """Add a part."""
+        part = StatePart(self.next, exchange, low, high, rows, len(payload))
         store.put(part.number, payload)
         self.parts.append(part)
         self.next += 1
         return part
 
-    def remove(self, store: Store, parts: Sequence[Part]) -> None:
-        """Forget parts."""
+    def remove(self, store: Store, parts: Sequence[StatePart]) -> None:
+        """Remove parts."""
         gone = {part.number for part in parts}
         for number in gone:
             store.drop(number)
@@ -356,8 +359,8 @@ class Index:
 
 
 def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark: int) -> Iterator[Blob]:
-    """Keep the events that came, but for those that came too late."""
-    index, cutoff = Index.read(store, watermark), stream.cutoff(watermark)
+    """Store the arrived events, and emit those that are too late."""
+    index, cutoff = ShardIndex.read(store, watermark), stream.cutoff(watermark)
     changed = False
     for parcel in parcels:
         blob = parcel.blob
@@ -377,7 +380,7 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
         index.add(store, blob.owner, low, high, rows, payload)
         changed = True
     if changed:
-        index.remove(store, [part for part in index.parts if part.family not in stream.asked])
+        index.remove(store, [part for part in index.parts if part.exchange not in stream.asked])
         _put_together(stream, store, index)
         index.timer = _due(stream, index)
         index.write(store)
@@ -387,7 +390,7 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
 def _without_late(
     stream: StreamJob, parcel: Parcel, cutoff: int
 ) -> tuple[tuple[int, int, int, bytes] | None, Blob | None]:
-    """What is kept of a parcel, and the events that are told of as late."""
+    """The events of a parcel to store, and a report of the late ones."""
     table = layout.from_bytes(parcel.blob.payload)
     time = read_batch(table, stream.job.options).time
     kept = time >= cutoff
@@ -409,15 +412,15 @@ def _without_late(
     return (int(time.min()), int(time.max()), rest.num_rows, layout.to_bytes(rest)), late
 
 
-def _put_together(stream: StreamJob, store: Store, index: Index) -> None:
-    """Many small parts of one pane become one, so that their number grows with the logarithm of batches."""
-    panes = {number: stream.pane(stream.job.families[number]) for number in stream.asked}
+def _put_together(stream: StreamJob, store: Store, index: ShardIndex) -> None:
+    """Merge small parts of one pane, so that their number grows logarithmically with the batches."""
+    panes = {number: stream.pane(stream.job.exchanges[number]) for number in stream.asked}
     while True:
-        alike: dict[tuple[int, int, int], list[Part]] = {}
+        alike: dict[tuple[int, int, int], list[StatePart]] = {}
         for part in index.parts:
-            if part.family in panes:
-                pane = (part.low - stream.job.origin) // panes[part.family]
-                alike.setdefault((part.family, pane, part.bytes.bit_length() // 3), []).append(part)
+            if part.exchange in panes:
+                pane = (part.low - stream.job.origin) // panes[part.exchange]
+                alike.setdefault((part.exchange, pane, part.bytes.bit_length() // 3), []).append(part)
         many = [parts for parts in alike.values() if len(parts) >= MANY_PARTS]
         if not many:
             return
@@ -426,32 +429,32 @@ def _put_together(stream: StreamJob, store: Store, index: Index) -> None:
             index.remove(store, parts)
             low, high = min(p.low for p in parts), max(p.high for p in parts)
             payload = layout.to_bytes(together)
-            index.add(store, parts[0].family, low, high, together.num_rows, payload)
+            index.add(store, parts[0].exchange, low, high, together.num_rows, payload)
 
 
-def _due(stream: StreamJob, index: Index) -> int | None:
-    """The watermark at which something is to be reported, in microseconds.
+def _due(stream: StreamJob, index: ShardIndex) -> int | None:
+    """The watermark at which the next window is due, in microseconds.
 
-    Every shard must report a window in the same micro-batch, or its partial sums would not meet. So a time
-    that the watermark has passed already stays as it is: it is due after the rows of this batch.
+    All shards must report a window in the same micro-batch, or its partial sums would not be added. So a time
+    that the watermark has already passed is kept: it is due after the rows of this batch.
     """
     times = []
     for number in stream.asked:
-        low = min((part.low for part in index.parts if part.family == number), default=None)
+        low = min((part.low for part in index.parts if part.exchange == number), default=None)
         if low is not None:
             times += [
                 release.due(low, index.released)
-                for release in stream.of(stream.job.families[number]).values()
+                for release in stream.of(stream.job.exchanges[number]).values()
             ]
     return min(times, default=None)
 
 
-def _state(stream: StreamJob, index: Index, watermark: int) -> Blob:
-    """What a shard keeps, for whoever looks on."""
+def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
+    """The size of a shard's state, for progress reports."""
     windows: dict[int, tuple[int, int]] = {}
     for number in stream.asked:
-        own = [part for part in index.parts if part.family == number]
-        for query, release in stream.of(stream.job.families[number]).items() if own else ():
+        own = [part for part in index.parts if part.exchange == number]
+        for query, release in stream.of(stream.job.exchanges[number]).items() if own else ():
             span = min(p.low for p in own), max(p.high for p in own)
             found = release.open_windows(*span, max(watermark, index.released))
             if found is not None:
@@ -464,58 +467,59 @@ def _state(stream: StreamJob, index: Index, watermark: int) -> Blob:
 
 
 def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
-    """The rows of all windows that ended since the last time; events that none needs are dropped."""
-    index = Index.read(store, watermark)
+    """The rows of all windows that ended since the last release; drops events no longer needed."""
+    index = ShardIndex.read(store, watermark)
     for number in stream.asked:
-        own = [part for part in index.parts if part.family == number]
+        own = [part for part in index.parts if part.exchange == number]
         if own:
             yield from _report(stream, store, number, own, index.released, watermark)
-    index.remove(store, [part for part in index.parts if part.high < _floor(stream, part.family, watermark)])
+    index.remove(
+        store, [part for part in index.parts if part.high < _floor(stream, part.exchange, watermark)]
+    )
     index.released = watermark
     index.timer = _due(stream, index)
     index.write(store)
     yield _state(stream, index, watermark)
 
 
-def _floor(stream: StreamJob, family: int, watermark: int) -> int:
-    """Events of a family before this time are needed no longer."""
-    if family not in stream.asked or watermark == NEVER:
+def _floor(stream: StreamJob, exchange: int, watermark: int) -> int:
+    """Events of an exchange before this time are no longer needed."""
+    if exchange not in stream.asked or watermark == NEVER:
         return NEVER
-    return min(r.floor(watermark) for r in stream.of(stream.job.families[family]).values())
+    return min(r.floor(watermark) for r in stream.of(stream.job.exchanges[exchange]).values())
 
 
 def _report(
-    stream: StreamJob, store: Store, number: int, own: Sequence[Part], before: int, watermark: int
+    stream: StreamJob, store: Store, number: int, own: Sequence[StatePart], before: int, watermark: int
 ) -> Iterator[Blob]:
-    job, family = stream.job, stream.job.families[number]
+    job, exchange = stream.job, stream.job.exchanges[number]
     queries = {
         query: release.asked(before, watermark)
-        for query, release in stream.of(family).items()
+        for query, release in stream.of(exchange).items()
         if release.due(min(part.low for part in own), before) <= watermark
     }
     if not queries:
         return
-    low = min(stream.of(family)[query].floor(before) for query in queries)
+    low = min(stream.of(exchange)[query].floor(before) for query in queries)
     tables = [layout.from_bytes(store.get(p.number)) for p in own if p.high >= low and p.low < watermark]
     if not tables:
         return
-    workspace = _between(tasks.gather(job, number, tables), family, low, watermark)
-    for query, asked in queries.items():
-        try:
-            yield from tasks.fold_query(job, family, query, workspace, [], asked)
-        except TrendfoldError as error:
-            yield tasks.failure(query, error)
+    workspace = _between(tasks.gather(job, number, tables), exchange, low, watermark)
+    # Per-event windows are released one moment later than the others.
+    for asked in dict.fromkeys(queries.values()):
+        due = [query for query, windows in queries.items() if windows == asked]
+        yield from tasks.fold_rows(job, exchange, due, workspace, asked)
 
 
-def _between(workspace: Workspace, family: Family, low: int, high: int) -> Workspace:
-    """Only the events in [low, high), where that leaves many out."""
+def _between(workspace: Workspace, exchange: Exchange, low: int, high: int) -> Workspace:
+    """Only the events in [low, high), if that removes many."""
     time = workspace.batch.time
     kept = (time >= low) & (time < high)
     if kept.sum() > 0.9 * len(kept):
         return workspace
-    return tasks.subset(workspace, kept, family.conditions)
+    return tasks.subset(workspace, kept, exchange.conditions)
 
 
 def flush(stream: StreamJob, store: Store) -> Iterator[Blob]:
-    """The rows of all windows that are still open, as if the watermark were past every time."""
+    """The rows of all open windows, as if the watermark had passed every time."""
     return release(stream, store, NEVER)

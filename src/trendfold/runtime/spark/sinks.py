@@ -1,7 +1,7 @@
-"""Where the rows of a stream go: a folder, a table, a Kafka topic, the terminal, or a function of the user's.
+"""The sinks of a stream: a folder, a table, a Kafka topic, the terminal, or a user's function.
 
-A micro-batch that is run again after a crash hands over the same rows under the same number, so whatever
-keeps them by that number keeps them once. Folders and tables also keep whose rows they are (claims.py).
+A micro-batch that is rerun after a crash delivers the same rows under the same number, so a sink that stores
+them by number stores them once. Folders and tables also record their owner (sink_claims.py).
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ Output = str | os.PathLike[str] | Foreach
 FORMATS = ("parquet", "json")
 TABLE, TERMINAL = "table:", "terminal"
 OWNER_TABLE = "_trendfold"
-"""Stands where a query's name would: the table that says whose the others are."""
+"""Used in place of a query's name: the table that records the owner of the others."""
 _ENDINGS = {"parquet": "parquet", "json": "jsonl"}
 _BATCH = re.compile(r"\.?batch=\d+")
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
 _LONGEST_NAME = 255
-"""Bytes of one name that file systems take."""
+"""The longest file name that file systems allow, in bytes."""
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 class Sink(Protocol):
-    """Takes the rows of one micro-batch, by query."""
+    """Receives the rows of micro-batches, by query."""
 
     def write(
         self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
     ) -> None:
-        """Keep or show them; with `is_again` the batch may have been written before."""
+        """Write or show rows; if `is_again`, the batch may have been written before."""
 
 
 def open_sink(output: Output, file_format: str = "parquet") -> Sink:
-    """The sink that an output stands for."""
+    """Open the sink for an output."""
     if callable(output):
         return ForeachSink(output)
     text = os.fspath(output)
@@ -67,7 +67,7 @@ def open_sink(output: Output, file_format: str = "parquet") -> Sink:
 
 
 def folder_of(output: Output | None) -> str | None:
-    """The folder that an output is; None for a table, a topic, the terminal or a function."""
+    """The folder of an output; None for a table, a topic, the terminal or a function."""
     if output is None or callable(output):
         return None
     text = os.fspath(output)
@@ -77,7 +77,7 @@ def folder_of(output: Output | None) -> str | None:
 def _table(name: str) -> TableSink:
     if not all(_IDENTIFIER.fullmatch(part) for part in name.split(".")):
         raise InputError(
-            f"{name!r} is no name of a table; use letters, digits and underscores, as in table:rides or "
+            f"{name!r} is not a table name; use letters, digits and underscores, as in table:rides or "
             f"table:database.rides"
         )
     return TableSink(name)
@@ -89,7 +89,7 @@ def _show(rows: DataFrame, batch: int, query: str) -> None:
 
 @dataclass(frozen=True)
 class FolderSink:
-    """A folder per query, and in it one per micro-batch, which appears whole and replaces itself."""
+    """A folder per query with a subfolder per micro-batch, which appears atomically and replaces itself."""
 
     folder: Place
     file_format: str
@@ -97,7 +97,7 @@ class FolderSink:
     def write(
         self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
     ) -> None:
-        """Write beside, then rename."""
+        """Write under a temporary name, then rename."""
         for name, table in tables.items():
             own = self.folder / file_name(name)
             final = own / f"batch={batch}"
@@ -117,34 +117,34 @@ class FolderSink:
             except OSError as error:
                 why = os.strerror(error.errno) if error.errno else str(error)
                 raise TrendfoldError(
-                    f"cannot write {final.url!r}: {why}; nothing is lost: mend that and start again"
+                    f"cannot write {final.url!r}: {why}; no data is lost: fix the cause and restart"
                 ) from None
 
     def __str__(self) -> str:
         return f"the folder {self.folder.url!r}"
 
     def require_names(self, names: Iterable[str]) -> None:
-        """Raise for queries that cannot each have a folder of their own on every file system."""
+        """Raise for queries that cannot have separate folders on every file system."""
         known = {OWNER_FILE.casefold(): ""}
         for name in names:
             own = file_name(name)
             if len(own) > _LONGEST_NAME:
                 raise InputError(
-                    f"query {name[:40] + '...'!r} would have a folder with a name of {len(own)} bytes, and "
-                    f"file systems take {_LONGEST_NAME}; give it a shorter name"
+                    f"query {name[:40] + '...'!r} would have a folder with a name of {len(own)} bytes, but "
+                    f"file systems allow {_LONGEST_NAME}; give it a shorter name"
                 )
             _require_untaken(name, own, known, "folder")
 
     def owner(self, spark: SparkSession) -> Owner | None:
-        """Whose rows are here."""
+        """The owner of the rows."""
         return owner_of(self.folder)
 
     def holds_any(self, spark: SparkSession, names: Iterable[str]) -> bool:
-        """Whether there is anything here, hidden files aside."""
+        """Whether the folder has any files that are not hidden."""
         return any(not name.startswith(".") for name in self.folder.names())
 
     def clear(self, spark: SparkSession, names: Iterable[str], files: Iterable[str]) -> None:
-        """Remove the micro-batches of queries, and files that a run wrote; all else stays."""
+        """Remove the micro-batches of queries, and the files of a run; everything else stays."""
         for name in names:
             own = self.folder / file_name(name)
             for batch in own.names():
@@ -154,17 +154,17 @@ class FolderSink:
             (self.folder / name).remove_file()
 
     def own(self, spark: SparkSession, owner: Owner) -> None:
-        """Write down whose rows are here."""
+        """Record the owner of the rows."""
         self.folder.make()
         owner.write(self.folder)
 
 
 @dataclass(frozen=True)
 class TableSink:
-    """A table per query, partitioned by `batch`: a batch that is run again overwrites its partition.
+    """A table per query, partitioned by `batch`: a batch that is rerun overwrites its partition.
 
-    A catalog in memory forgets its tables when the process ends, but their files stay. They are made
-    known again, and so is the table that says whose they are: a property would be forgotten.
+    An in-memory catalog forgets its tables when the process ends, but their files stay. They are registered
+    again, and so is the table that records their owner: a table property would be lost.
     """
 
     prefix: str
@@ -172,7 +172,7 @@ class TableSink:
     def write(
         self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
     ) -> None:
-        """Into `<prefix>_<query>`."""
+        """Write into the table `<prefix>_<query>`."""
         for name, table in tables.items():
             if table.num_rows:
                 frame = spark.createDataFrame(table).withColumn("batch", F.lit(batch).cast("bigint"))
@@ -185,11 +185,11 @@ class TableSink:
         kept = spark.table(own).columns
         if kept != frame.columns:
             raise TrendfoldError(
-                f"table {own!r} has the columns {', '.join(kept)}, and the rows have "
+                f"table {own!r} has the columns {', '.join(kept)}, but the rows have "
                 f"{', '.join(frame.columns)}; drop the table, or choose another"
             )
         with with_settings(spark, {_OVERWRITE_MODE: "dynamic"}):
-            frame.write.insertInto(own, overwrite=True)  # of this batch only
+            frame.write.insertInto(own, overwrite=True)  # only the partition of this batch
 
     def _named(self, query: str) -> str:
         return f"{self.prefix}_{query}"
@@ -198,28 +198,28 @@ class TableSink:
         return f"the table {self.prefix!r}"
 
     def require_names(self, names: Iterable[str]) -> None:
-        """Raise for queries that cannot each have a table of their own."""
+        """Raise for queries that cannot have separate tables."""
         known = {OWNER_TABLE: ""}
         for name in names:
             if not _IDENTIFIER.fullmatch(name) or len(self._named(name)) > _LONGEST_NAME:
                 raise InputError(
-                    f"query {name[:40]!r} cannot be part of a table's name; give it one of letters, digits "
+                    f"query {name[:40]!r} cannot be part of a table name; give it a name of letters, digits "
                     f"and underscores, or write to a folder"
                 )
             _require_untaken(name, name, known, "table")
 
     def owner(self, spark: SparkSession) -> Owner | None:
-        """Whose rows are here."""
+        """The owner of the rows."""
         own = self._named(OWNER_TABLE)
         rows = spark.table(own).take(1) if _recall(spark, own) else []
         return read_owner(rows[0][0].encode(), f"table {own!r}") if rows else None
 
     def holds_any(self, spark: SparkSession, names: Iterable[str]) -> bool:
-        """Whether there is a table of one of these queries."""
+        """Whether one of these queries has a table."""
         return any(_recall(spark, self._named(name)) for name in names)
 
     def clear(self, spark: SparkSession, names: Iterable[str], files: Iterable[str]) -> None:
-        """Remove the rows of queries; their tables stay."""
+        """Delete the rows of queries; their tables stay."""
         for name in names:
             own = self._named(name)
             if _recall(spark, own):
@@ -228,7 +228,7 @@ class TableSink:
                     nothing.write.insertInto(own, overwrite=True)
 
     def own(self, spark: SparkSession, owner: Owner) -> None:
-        """Write down whose rows are here."""
+        """Record the owner of the rows."""
         own = self._named(OWNER_TABLE)
         frame = spark.createDataFrame([(json.dumps(asdict(owner)),)], "owner string")
         if _recall(spark, own):
@@ -238,16 +238,16 @@ class TableSink:
 
 
 def _require_untaken(query: str, name: str, known: dict[str, str], what: str) -> None:
-    """Raise if a name is taken where A and a are one; what trendfold has itself is known under no query."""
+    """Raise if a name is taken, ignoring case; trendfold's own names are known under the empty query."""
     other = known.setdefault(name.casefold(), query)
     if other == query:
         return
-    whose = f"query {other!r} has" if other else "trendfold has"
-    raise InputError(f"query {query!r} would have the {what} that {whose}; give it another name")
+    whose = f"query {other!r}" if other else "trendfold itself"
+    raise InputError(f"query {query!r} would get the same {what} as {whose}; give it another name")
 
 
 def _recall(spark: SparkSession, name: str) -> bool:
-    """Whether there is a table; one that the catalog has forgotten is made known again from its files."""
+    """Whether a table exists; one that the catalog has forgotten is registered again from its files."""
     if spark.catalog.tableExists(name):
         return True
     *database, table = name.split(".")
@@ -256,7 +256,7 @@ def _recall(spark: SparkSession, name: str) -> bool:
         location = f"{home.rstrip('/')}/{table.lower()}"
         columns = spark.read.parquet(location).columns
     except AnalysisException:
-        return False  # no such database, no such folder, or nothing in it
+        return False  # no such database or folder, or an empty one
     spark.catalog.createTable(name, path=location, source="parquet")
     if "batch" in columns:
         spark.catalog.recoverPartitions(name)
@@ -265,14 +265,14 @@ def _recall(spark: SparkSession, name: str) -> bool:
 
 @dataclass(frozen=True)
 class ForeachSink:
-    """A function, called once per query that has rows."""
+    """A user's function, called once per query that has rows."""
 
     function: Foreach
 
     def write(
         self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
     ) -> None:
-        """Hand over the rows as DataFrames."""
+        """Call the function with a DataFrame per query."""
         for name, table in tables.items():
             if table.num_rows:
                 self.function(spark.createDataFrame(table), batch, name)
@@ -282,7 +282,7 @@ class ForeachSink:
 class TopicSink:
     """A Kafka topic: a JSON object per row.
 
-    A batch that is run again sends its rows again under the same keys, so that a receiver can tell copies.
+    A batch that is rerun sends its rows again with the same keys, so that a receiver can detect duplicates.
     """
 
     topic: Topic
@@ -290,7 +290,7 @@ class TopicSink:
     def write(
         self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
     ) -> None:
-        """Keyed `QUERY/BATCH/NUMBER`; rows are numbered in an order that does not depend on how they came."""
+        """Send rows with keys `QUERY/BATCH/NUMBER`; numbers do not depend on the order of arrival."""
         lines = {name: sorted(query_lines(name, table)) for name, table in tables.items()}
         keys = [f"{name}/{batch}/{number}" for name, own in lines.items() for number in range(len(own))]
         values = [line for own in lines.values() for line in own]
@@ -307,8 +307,8 @@ class TopicSink:
 
 
 def no_place(output: Any) -> InputError:
-    """What to say where an output is none."""
+    """The error for an invalid output."""
     return InputError(
-        f"output is {output!r}; it is a folder, 'table:NAME', 'kafka:SERVERS/TOPIC', 'terminal', or a "
+        f"output is {output!r}; pass a folder, 'table:NAME', 'kafka:SERVERS/TOPIC', 'terminal', or a "
         f"function of (rows, batch, query)"
     )

@@ -1,4 +1,4 @@
-"""What a user hands over -> something tasks can read: files they open themselves, or a DataFrame."""
+"""Any supported input -> a source for Spark tasks: files that they open directly, or a DataFrame."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import IntegralType, StringType, StructField, StructType
 
 from trendfold.errors import InputError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
 from trendfold.events.columns import from_arrow, kind_of
 from trendfold.events.findings import Findings
+from trendfold.events.options import Options
 from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Kind
 from trendfold.events.sources import (
@@ -37,28 +38,28 @@ from trendfold.events.sources import (
     unknown_format,
     untaken,
 )
-from trendfold.runtime.spark.catalyst import quoted
+from trendfold.runtime.spark.catalyst import spark_name
 from trendfold.runtime.spark.ranges import Range
 from trendfold.runtime.spark.session import is_remote, session
 
 ROWS_PER_TASK = 8_000_000
-"""More than these are read by several tasks even if that makes more of them than run at once."""
+"""Larger inputs are split further, even if that gives more tasks than can run at once."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """A part of the files that one task can read: a file, or some row groups of a Parquet file."""
+    """A part of the input for one task: a file, or some row groups of a Parquet file."""
 
     path: str
     row_groups: tuple[int, ...] | None
     rows: int
     range: Range | None
-    """The first and last time in it, where they are known without reading it."""
+    """The first and last time in it, if known without reading it."""
 
 
 @dataclass(frozen=True)
 class FileSource:
-    """Files that tasks read themselves."""
+    """Files that tasks read directly."""
 
     spark: SparkSession
     files: Files
@@ -70,13 +71,13 @@ class FileSource:
 
 @dataclass(frozen=True)
 class FrameSource:
-    """A DataFrame: Spark reads, and hands over columns."""
+    """A DataFrame: Spark reads it, and passes columns to tasks."""
 
     frame: DataFrame
     schema: pa.Schema
     warnings: tuple[str, ...] = ()
     findings: Findings = field(default_factory=Findings)
-    """What was found before Spark got the rows."""
+    """Findings made before Spark got the rows."""
 
     @property
     def spark(self) -> SparkSession:
@@ -90,12 +91,12 @@ def is_frame(data: Any) -> bool:
 
 
 def open_source(data: Any, columns: Collection[str], options: Options) -> FileSource | FrameSource:
-    """The source of a run, its columns known and nothing read yet."""
+    """Open the source of a run; its columns are known, no rows are read yet."""
     if is_frame(data):
         return frame_source(data, columns, options)
     spark = session()
     files = as_files(in_format(data, options.time_column, options.time_format))
-    if files is None:  # an in-memory table goes to the cluster as it is
+    if files is None:  # an in-memory table is sent to the cluster
         table = read(data, columns, options.time_column).with_text(options.time_column).table
         require_columns(table.schema, options)
         table, cut = _in_microseconds(table, options.time_column)
@@ -110,13 +111,13 @@ def open_source(data: Any, columns: Collection[str], options: Options) -> FileSo
 
 
 def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -> FrameSource:
-    """A DataFrame with only the columns that are asked for, if it has them all."""
+    """A DataFrame restricted to `columns`; all columns if one is missing."""
     if frame.isStreaming:
-        raise InputError("run() needs data that ends; a streaming DataFrame is for start()")
-    require_names(frame.columns, options, columns)  # Spark cannot tell columns of one name apart
+        raise InputError("run() needs bounded data; use start() for a streaming DataFrame")
+    require_names(frame.columns, options, columns)  # Spark cannot distinguish columns of the same name
     needed = [name for name in frame.columns if name in columns]
     if set(columns) <= set(needed):
-        frame = frame.select(*map(quoted, needed))
+        frame = frame.select(*map(spark_name, needed))
     frame = with_text_times(frame, options)
     schema = frame.limit(0).toArrow().schema.remove_metadata()
     require_columns(schema, options)
@@ -124,15 +125,15 @@ def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -
 
 
 def with_text_times(frame: DataFrame, options: Options) -> DataFrame:
-    """The frame with a time column of text where a format is to read whole numbers."""
+    """Cast an integer time column to text if a time format is to parse it."""
     name = options.time_column
     if options.time_format is None or not isinstance(frame.schema[name].dataType, IntegralType):
         return frame
-    return frame.withColumn(name, F.col(quoted(name)).cast("string"))
+    return frame.withColumn(name, F.col(spark_name(name)).cast("string"))
 
 
 def _in_microseconds(table: pa.Table, time_column: str) -> tuple[pa.Table, int]:
-    """The table with times as Spark has them, and how many were finer."""
+    """The table with times in microseconds, as Spark has them, and how many were truncated."""
     at = table.schema.get_field_index(time_column)
     given = table.schema.field(at).type
     if not pa.types.is_timestamp(given) or given.unit != "ns":
@@ -144,7 +145,7 @@ def _in_microseconds(table: pa.Table, time_column: str) -> tuple[pa.Table, int]:
 
 
 def _for_spark(table: pa.Table) -> pa.Table:
-    """Spark knows no dictionaries, no columns without a type, and ends a table at its first empty chunk."""
+    """A table Spark can read: no dictionaries, no null types, no empty chunks (it stops at the first)."""
     for i, column in enumerate(table.schema):
         if pa.types.is_dictionary(column.type):
             table = table.set_column(i, column.name, table.column(i).cast(column.type.value_type))
@@ -154,7 +155,7 @@ def _for_spark(table: pa.Table) -> pa.Table:
 
 
 def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
-    """Where this process cannot see the files, Spark reads them."""
+    """Let Spark read files that this process cannot see."""
     paths, csv = list(dict.fromkeys(files.paths)), files.csv
     reader = spark.read.format(kind := _format_there(spark, files))
     csv.require_for(kind)
@@ -169,17 +170,17 @@ def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
         frame = reader.schema(with_text(frame.schema, csv.as_text)).load(paths)
     declared = {name: kind for name, kind in csv.types.items() if name in frame.columns}
     declared.pop(csv.as_text or "", None)
-    casts = {name: F.col(quoted(name)).try_cast(from_arrow_type(kind)) for name, kind in declared.items()}
+    casts = {name: F.col(spark_name(name)).try_cast(from_arrow_type(kind)) for name, kind in declared.items()}
     return frame.withColumns(casts) if casts else frame
 
 
 def with_text(schema: StructType, column: str) -> StructType:
-    """The schema with one column as text."""
+    """The schema with one column cast to text."""
     return StructType([StructField(f.name, StringType()) if f.name == column else f for f in schema.fields])
 
 
 def _format_there(spark: SparkSession, files: Files) -> str:
-    """The format that the names tell; only Spark can list the files, and it reads none for that."""
+    """The format of files that only Spark can list, judged by their names without reading them."""
     names = spark.read.format("binaryFile").load(list(files.paths)).inputFiles()
     found = [format_ for name in names if (format_ := named_format(name.rpartition("/")[2])) is not None]
     if not found:
@@ -192,7 +193,7 @@ def _format_there(spark: SparkSession, files: Files) -> str:
 
 
 def file_source(spark: SparkSession, files: Files, columns: Collection[str], options: Options) -> FileSource:
-    """Look at the files: their columns, sizes and, where it is cheap, times."""
+    """Inspect the files: columns, sizes and, if it is cheap, time ranges."""
     found, warnings = listed(files)
     paths = [str(path) for path in found]
     if not paths:
@@ -211,7 +212,7 @@ def file_source(spark: SparkSession, files: Files, columns: Collection[str], opt
 def _look_at(
     spark: SparkSession, paths: list[str], files: Files, columns: Collection[str], time_column: str
 ) -> list[Looked]:
-    """Footers are read here; text must be read whole to know its types, so tasks do it where it is much."""
+    """Inspect files here if that is cheap; large text files must be read for their types, so tasks do it."""
     csv, wanted = files.csv, tuple(columns)
     is_parquet = file_format(Path(paths[0]))[0] == "parquet"
     if is_parquet or sum(Path(path).stat().st_size for path in paths) <= _LITTLE_TEXT:
@@ -249,7 +250,7 @@ _LOOKED = _LOOKED_SCHEMA.names
 
 
 def _text_time(schema: pa.Schema, options: Options) -> pa.Schema:
-    """The schema with a time column of text, where it has not a single value or numbers in a format."""
+    """Cast the time column to text if it is all null, or integers for a time format to parse."""
     at = schema.get_field_index(options.time_column)
     if at >= 0 and is_for_text(schema.field(at).type, options.time_format):
         return schema.set(at, pa.field(options.time_column, pa.string()))
@@ -257,7 +258,7 @@ def _text_time(schema: pa.Schema, options: Options) -> pa.Schema:
 
 
 def _with_reason(schema: pa.Schema, has_text: bool = False) -> pa.Schema:
-    """The columns of rejects: those of the events, then the line as it stood in the file, then why."""
+    """The columns of rejects: those of the events, then the line of the file, then the reason."""
     taken = schema.names
     for name in ("text", "reason") if has_text else ("reason",):
         schema = schema.append(pa.field(untaken(name, taken), pa.string()))
@@ -277,7 +278,7 @@ def _splits(looked: Looked, schema: pa.Schema, options: Options) -> list[Split]:
 
 
 def _ranges(meta: Any, schema: pa.Schema, options: Options) -> list[Range | None]:
-    """The first and last time of each row group, from the file's own statistics."""
+    """The first and last time of each row group, from Parquet statistics."""
     none: list[Range | None] = [None] * meta.num_row_groups
     at = schema.get_field_index(options.time_column)
     if at < 0 or kind_of(schema.field(at).type) not in (Kind.TIME, Kind.INTEGER):
@@ -304,7 +305,7 @@ def _ranges(meta: Any, schema: pa.Schema, options: Options) -> list[Range | None
 
 
 def tasks_of(splits: Sequence[Split], parallelism: int) -> tuple[tuple[Split, ...], ...]:
-    """Splits in time order, handed to tasks of about equal size; each task reads neighbours."""
+    """Assign splits in time order to tasks of about equal size; each task reads adjacent splits."""
     if all(split.range is not None for split in splits):
         splits = sorted(splits, key=lambda split: split.range or (0, 0))
     total = sum(split.rows for split in splits)

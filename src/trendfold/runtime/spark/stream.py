@@ -1,4 +1,4 @@
-"""A workload over a stream: one stateful query of Spark's, restarted when the workload changes."""
+"""Run a workload over a stream: one stateful Spark query, restarted when the workload changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold import errors
 from trendfold.errors import InputError, TrendfoldError
-from trendfold.events.batch import Options, schema_of
+from trendfold.events.batch import schema_of
+from trendfold.events.options import Options
 from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Schema
 from trendfold.plan import QueryPlan
@@ -31,7 +32,6 @@ from trendfold.runtime.release import require_streamable
 from trendfold.runtime.spark import blobs, processor, shards
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.claims import Claim, claims, require_query_names
 from trendfold.runtime.spark.engine import narrowed, translatable
 from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import (
@@ -43,7 +43,7 @@ from trendfold.runtime.spark.manifest import (
     carried_on,
     column_types,
     describe,
-    require_same_families,
+    require_same_exchanges,
     require_whole,
 )
 from trendfold.runtime.spark.processor import Shards
@@ -58,13 +58,14 @@ from trendfold.runtime.spark.shards import (
     pack_events,
     stream_job,
 )
+from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
 
 Batches = Iterator[pa.RecordBatch]
 Planner = Callable[[Sequence[Query], Schema], tuple[QueryPlan, ...]]
-"""Checks queries against the columns there are, and plans them."""
+"""Checks queries against the columns, and plans them."""
 
 PARCEL = pa.schema(
     [
@@ -81,9 +82,9 @@ _STATE_STORE = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # A commit writes what changed, and not all files of the store.
+    # A commit writes only the changes, not all files of the store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # A stream that runs on the checkpoint already is not stopped for this one.
+    # Do not stop a stream that is already running on the checkpoint.
     "spark.sql.streaming.stopActiveRunOnRestart": "false",
 }
 _IDLE_INTERVAL = "spark.sql.streaming.noDataProgressEventInterval"
@@ -91,7 +92,7 @@ _IDLE_INTERVAL = "spark.sql.streaming.noDataProgressEventInterval"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a stream is read, kept and written."""
+    """How a stream is read, stored and written."""
 
     options: Options
     origin: int
@@ -111,9 +112,9 @@ class Settings:
 
 
 def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Settings) -> Handle:
-    """Check everything that can be checked, then start."""
+    """Check everything that can be checked up front, then start the stream."""
     if not is_frame(frame) or not frame.isStreaming:
-        raise InputError("start() needs a streaming DataFrame, as spark.readStream gives; run() takes data")
+        raise InputError("start() needs a streaming DataFrame, from spark.readStream; use run() for others")
     if not settings.output:
         raise no_place(settings.output)
     places = {"output": settings.output, "rejects": settings.rejects, "checkpoint": settings.checkpoint}
@@ -122,7 +123,7 @@ def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Sett
 
 
 def require_all_apart(places: Mapping[str, str | None]) -> None:
-    """Raise if one of the places of a stream is, holds or lies in another."""
+    """Raise if two of a stream's folders overlap."""
     for (name, path), (other, its_path) in combinations(places.items(), 2):
         if path is not None:
             require_apart((name, path), {other: its_path})
@@ -145,7 +146,7 @@ class Handle:
             self._max_ahead = read_duration(settings.max_ahead, "max_ahead")
         self._trigger = _trigger(settings.trigger)
         if settings.flush and self._trigger != {"availableNow": True}:
-            raise InputError("flush=True is for a stream that ends: pass trigger='availableNow' with it")
+            raise InputError("flush=True needs a stream that ends; pass trigger='availableNow' too")
         self._sink = open_sink(settings.output, settings.file_format)
         self._rejects: Sink | None = None
         if settings.rejects is not None:
@@ -173,40 +174,40 @@ class Handle:
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """The names of the queries that are asked."""
+        """The names of the current queries."""
         return tuple(self._manifest.asked)
 
     def add(self, text: str) -> None:
-        """Add queries: their first windows begin after the latest time seen. Takes a restart of seconds."""
+        """Add queries; their first windows begin after the latest time seen. Restarts the stream."""
         with self._changing:
             queries = parse(text)
             require_streamable(queries)
             self._plan(queries)
-            changed = self._manifest.with_queries(queries, 0)  # errors are told while the stream still runs
+            changed = self._manifest.with_queries(queries, 0)  # raise errors while the stream still runs
             require_query_names(self._sink, changed.names)
             self._halt()
             self._launch(self._manifest.with_queries(queries, Tally.read(self._folder).latest))
 
     def remove(self, name: str) -> None:
-        """Remove a query; the others go on as if nothing had happened. Takes a restart of seconds."""
+        """Remove a query without affecting the others. Restarts the stream."""
         with self._changing:
             changed = self._manifest.without(name)
             self._halt()
             self._launch(changed)
 
     def _kept_manifest(self) -> Manifest | None:
-        """What the checkpoint was made for; None for a new one."""
+        """The manifest of the checkpoint; None for a new one."""
         kept = Manifest.read(self._folder)
         if kept is not None:
             require_whole(self._folder, Tally.read(self._folder))
         elif (self._folder / SPARK).exists():
             raise InputError(
-                f"{self._folder.url!r} holds a checkpoint but no {FILE}; begin with a new checkpoint"
+                f"{self._folder.url!r} holds a checkpoint but no {FILE}; start with a new checkpoint"
             )
         return kept
 
     def _require_places(self, kept: Manifest | None, queries: Sequence[Query]) -> None:
-        """Raise where this stream would replace the rows of others, or where its own are gone."""
+        """Raise if this stream would replace the rows of others, or if its own rows are missing."""
         known = kept.names if kept is not None else ()
         names = tuple(dict.fromkeys((*known, *(query.name for query in queries))))
         require_query_names(self._sink, names)
@@ -214,7 +215,7 @@ class Handle:
             return
         claimed = () if kept is None else kept.claimed
         if claimed and Tally.read(self._folder).batch < 0:
-            claimed = ()  # nothing was delivered yet
+            claimed = ()  # nothing has been written yet
         for claim in self._claims:
             claim.require(self._spark, _held(claim, names), claimed)
 
@@ -235,7 +236,7 @@ class Handle:
         fresh = Manifest(settings, column_types(self._schema(queries)), entries, id=name, claimed=())
         if kept is None:
             return fresh
-        if self._settings.shards is None:  # Spark keeps the number of partitions of a checkpoint
+        if self._settings.shards is None:  # a checkpoint fixes Spark's number of partitions
             fresh = replace(fresh, settings={**settings, "shards": kept.settings["shards"]})
         asked = [entry.query for entry in kept.entries]
         both = self._schema([*queries, *asked], kept.columns)
@@ -243,7 +244,7 @@ class Handle:
         return carried_on(replace(kept, id=name), fresh, Tally.read(self._folder).latest)
 
     def _claim(self, manifest: Manifest) -> Manifest:
-        """Make the places of the stream its own; the id is kept first, and that they are its own last."""
+        """Claim the stream's sinks: store the stream's id first, and the fact that they are claimed last."""
         manifest.write(self._folder)
         for claim in self._claims:
             claim.take(self._spark, _held(claim, manifest.names), manifest.claimed)
@@ -253,12 +254,12 @@ class Handle:
         return manifest
 
     def _schema(self, queries: Sequence[Query], also: Mapping[str, str] | None = None) -> pa.Schema:
-        """The columns that queries need, as far as there are such."""
+        """The columns that queries need, as far as they exist."""
         needed = {*needed_columns(tuple(queries), self._settings.options.columns), *(also or ())}
         given = self._frame.schema
         names = [name for name in given.fieldNames() if name in needed]
         new = [given[name] for name in names if name not in self._fields]
-        if new:  # a small job, so each column is asked for once
+        if new:  # this runs a small job, so each column is looked up once
             nothing = self._spark.createDataFrame([], type(given)(new)).toArrow()
             self._fields |= {field.name: field for field in nothing.schema.remove_metadata()}
         return pa.schema([self._fields[name] for name in names])
@@ -271,13 +272,13 @@ class Handle:
     # ------------------------------------------------------------ running
 
     def _launch(self, manifest: Manifest) -> None:
-        """Write down what is about to run, then run it: a crash in between changes nothing."""
+        """Write the manifest, then start the query: a crash in between changes nothing."""
         stream = self._job(manifest)
         job = stream.job
-        names = [[job.plans[query].query.name for query in family.queries] for family in job.families]
-        told = tuple(describe(family, own) for family, own in zip(job.families, names, strict=True))
-        require_same_families(manifest.families, told, names)
-        manifest = replace(manifest, families=told)
+        names = [[job.plans[query].query.name for query in exchange.queries] for exchange in job.exchanges]
+        told = tuple(describe(exchange, own) for exchange, own in zip(job.exchanges, names, strict=True))
+        require_same_exchanges(manifest.exchanges, told, names)
+        manifest = replace(manifest, exchanges=told)
         self._folder.make()
         self._manifest = self._claim(manifest)
         self._recorder = Recorder(stream, self._sink, self._rejects, self._folder, self._claims)
@@ -286,7 +287,7 @@ class Handle:
         if self._spark.conf.get(ARROW_BATCH, None) is None or not is_remote(self._spark):
             settings[ARROW_BATCH] = UNCHECKED
         if self._settings.flush:
-            settings[_IDLE_INTERVAL] = "0"  # the end is told of (_has_read_all)
+            settings[_IDLE_INTERVAL] = "0"  # so that Spark reports the end (_has_read_all)
         with with_settings(self._spark, settings):
             writer = (
                 _chain(stream, source, self._delay_ms)
@@ -318,7 +319,7 @@ class Handle:
             settings.rejects is not None,
             self._max_ahead,
         )
-        conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.families[n].conditions)
+        conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.exchanges[n].conditions)
         bits = translatable(conditions, schema_of(stream.job.schema))
         return replace(stream, job=replace(stream.job, bits=bits))
 
@@ -327,14 +328,14 @@ class Handle:
             self._query.stop()
 
     def stop(self) -> None:
-        """Stop; a later start on the same checkpoint goes on from here."""
+        """Stop; a later start on the same checkpoint resumes from here."""
         with self._changing:
             self._halt()
             self._is_done = True
             self._lease.release()
 
     def _is_busy(self) -> bool:
-        """Whether the checkpoint is in use: the stream runs, starts, restarts, or is being flushed."""
+        """Whether the checkpoint is in use: the stream is running, (re)starting or being flushed."""
         if not self._changing.acquire(blocking=False):
             return True
         try:
@@ -346,21 +347,21 @@ class Handle:
 
     @property
     def is_active(self) -> bool:
-        """Whether the stream runs."""
+        """Whether the stream is running."""
         with self._changing:
             return self._query is not None and bool(self._query.isActive)
 
     @property
     def query(self) -> StreamingQuery:
-        """Spark's own handle of the stream as it runs now."""
+        """Spark's handle of the running stream."""
         assert self._query is not None
         return self._query
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the stream ends, and say whether it did; an error of the stream is raised here.
+        """Wait until the stream ends; returns whether it did, and raises the stream's errors.
 
-        With `flush`, the windows that are still open are then reported, if all that there was has been
-        read: a stream that somebody has stopped goes on with the next start (`is_flushed` tells).
+        With `flush`, open windows are then reported if all input has been read; a stream that was stopped
+        early resumes with the next start instead (see `is_flushed`).
         """
         while True:
             running = self.query
@@ -372,7 +373,7 @@ class Handle:
                 return False
             with self._changing:
                 if running is not self._query:
-                    continue  # it was restarted with another workload
+                    continue  # restarted with another workload
                 if self._settings.flush and not self._is_done and _has_read_all(running):
                     self._flush()
                 self._is_done = True
@@ -381,25 +382,25 @@ class Handle:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether the open windows were reported, which ends the stream for good."""
+        """Whether the open windows have been reported, which ends the stream for good."""
         return self._manifest.is_flushed
 
     def process_all_available(self) -> None:
-        """Wait until all that has arrived by now is processed; for tests and notebooks."""
+        """Wait until everything that has arrived is processed; for tests and notebooks."""
         try:
             self.query.processAllAvailable()
         except Exception as error:
             raise _own_error(error) from error
 
     def _flush(self) -> None:
-        """Report what is still open, from the state that the last batch left.
+        """Report the open windows, from the state after the last batch.
 
-        The tally comes last: a flush that is cut short is done again under the same number.
+        The tally is written last: an interrupted flush is repeated under the same batch number.
         """
         assert self._recorder is not None
         if not self._lease.is_held:
             raise TrendfoldError(
-                f"another stream has gone on with the checkpoint {self._folder.url!r}; flush that one"
+                f"another stream has taken over the checkpoint {self._folder.url!r}; flush that one"
             )
         batch = Tally.read(self._folder).batch + 1
         told = _flushed(self._spark, self._recorder.stream, (self._folder / SPARK).url)
@@ -408,42 +409,42 @@ class Handle:
         self._manifest.write(self._folder)
         tally.write(self._folder)
 
-    # ------------------------------------------------------------ looking on
+    # ------------------------------------------------------------ progress
 
     @property
     def progress(self) -> Progress:
-        """How the stream gets on."""
+        """The stream's progress."""
         return progress_of(self.query, Tally.read(self._folder), self.queries)
 
     def listen(self, watcher: Watcher) -> Listener:
-        """Call a function with the progress after every micro-batch; `listener.remove()` ends that."""
+        """Call a function with the progress after every micro-batch; `listener.remove()` stops that."""
         listener = Listener(self._spark, lambda: self.query.id, lambda: self.progress, watcher)
         self._spark.streams.addListener(listener)
         return listener
 
 
-def _held(claim: Claim, queries: tuple[str, ...]) -> tuple[str, ...]:
-    """The names under which a stream keeps rows in one of its places."""
+def _held(claim: SinkClaim, queries: tuple[str, ...]) -> tuple[str, ...]:
+    """The names under which a stream writes rows to a sink."""
     return queries if claim.what == "output" else (REJECTS,)
 
 
 def _has_read_all(query: StreamingQuery) -> bool:
-    """Whether a query that ended had nothing left to read, and was not stopped before.
+    """Whether a query that ended had read everything, and was not stopped before.
 
-    Spark ends it after a look at its sources that brought no batch, and tells of that look. It tells of
-    every batch too, and then there is the time that adding it took.
+    Spark ends it after polling its sources without getting a batch, and reports that poll. It reports every
+    batch too, but then with the duration of adding the batch.
     """
     told: list[Any] = list(query.recentProgress)
     return bool(told) and "addBatch" not in told[-1]["durationMs"]
 
 
 def _by_epoch(manifest: Manifest) -> list[Entry]:
-    """Entries in the order in which their plans are numbered."""
+    """Entries in the order of their plans."""
     return sorted(manifest.entries, key=lambda entry: entry.epoch)
 
 
 def _wait(query: StreamingQuery, timeout: float | None) -> bool:
-    """Whether the query ended; Spark takes any number of seconds, whatever its hint says."""
+    """Wait; returns whether the query ended. Spark accepts fractions of seconds, despite its type hint."""
     seconds: Any = timeout
     return query.awaitTermination(seconds) is not False
 
@@ -452,9 +453,9 @@ _TAKEN = re.compile(r"CONCURRENT_(QUERY|STREAM_LOG_UPDATE)|another query with sa
 
 
 def _own_error(error: Exception) -> Exception:
-    """An error that was raised on purpose inside Spark, as it was raised; or that two use one checkpoint."""
+    """The trendfold error inside a Spark error, or the error for two streams on one checkpoint."""
     if _TAKEN.search(str(error)):
-        return TrendfoldError("another stream runs on this checkpoint; stop it first, or choose another")
+        return TrendfoldError("another stream is using this checkpoint; stop it first, or choose another")
     found = re.search(r"trendfold\.errors\.(\w+): (.*)", str(error))
     kind = getattr(errors, found[1], None) if found is not None else None
     if found is None or kind is None or kind is errors.QueryError:
@@ -464,7 +465,7 @@ def _own_error(error: Exception) -> Exception:
 
 
 def _trigger(given: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What Spark takes: a duration, `availableNow`, or its own keywords."""
+    """A trigger in Spark's keywords, from a duration, `availableNow`, or those keywords."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -478,10 +479,10 @@ def _trigger(given: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
-    """Rows to parcels, parcels to shards.
+    """Pack rows into parcels, and send these to shards.
 
-    The watermark moves with the latest time of each part. Its column is dropped before the state, or Spark
-    would drop late parcels unseen.
+    The watermark follows the latest time of each part. Its column is dropped before the stateful operator;
+    otherwise Spark would silently drop late parcels.
     """
     labels = partition_labels(stream.job.buckets)
 
@@ -496,7 +497,7 @@ def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
     also += stream.job.schema.names if stream.keeps_rejects else []
     rows = narrowed(stream.job, source, also)
     if stream.max_ahead is not None:
-        rows = rows.withColumn(shards.CLOCK, F.current_timestamp())  # kept with the batch's offsets
+        rows = rows.withColumn(shards.CLOCK, F.current_timestamp())  # stored with the batch's offsets
     parcels = rows.mapInArrow(pack, PARCEL_DDL)
     timed = parcels.withWatermark("clock", f"{delay_ms} milliseconds").drop("clock")
     return timed.groupBy("bucket").transformWithStateInPandas(
@@ -517,7 +518,7 @@ def _row(parcel: Parcel, labels: Sequence[int], latest: int | None) -> pa.Record
 
 
 def _flushed(spark: SparkSession, stream: StreamJob, checkpoint: str) -> list[Blob]:
-    """The open windows of all shards, from the state as Spark reads it back."""
+    """The open windows of all shards, computed from the state in the checkpoint."""
 
     def read(variable: str) -> DataFrame:
         reader = spark.read.format("statestore").option("path", checkpoint)
@@ -546,7 +547,7 @@ def _flushed(spark: SparkSession, stream: StreamJob, checkpoint: str) -> list[Bl
 
 @dataclass
 class _Kept:
-    """The state of a shard, read back; what is changed here is not kept."""
+    """A shard's state read from the checkpoint; changes are not stored."""
 
     state: dict[int, bytes]
 

@@ -1,6 +1,6 @@
-"""Streams by name: files that arrive in a folder, a Kafka topic, or Spark's own clockwork.
+"""Stream sources by name: files arriving in a folder, a Kafka topic, or Spark's rate source.
 
-All others come as DataFrames.
+Other streams are passed as DataFrames.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from trendfold.errors import InputError
 from trendfold.events.messages import read_messages
-from trendfold.events.text import CsvOptions, read_schema
+from trendfold.events.text_files import CsvOptions, read_schema
 from trendfold.runtime.spark.session import needs_connector
 from trendfold.runtime.spark.shards import REFUSED, WHY
 from trendfold.runtime.spark.source import with_text
@@ -28,12 +28,12 @@ FILES = ("parquet", "csv", "json")
 RATE = "rate"
 _RATE_ROWS = 1_000
 _VALUE, _PLACE = "value", ("partition", "offset")
-"""Columns of Kafka's messages: what was sent, and where it stands."""
+"""Columns of Kafka messages: the content, and its position."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How much of a source makes a micro-batch, where it begins, and options of Spark's own."""
+class SourceSettings:
+    """The size of micro-batches, the starting offsets, and further options for Spark's source."""
 
     files_per_batch: int | None = None
     rows_per_batch: int | None = None
@@ -46,10 +46,10 @@ def open_stream(
     source: str,
     csv: CsvOptions,
     types: Sequence[str] = (),
-    reading: Reading | None = None,
+    reading: SourceSettings | None = None,
 ) -> DataFrame:
-    """`parquet:FOLDER`, `csv:FOLDER`, `json:FOLDER`, `kafka:SERVERS/TOPIC`, or `rate:ROWS_PER_SECOND`."""
-    reading = reading or Reading()
+    """Open `parquet:FOLDER`, `csv:FOLDER`, `json:FOLDER`, `kafka:SERVERS/TOPIC` or `rate:ROWS_PER_SECOND`."""
+    reading = reading or SourceSettings()
     kind, _, rest = source.partition(":")
     if kind == RATE:
         return _rate(spark, rest, types)
@@ -57,7 +57,7 @@ def open_stream(
         return _topic(spark, read_topic(source), csv.schema, reading)
     if kind not in FILES or not rest:
         raise InputError(
-            f"unknown source {source!r}; it is parquet:FOLDER, csv:FOLDER, json:FOLDER, kafka:SERVERS/TOPIC "
+            f"unknown source {source!r}; use parquet:FOLDER, csv:FOLDER, json:FOLDER, kafka:SERVERS/TOPIC "
             f"or rate:N"
         )
     reader = spark.readStream.format(kind).schema(_schema(spark, kind, rest, csv)).options(**reading.options)
@@ -69,7 +69,7 @@ def open_stream(
 
 
 def folder_read(source: str) -> str | None:
-    """The folder that a source reads; None where it reads none."""
+    """The folder that a source reads; None if it does not read a folder."""
     kind, _, rest = source.partition(":")
     return rest if kind in FILES and rest else None
 
@@ -77,10 +77,10 @@ def folder_read(source: str) -> str | None:
 # ---------------------------------------------------------------- messages
 
 
-def _topic(spark: SparkSession, topic: Topic, schema: str | None, reading: Reading) -> DataFrame:
+def _topic(spark: SparkSession, topic: Topic, schema: str | None, reading: SourceSettings) -> DataFrame:
     if schema is None:
         raise InputError(
-            "messages do not tell their columns: pass --schema with names and types, as in "
+            "Kafka messages have no schema: pass --schema with names and types, as in "
             "'type string, ts timestamp, speed double'"
         )
     reader = spark.readStream.format("kafka").options(
@@ -95,11 +95,11 @@ def _topic(spark: SparkSession, topic: Topic, schema: str | None, reading: Readi
 
 
 def json_events(messages: DataFrame, schema: str) -> DataFrame:
-    """Events from messages with a JSON object each in the column `value`, as Kafka's have.
+    """Parse messages that have a JSON object in the column `value`, as Kafka's do.
 
     `schema` names the fields that become columns, as in `type string, ts timestamp, speed double`. A message
-    that is no such object is a reject, with its text and, where there are the columns `partition` and
-    `offset`, its place.
+    that cannot be parsed is rejected with its text and, if the columns `partition` and `offset` exist, its
+    position.
     """
     types = read_schema(schema)
     place = [name for name in _PLACE if name in messages.columns]
@@ -116,7 +116,7 @@ def json_events(messages: DataFrame, schema: str) -> DataFrame:
 
 
 def _events(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.Table:
-    """Messages as columns, with the text of those that are no event, and why."""
+    """The columns of messages, with text and reason for the rejected ones."""
     found = read_messages(batch.column(0), types)
     why = found.reason.to_pylist()
     if batch.num_columns > 1:
@@ -131,7 +131,7 @@ def _events(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.Table
 
 
 def _schema(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> StructType:
-    """Columns as they are declared; otherwise as the files that are there already have them."""
+    """The declared columns; otherwise those of the files already there."""
     schema = _columns(spark, kind, path, csv)
     return schema if csv.as_text is None else with_text(schema, csv.as_text)
 
@@ -146,17 +146,17 @@ def _columns(spark: SparkSession, kind: str, path: str, csv: CsvOptions) -> Stru
         found = reader.load(path).schema
     except AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error):
-            raise InputError(f"there is no folder {path!r}; make it, or correct the path") from None
+            raise InputError(f"there is no folder {path!r}; create it, or correct the path") from None
         if "UNABLE_TO_INFER_SCHEMA" not in str(error):
             raise
         found = StructType()
     if not found.fields:
-        raise InputError(f"no file in {path!r} tells the columns yet; pass --schema, or put one there")
+        raise InputError(f"no file in {path!r} gives the columns yet; pass --schema, or add a file")
     return found
 
 
 def _rate(spark: SparkSession, rows: str, types: Sequence[str]) -> DataFrame:
-    """Rows by the clock: `ts`, `value` counts up, and `type` takes the given names in turn."""
+    """Spark's rate source: `ts`, a counting `value`, and `type`, which cycles through the given names."""
     if rows and not re.fullmatch(r"[1-9]\d*", rows):
         raise InputError(f"source 'rate:{rows}' is not a number of rows per second, such as rate:1000")
     if not types:

@@ -1,7 +1,7 @@
-"""What runs inside Spark's tasks: tables in, blobs out. Plain functions over Arrow; nothing here knows Spark.
+"""The work of Spark's tasks: tables in, blobs out. Plain functions over Arrow, without Spark.
 
-scan    a part of the source  ->  rows by bucket, or matrices where the part is ordered
-chunk   rows of one stretch of time  ->  matrices
+scan    a part of the source  ->  rows by bucket, or matrices if the part is in time order
+chunk   rows of one time range  ->  matrices
 fold    all rows and matrices of some segments  ->  totals, or finished rows
 finish  all totals of some groups  ->  finished rows
 """
@@ -10,29 +10,34 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
-from trendfold.events.batch import EventBatch, Options, read_batch
+from trendfold.events.batch import EventBatch, read_batch
 from trendfold.events.columns import Column, from_arrow, kind_of
 from trendfold.events.findings import Findings
+from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
+from trendfold.plan.fold_steps import FoldStep, to_value
+from trendfold.plan.physical import Products, choose_exchange
 from trendfold.plan.spread import Mode, ends_with_segment
+from trendfold.plan.workload import units
 from trendfold.query.nodes import Expression, GroupKey
-from trendfold.runtime.bundle import apart, bundles, cut_shared, fold_together
-from trendfold.runtime.exact import Exact
-from trendfold.runtime.groups import counted
+from trendfold.runtime.exact_values import Exact
+from trendfold.runtime.folding import FoldedQuery, fold_unit, prepare
+from trendfold.runtime.folds.matrices_together import apart, bundles, cut_shared, fold_together
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.local import infinite_columns, prepare, run_query
+from trendfold.runtime.local import infinite_columns, table_of
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.pieces import (
     FIRST,
@@ -45,26 +50,23 @@ from trendfold.runtime.pieces import (
     matrix_bytes,
     multiply_pieces,
     pack_folded,
-    unique_windows,
     unpack_folded,
 )
-from trendfold.runtime.rows import Partitioning, Rows, Workspace, shared_partitionings
+from trendfold.runtime.query_rows import Rows, group_count
+from trendfold.runtime.request import Request
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
-from trendfold.runtime.spark.families import Family
+from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
-from trendfold.runtime.windows import Asked, Items
+from trendfold.runtime.windows import Asked, Items, unique_windows
+from trendfold.runtime.workspace import Partitioning, Workspace, shared_partitionings
 
 WINDOW, KEY = "window index", "key {}"
-"""Columns of a table of totals, besides the numbers."""
-_ROW_BYTES = 24
-"""What a row costs on its way, about."""
-_FEW_BYTES = 1 << 16
-"""Matrices of this size are always sent."""
+"""Columns of a table of totals, in addition to the numbers."""
 
 
-class Way(StrEnum):
-    """How a family's rows get to where they are folded."""
+class Route(StrEnum):
+    """How an exchange's rows reach the tasks that fold them."""
 
     STRETCHES = "stretches"
     PARTITION = "by partition"
@@ -74,17 +76,17 @@ class Way(StrEnum):
 
 @dataclass(frozen=True)
 class Job:
-    """Everything a task needs to know; small, and sent with the function.
+    """Everything a task needs to know; small, and sent with the task's function.
 
-    schema  of the events, as far as queries read them
-    shared  times [from, to] in which parts of the source overlap: their rows are exchanged, int64[z,2]
-    chunks  times at which the stream is cut for Way.TIME, int64[c]
-    bits    the conditions whose truth comes with the rows, in the order of their bits
+    schema  of the events, restricted to the columns queries read
+    shared  intervals [from, to] in which parts of the source overlap: their rows are shuffled, int64[z,2]
+    chunks  times at which the input is split for Route.TIME, int64[c]
+    bits    conditions whose truth values come with the rows, in bit order
     """
 
     plans: tuple[QueryPlan, ...]
-    families: tuple[Family, ...]
-    ways: tuple[Way, ...]
+    exchanges: tuple[Exchange, ...]
+    routes: tuple[Route, ...]
     options: Options
     schema: pa.Schema
     origin: int
@@ -98,7 +100,7 @@ class Job:
 
     @cached_property
     def shared_partitionings(self) -> frozenset[Partitioning]:
-        """What rows are sorted by once for several queries."""
+        """Partitionings by which rows are sorted once for several queries."""
         return shared_partitionings(self.plans)
 
     @cached_property
@@ -113,9 +115,9 @@ class Job:
 def scan(
     job: Job, table: pa.Table, rejects: pa.Table | None = None, found: Findings | None = None
 ) -> Iterator[Blob]:
-    """Read a part of the source, and send what each family needs of it.
+    """Read a part of the source, and send what each exchange needs of it.
 
-    `rejects` are lines that are no rows, and `found` is what reading the lines has found.
+    `rejects` are rejected lines, and `found` the findings of reading them.
     """
     batch = read_batch(table, replace(job.options, on_reject="keep"))
     seen = json.dumps(batch.type_names).encode()
@@ -128,45 +130,56 @@ def scan(
     if not len(batch):
         return
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
-    for number, way in enumerate(job.ways):
-        match way:
-            case Way.STRETCHES:
+    for number, route in enumerate(job.routes):
+        match route:
+            case Route.STRETCHES:
                 yield from _stretch(job, number, workspace)
-            case Way.PARTITION:
+            case Route.PARTITION:
                 yield from _send(job, number, workspace, np.ones(len(batch), np.bool_))
-            case Way.TIME:
+            case Route.TIME:
                 yield from _send_by_time(job, number, workspace)
-            case Way.OVERLAPS:
+            case Route.OVERLAPS:
                 yield from _send_overlapping(job, number, workspace)
 
 
 def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """Matrices of what no other part overlaps with, and the rows of what one does."""
-    batch, family = workspace.batch, job.families[number]
+    """Send matrices for times that no other part overlaps, and rows for the others."""
+    batch, exchange = workspace.batch, job.exchanges[number]
     alone, gaps = _alone(job, batch)
     if not alone.all():
         yield from _send(job, number, workspace, ~alone)
         if not alone.any():
             return
-        workspace = subset(workspace, alone, family.conditions)
-    together = bundles(job.plans, family.queries, job.shared_partitionings)
+        workspace = subset(workspace, alone, exchange.conditions)
+    together = bundles(job.plans, exchange.queries, job.shared_partitionings)
     cuts = [_cut(job, queries, workspace, gaps) for queries in together]
     size = sum(
         len(cut) * sum(matrix_bytes(job.plans[q]) for q in queries)
         for queries, cut in zip(together, cuts, strict=True)
     )
-    if size > max(len(workspace.batch) * _ROW_BYTES, _FEW_BYTES):  # rows are smaller than their matrices
+    way = choose_exchange(len(workspace.batch), size)
+    if way is None:
         yield from _send(job, number, workspace, np.ones(len(workspace.batch), np.bool_))
         return
     for queries, cut in zip(together, cuts, strict=True):
-        if not len(cut):
-            continue
-        if len(queries) == 1:
-            pieces = fold_pieces(job.plans[queries[0]], workspace, cut)
-            yield from _send_pieces(job, number, Content.PIECES, queries[0], pieces)
-        else:
-            pieces = fold_together({q: job.plans[q] for q in queries}, workspace, cut)
-            yield from _send_pieces(job, number, Content.BUNDLE, queries[0], pieces)
+        if len(cut):
+            started = perf_counter()
+            yield from _send_matrices(job, number, queries, workspace, cut)
+            names = tuple(job.plans[query].query.name for query in queries)
+            took = len(cut.rows.row), perf_counter() - started, size
+            yield _step(queries[0], FoldStep(names, way, *took))
+
+
+def _send_matrices(
+    job: Job, number: int, queries: list[int], workspace: Workspace, cut: Cut
+) -> Iterator[Blob]:
+    """The matrices of one query, or of several side by side."""
+    if len(queries) == 1:
+        pieces = fold_pieces(job.plans[queries[0]], workspace, cut)
+        yield from _send_pieces(job, number, Content.PIECES, queries[0], pieces)
+    else:
+        pieces = fold_together({q: job.plans[q] for q in queries}, workspace, cut)
+        yield from _send_pieces(job, number, Content.BUNDLE, queries[0], pieces)
 
 
 def _cut(job: Job, queries: list[int], workspace: Workspace, gaps: NDArray[np.int64]) -> Cut:
@@ -175,7 +188,7 @@ def _cut(job: Job, queries: list[int], workspace: Workspace, gaps: NDArray[np.in
 
 
 def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which rows lie outside the times that are shared, and the edges of those times."""
+    """Which rows lie outside the overlaps, and the edges of the overlaps."""
     if not len(job.shared):
         return np.ones(len(batch), np.bool_), np.zeros(0, np.int64)
     at = np.searchsorted(job.shared[:, 0], batch.time, side="right") - 1
@@ -184,7 +197,7 @@ def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.i
 
 
 def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expression, ...]) -> Workspace:
-    """Some of the rows, with what is known of their conditions."""
+    """A workspace of some rows, keeping the known truth values of their conditions."""
     batch = workspace.batch
     held = {condition: workspace.holds(condition)[kept] for condition in conditions}
     chosen = replace(
@@ -199,34 +212,34 @@ def subset(workspace: Workspace, kept: NDArray[np.bool_], conditions: tuple[Expr
 
 
 def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]) -> Iterator[Blob]:
-    """The wanted rows of a family, to the buckets of their keys."""
-    batch, family = workspace.batch, job.families[number]
-    keys = {name: batch.column(name) for name in family.key}
+    """Send the wanted rows of an exchange to the buckets of their keys."""
+    batch, exchange = workspace.batch, job.exchanges[number]
+    keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
-    wanted = wanted & is_needed(batch, family)
-    for bucket, part in split(packed_rows(workspace, family), known, wanted, job.buckets):
+    wanted = wanted & is_needed(batch, exchange)
+    for bucket, part in split(packed_rows(workspace, exchange), known, wanted, job.buckets):
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
 def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """The rows of a family, to the stretch of time they lie in."""
-    batch, family = workspace.batch, job.families[number]
+    """Send the rows of an exchange to their time ranges."""
+    batch, exchange = workspace.batch, job.exchanges[number]
     chunk = np.searchsorted(job.chunks, batch.time, side="right").astype(np.uint64)
-    parts = split(packed_rows(workspace, family), chunk, is_needed(batch, family), len(job.chunks) + 1)
+    parts = split(packed_rows(workspace, exchange), chunk, is_needed(batch, exchange), len(job.chunks) + 1)
     for bucket, part in parts:
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
 def _send_overlapping(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
-    """The rows of a family that finds matches, to every part of the time that a match with them may end in.
+    """Send the rows of an exchange that finds matches to every time range in which such a match may end.
 
     A match that ends in [a, b) lies in (a - w, b), and a NOT at its end looks as far as b + w.
     """
-    batch, family = workspace.batch, job.families[number]
-    assert family.reach is not None
-    needed, rows = is_needed(batch, family), packed_rows(workspace, family)
+    batch, exchange = workspace.batch, job.exchanges[number]
+    assert exchange.reach is not None
+    needed, rows = is_needed(batch, exchange), packed_rows(workspace, exchange)
     for part, (low, high) in enumerate(_parts(job)):
-        inside = needed & (batch.time > low - family.reach) & (batch.time < high + family.reach)
+        inside = needed & (batch.time > low - exchange.reach) & (batch.time < high + exchange.reach)
         if inside.any():
             chosen = rows.filter(pa.array(inside))
             yield Blob(part, Content.ROWS, number, chosen.num_rows, pack(chosen))
@@ -236,35 +249,35 @@ _EVER = 2**61
 
 
 def _parts(job: Job) -> list[tuple[int, int]]:
-    """The parts of the time between chunks, the outermost without end."""
+    """The time ranges between chunks; the first and last are unbounded."""
     return list(pairwise([-_EVER, *job.chunks.tolist(), _EVER]))
 
 
 def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa.Table) -> Iterator[Blob]:
     batch = as_batch(pieces, job.schema, job.nothing)
-    keys = {name: batch.column(name) for name in job.families[number].key}
+    keys = {name: batch.column(name) for name in job.exchanges[number].key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
     for bucket, part in split(pieces, known, np.ones(len(batch), np.bool_), job.buckets):
         yield Blob(bucket, content, query, part.num_rows, pack(part))
 
 
-def is_needed(batch: EventBatch, family: Family) -> NDArray[np.bool_]:
-    """Rows of the family's types."""
-    if family.types is None:
+def is_needed(batch: EventBatch, exchange: Exchange) -> NDArray[np.bool_]:
+    """Which rows have one of the exchange's types."""
+    if exchange.types is None:
         return np.ones(len(batch), np.bool_)
-    wanted = np.array([name in family.types for name in batch.type_names], np.bool_)
+    wanted = np.array([name in exchange.types for name in batch.type_names], np.bool_)
     found: NDArray[np.bool_] = wanted[batch.type_code]
     return found
 
 
-def packed_rows(workspace: Workspace, family: Family) -> pa.Table:
-    """The columns of a family, words as codes, conditions as bits."""
+def packed_rows(workspace: Workspace, exchange: Exchange) -> pa.Table:
+    """The columns of an exchange: strings as codes, conditions as bits."""
     batch = workspace.batch
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for field in batch.table.schema:
-        if field.name in family.columns:
+        if field.name in exchange.columns:
             columns[field.name] = _as_codes(batch, field)
-    held = {condition: workspace.holds(condition) for condition in family.conditions}
+    held = {condition: workspace.holds(condition) for condition in exchange.conditions}
     return pa.table(columns | bit_columns(held, len(batch)))
 
 
@@ -283,11 +296,11 @@ def _as_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
 
 
 def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Rows of whole stretches of time become matrices; everything else passes through."""
+    """Turn the rows of each time range into matrices; pass everything else through."""
     rows: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
-        if blob.content is Content.ROWS and job.ways[blob.owner] is Way.TIME:
-            rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several stretches of time
+        if blob.content is Content.ROWS and job.routes[blob.owner] is Route.TIME:
+            rows[blob.owner, blob.bucket].append(blob.table())  # one task may have several time ranges
         else:
             yield blob
     apart = replace(job, shared=np.zeros((0, 2), np.int64))
@@ -299,13 +312,13 @@ def chunk(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
 
 
 def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Everything there is of some segments: totals per group and window, or finished rows."""
+    """Fold all rows and matrices of some segments into totals per group and window, or finished rows."""
     rows: dict[int, list[pa.Table]] = defaultdict(list)
     pieces: dict[int, list[pa.Table]] = defaultdict(list)
     overlapping: dict[tuple[int, int], list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         match blob.content:
-            case Content.ROWS if job.ways[blob.owner] is Way.OVERLAPS:
+            case Content.ROWS if job.routes[blob.owner] is Route.OVERLAPS:
                 overlapping[blob.owner, blob.bucket].append(blob.table())
             case Content.ROWS:
                 rows[blob.owner].append(blob.table())
@@ -318,105 +331,125 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 yield blob
     for number, part in list(overlapping):
         yield from _find(job, number, overlapping.pop((number, part)), _parts(job)[part])
-    for number, family in enumerate(job.families):
-        if family.finds_matches:
+    for number, exchange in enumerate(job.exchanges):
+        if exchange.finds_matches:
             if number in rows:
                 yield from _find(job, number, rows.pop(number), None)
             continue
         workspace = gather(job, number, rows.pop(number)) if number in rows else None
-        for query in family.queries:
-            try:
-                yield from fold_query(job, family, query, workspace, pieces.pop(query, []))
-            except OverlapError as error:
-                yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
-            except TrendfoldError as error:
-                yield failure(query, error)
-        if workspace is not None and (counts := counted(workspace)):
-            yield Blob(0, Content.SHARING, number, 0, json.dumps(counts).encode())
+        cut = [query for query in exchange.queries if query in pieces]
+        for query in cut:
+            yield from multiply(job, query, workspace, pieces.pop(query))
+        whole = [query for query in exchange.queries if query not in cut]
+        if workspace is not None and whole:
+            yield from fold_rows(job, exchange, whole, workspace)
 
 
 def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] | None) -> Iterator[Blob]:
-    """The matches of a family's queries among rows that are together; only those that end in `ends`."""
-    queries = job.families[number].queries
+    """Find the matches of an exchange's queries in these rows; only those that end in `ends`."""
+    queries = job.exchanges[number].queries
     plans = [job.plans[query] for query in queries]
     try:
-        found = run_matches(
+        found, steps = run_matches(
             plans, gather(job, number, tables), job.options, job.limits, has_positions=False, ends=ends
         )
     except TrendfoldError as error:
         yield failure(queries[0], error)
         return
+    yield from (_step(queries[0], step) for step in steps)
     for query in queries:
         yield from _results(job, query, found[job.plans[query].query.name])
 
 
 def failure(query: int, error: TrendfoldError) -> Blob:
-    """An error on its way to the driver."""
+    """A blob that reports an error to the driver."""
     return Blob(0, Content.ERROR, query, 0, json.dumps([type(error).__name__, str(error)]).encode())
 
 
 def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
-    """The rows of a family that came from everywhere, with what is known of their conditions."""
+    """The rows of an exchange from all tasks, with the known truth values of their conditions."""
     batch = read_batch(concat(tables), job.options)
-    known = read_bits(batch, job.families[number].conditions) or {}
+    known = read_bits(batch, job.exchanges[number].conditions) or {}
     return Workspace(batch, known, shared=job.shared_partitionings)
 
 
-def fold_query(
-    job: Job,
-    family: Family,
-    query: int,
-    workspace: Workspace | None,
-    pieces: list[pa.Table],
-    asked: Asked | None = None,
+def fold_rows(
+    job: Job, exchange: Exchange, queries: Sequence[int], workspace: Workspace, asked: Asked | None = None
 ) -> Iterator[Blob]:
-    """One query over all there is of some segments; of all windows, or of those asked for."""
-    plan = job.plans[query]
-    if family.mode is Mode.COMPLETE:
-        if workspace is not None:
-            yield from _complete(job, query, workspace, asked)
-        return
-    if pieces:
-        if workspace is not None:
-            # Rows may lie before and after a matrix: they are cut wherever one begins.
-            begins = np.unique(np.concatenate([part.column(FIRST).to_numpy() for part in pieces]))
-            cut = cut_pieces(plan, workspace, job.origin, begins)
-            if len(cut):
-                pieces.append(fold_pieces(plan, workspace, cut))
-        together = concat(pieces)
-        batch = as_batch(together, job.schema, job.nothing)
-        rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
-    elif workspace is not None:
-        ready = prepare(plan, workspace, job.origin, limits=job.limits, asked=asked)
-        batch, rows, items, folded = workspace.batch, ready.rows, ready.items, ready.fold(job.limits)
+    """Fold queries over all rows of some segments, for all windows or those `asked` for."""
+    request = Request(job.origin, job.limits, job.arithmetic, asked)
+    for unit in units({query: job.plans[query] for query in queries}):
+        try:
+            folds = fold_unit(unit, workspace, request)
+            for query, (folded, step) in zip(unit.numbers, folds, strict=True):
+                yield from [] if step is None else [_step(query, step)]
+                yield from _answer(job, exchange, query, folded, request)
+        except TrendfoldError as error:
+            yield failure(unit.numbers[0], error)
+
+
+def _step(query: int, step: FoldStep) -> Blob:
+    """A blob that reports a step that ran to the driver."""
+    return Blob(0, Content.STEP, query, 0, json.dumps(to_value(step)).encode())
+
+
+def _answer(
+    job: Job, exchange: Exchange, query: int, folded: FoldedQuery, request: Request
+) -> Iterator[Blob]:
+    """The aggregates of one query as finished rows, or as totals if other tasks have some of a group."""
+    if request.asked is None:
+        yield _windows(query, unique_windows(folded.items))
+    if exchange.mode is Mode.COMPLETE:
+        yield Blob(0, Content.GROUPS, query, group_count(folded.rows))
+        yield from _results(job, query, table_of(folded, request))
     else:
-        return
-    if asked is None:
-        yield _windows(query, unique_windows(items))
-    totals = total(rows, items, folded)
-    if ends_with_segment(plan):
+        yield from _add_up(job, query, folded.totals(), folded.rows, folded.batch)
+
+
+def multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
+    """Multiply the matrices of one query in some segments, and fold the rows between them."""
+    try:
+        yield from _multiply(job, query, workspace, pieces)
+    except OverlapError as error:
+        yield Blob(0, Content.OVERLAP, query, 0, str(error).encode())
+    except TrendfoldError as error:
+        yield failure(query, error)
+
+
+def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
+    started, plan, between = perf_counter(), job.plans[query], 0
+    if workspace is not None:
+        # Rows may lie before and after a matrix: split them wherever a matrix begins.
+        begins = np.unique(np.concatenate([part.column(FIRST).to_numpy() for part in pieces]))
+        cut = cut_pieces(plan, workspace, job.origin, begins)
+        between = len(cut.rows.row)
+        if len(cut):
+            pieces = [*pieces, fold_pieces(plan, workspace, cut)]
+    together = concat(pieces)
+    batch = as_batch(together, job.schema, job.nothing)
+    rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
+    way = Products(1, "the matrices of all parts of the source are multiplied in time order")
+    seconds, size = perf_counter() - started, together.num_rows * matrix_bytes(plan)
+    yield _step(query, FoldStep((plan.query.name,), way, between, seconds, size))
+    yield _windows(query, unique_windows(items))
+    yield from _add_up(job, query, total(rows, items, folded), rows, batch)
+
+
+def _add_up(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
+    """Totals that end here become rows; the others go to where their groups are finished."""
+    if ends_with_segment(job.plans[query]):
         yield from _finished(job, query, totals, rows, batch)
     else:
-        yield from _send_totals(job, query, _named(plan, totals, rows, batch))
-
-
-def _complete(job: Job, query: int, workspace: Workspace, asked: Asked | None) -> Iterator[Blob]:
-    done = run_query(job.plans[query], workspace, job.origin, job.limits, job.arithmetic, asked)
-    table = done.table
-    if asked is None:
-        yield _windows(query, done.windows)
-    yield Blob(0, Content.GROUPS, query, done.groups)
-    if table.num_rows:
-        yield from _results(job, query, table)
+        yield from _send_totals(job, query, _named(job.plans[query], totals, rows, batch))
 
 
 def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
-    """The windows that were looked at, for the summary; in a stream nobody asks."""
+    """The windows that were evaluated, for the summary; not used in streams."""
     return Blob(0, Content.WINDOWS, query, len(windows), windows.tobytes())
 
 
 def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Table:
-    """Totals per group and window, with the values that name the group."""
+    """A table of totals per group and window, with the group's key values."""
     columns: dict[str, pa.Array] = {}
     for i, key in enumerate(plan.query.group_by):
         columns[KEY.format(i)] = group_column(key, totals, rows, batch)
@@ -427,7 +460,7 @@ def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa
 
 
 def _send_totals(job: Job, query: int, totals: pa.Table) -> Iterator[Blob]:
-    """Totals, to where their groups are finished."""
+    """Send totals to the tasks that finish their groups."""
     count = totals.num_rows
     keys = {name: from_arrow(totals.column(name)) for name in _key_names(job.plans[query])}
     known = hashes(keys, count) if keys else np.full(count, query, np.uint64)
@@ -443,7 +476,7 @@ def _key_names(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def finish(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
-    """Add up the totals of each group and window, and make rows of them."""
+    """Sum the totals of each group and window into finished rows."""
     totals: dict[int, list[pa.Table]] = defaultdict(list)
     for blob in blobs:
         if blob.content is Content.TOTALS:
@@ -478,7 +511,7 @@ def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 
 
 def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
-    """The rows of groups of which nothing is left elsewhere."""
+    """The finished rows of groups that no other task has totals for."""
     none = np.zeros(0, np.int64)
     no_items = Items(none.astype(np.int32), none, none, none)
     exact = Exact(job.plans[query], rows, no_items, (), batch, job.limits, (), none, totals.operands)
@@ -489,7 +522,7 @@ def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatc
 def _group_batch(
     job: Job, plan: QueryPlan, keys: pa.Table
 ) -> tuple[EventBatch, dict[GroupKey, NDArray[np.int64]]]:
-    """Rows that have the groups' values, key by key: two keys may be of one attribute."""
+    """A batch with a row per group that has its key values; two keys may use the same attribute."""
     parts, rows = [job.schema.empty_table()], {}
     for i, key in enumerate(plan.query.group_by):
         values = keys.select([KEY.format(i)]).rename_columns([key.attribute])
@@ -506,9 +539,12 @@ def _results(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
 
 
 def empty_result(job: Job, query: int) -> pa.Table:
-    """The table of a query over no events: what its columns are."""
+    """The result of a query over no events, for its schema."""
     plan = job.plans[query]
+    nothing = Workspace(job.nothing)
     if plan.finds_matches:
-        nothing = Workspace(job.nothing)
-        return run_matches([plan], nothing, job.options, job.limits, has_positions=False)[plan.query.name]
-    return run_query(job.plans[query], Workspace(job.nothing), job.origin, job.limits, job.arithmetic).table
+        tables, _ = run_matches([plan], nothing, job.options, job.limits, has_positions=False)
+        return tables[plan.query.name]
+    request = Request(job.origin, job.limits, job.arithmetic)
+    ready = prepare(plan, nothing, request)
+    return table_of(ready.folded(ready.fold()), request)

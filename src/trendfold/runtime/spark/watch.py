@@ -1,9 +1,9 @@
-"""How a stream gets on: one value to look at, and a listener that hands it over after every micro-batch."""
+"""The progress of a stream, and a listener that reports it after every micro-batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,28 +17,31 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold.errors import plural
+from trendfold.plan.fold_steps import PhysicalPlan, from_value
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.manifest import Tally
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How a stream gets on; counts are since its checkpoint was made."""
+    """The progress of a stream; counts start with its checkpoint."""
 
     batch: int
     events: int
     events_per_second: float
-    """Of the last micro-batch that had any."""
+    """In the last micro-batch that had events."""
     watermark: datetime | None
     latest: datetime | None
     """The latest time of an event."""
     open_windows: int
-    """That may still get events; those that move with every event are not counted."""
+    """Windows that may still get events; per-event windows are not counted."""
     state_rows: int
     state_bytes: int
     late: int
     rejects: int
     rows: Mapping[str, int]
+    plan: PhysicalPlan = field(default_factory=PhysicalPlan)
+    """What the last release ran: per query or group the way, why it was chosen, and what it took."""
 
     def __str__(self) -> str:
         rows = ", ".join(f"{name} {count:,}" for name, count in self.rows.items())
@@ -54,7 +57,7 @@ Watcher = Callable[[Progress], None]
 
 
 def progress_of(query: StreamingQuery, tally: Tally, queries: Sequence[str]) -> Progress:
-    """What Spark knows of its query, and what was counted."""
+    """The progress, from Spark's reports and the tally."""
     recent: list[Any] = list(query.recentProgress)
     busy = [p for p in recent if p["numInputRows"]]
     watermark = next((w for p in reversed(recent) if (w := p["eventTime"].get("watermark"))), None)
@@ -75,11 +78,12 @@ def progress_of(query: StreamingQuery, tally: Tally, queries: Sequence[str]) -> 
         late=tally.late,
         rejects=tally.rejects,
         rows={name: tally.rows.get(name, 0) for name in queries},
+        plan=PhysicalPlan(tuple(map(from_value, tally.steps))),
     )
 
 
 def _spark_time(text: str | None) -> datetime | None:
-    """Spark's watermark; it says 1970 before there is one."""
+    """Parse Spark's watermark; it is 1970 if there is none yet."""
     if text is None:
         return None
     found = datetime.fromisoformat(text)
@@ -96,7 +100,7 @@ def _time(micros: int) -> datetime | None:
 
 
 class Listener(StreamingQueryListener):
-    """Hands over the progress of one stream after each of its micro-batches, restarts included."""
+    """Reports the progress of one stream after each of its micro-batches, across restarts."""
 
     def __init__(
         self,
@@ -109,19 +113,19 @@ class Listener(StreamingQueryListener):
 
     # PySpark calls these by their Java names.
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing is known yet."""
+        """Nothing to report yet."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A micro-batch is done."""
+        """Report the progress after a micro-batch."""
         if str(event.progress.id) == str(self._query_id()):
             self._watcher(self._progress())
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing came."""
+        """Nothing to report."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """It has ended."""
+        """Nothing to do at the end."""
 
     def remove(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         self._spark.streams.removeListener(self)

@@ -1,0 +1,151 @@
+"""What ran, as a plain value: per query or group of queries the way, why it was chosen, and what it took."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from trendfold.errors import plural
+from trendfold.plan.physical import NAMES, Combined, Fold, SharedPlan
+
+WIDTH = 100
+_WAYS: dict[str, type[Fold]] = {way.__name__: way for way in NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class FoldStep:
+    """One fold: whose it was, how it was done, and what it took.
+
+    rows     the rows that were folded
+    seconds  for reading, choosing and folding; of all tasks together
+    bytes    the state that the fold held, the most of any task
+    tasks    how many tasks did this, on Spark
+    counts   what the fold counted: bursts, snapshots, partial matches, ...
+    """
+
+    queries: tuple[str, ...]
+    way: Fold
+    rows: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    tasks: int = 1
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        took = [plural(self.rows, "row"), f"{self.seconds:.3f} s", size_text(self.bytes)]
+        if self.tasks > 1:
+            took.append(plural(self.tasks, "task"))
+        took += [plural(n, what.removesuffix("s")) for what, n in self.counts.items() if n]
+        names = textwrap.shorten(", ".join(self.queries), WIDTH - 20, placeholder=" ...")
+        if len(self.queries) > 1:
+            names = f"{names} ({len(self.queries)})"
+        lines = [f"{names}: {way_name(self.way)}", f"    {', '.join(took)}", f"    because {self.way.why}"]
+        if isinstance(self.way, Combined):
+            lines += [f"    operand {i}: {way_name(w)}: {w.why}" for i, w in enumerate(self.way.operands)]
+        return "\n".join(lines)
+
+    def plus(self, other: FoldStep) -> FoldStep:
+        """The same step in two tasks."""
+        counts = {k: self.counts.get(k, 0) + other.counts.get(k, 0) for k in {**self.counts, **other.counts}}
+        return replace(
+            self,
+            rows=self.rows + other.rows,
+            seconds=self.seconds + other.seconds,
+            bytes=max(self.bytes, other.bytes),
+            tasks=self.tasks + other.tasks,
+            counts=counts,
+        )
+
+
+def way_name(way: Fold) -> str:
+    """What a way is called, with the numbers it was given."""
+    name = NAMES[type(way)]
+    if isinstance(way, SharedPlan):
+        return f"{name} of {way.method}"
+    windows = getattr(way, "windows", 1)
+    return f"{name}, {windows} windows at once" if windows > 1 else name
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalPlan:
+    """The steps of a run, in the order in which they were taken."""
+
+    steps: tuple[FoldStep, ...] = ()
+
+    def __iter__(self) -> Iterator[FoldStep]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
+    def of(self, query: str) -> tuple[FoldStep, ...]:
+        """The steps of one query."""
+        return tuple(step for step in self.steps if query in step.queries)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What all steps counted."""
+        total: dict[str, int] = {}
+        for step in self.steps:
+            for what, count in step.counts.items():
+                total[what] = total.get(what, 0) + count
+        return total
+
+
+def merged(steps: Iterable[FoldStep]) -> PhysicalPlan:
+    """The steps of many tasks: equal ones added up."""
+    found: dict[tuple[tuple[str, ...], str, str], FoldStep] = {}
+    for step in steps:
+        key = step.queries, way_name(step.way), step.way.why
+        found[key] = found[key].plus(step) if key in found else step
+    return PhysicalPlan(tuple(found.values()))
+
+
+# ---------------------------------------------------------------- as JSON, from tasks to the driver
+
+
+def to_value(step: FoldStep) -> dict[str, Any]:
+    """A step as JSON can hold it; the details of a shared plan stay where they are."""
+    return {
+        "queries": list(step.queries),
+        "way": _way_value(step.way),
+        "rows": step.rows,
+        "seconds": step.seconds,
+        "bytes": step.bytes,
+        "tasks": step.tasks,
+        "counts": dict(step.counts),
+    }
+
+
+def from_value(value: Mapping[str, Any]) -> FoldStep:
+    """A step from its value."""
+    return FoldStep(**{**value, "queries": tuple(value["queries"]), "way": _way(value["way"])})
+
+
+def _way_value(way: Fold) -> dict[str, Any]:
+    found: dict[str, Any] = {each.name: getattr(way, each.name) for each in fields(way)}
+    if isinstance(way, SharedPlan):
+        found["details"] = None
+    if isinstance(way, Combined):
+        found["operands"] = [_way_value(each) for each in way.operands]
+    return {"name": type(way).__name__, **found}
+
+
+def _way(value: Mapping[str, Any]) -> Fold:
+    given = {name: each for name, each in value.items() if name != "name"}
+    if "operands" in given:
+        given["operands"] = tuple(map(_way, given["operands"]))
+    return _WAYS[value["name"]](**given)
+
+
+def size_text(count: int) -> str:
+    """Bytes in a unit that people read."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return plural(count, "byte")

@@ -1,0 +1,194 @@
+"""Query -> Plan: which machine, which grain, which strategy. Pure: same query, same plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trendfold.automaton import Automaton, build, split
+from trendfold.automaton.machine import Machine
+from trendfold.automaton.predicates import partition_attributes
+from trendfold.errors import UnsupportedError
+from trendfold.plan.carried import Carried, carried
+from trendfold.plan.grain import Choice, Grain, coarsest, finest
+from trendfold.plan.match_machine import match_machine
+from trendfold.plan.neighbour import Access, accesses
+from trendfold.plan.overlap import Sharing, sharing
+from trendfold.query.nodes import Both, GroupKey, Matches, Query, Semantics
+
+
+@dataclass(frozen=True, slots=True)
+class OperandPlan:
+    """One operand of an outermost AND, or the whole pattern: its machine, grains, and carried numbers."""
+
+    machine: Machine
+    grains: tuple[Choice, ...]
+    carried: Carried
+    builds_trends: bool = False
+    """Whether its trends are built one by one, because nothing less can judge them."""
+    accesses: tuple[Access, ...] = ()
+    """How bindings kept one by one are found; without, each is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """All a runtime needs to know about one query before it sees data."""
+
+    query: Query
+    strategy: str
+    operands: tuple[OperandPlan, ...]
+    partition: tuple[str, ...]
+    """Equivalence attributes: an event with a null in one is in no partition."""
+    shares_windows: bool = False
+    """Whether overlapping windows may share work, where that is cheaper."""
+    group: Group | None = None
+    """The queries it may be folded together with; `physical.choose` decides, once rows are known."""
+    number: int = -1
+    """Its place among the members of the group."""
+    alone: str = ""
+    """Why a strategy that folds queries together folds this one with no other."""
+
+    def sharing(self, operand: OperandPlan) -> Sharing | None:
+        """What the windows of an operand can share; None where they do not overlap."""
+        found = sharing(self.query.window, operand.machine, operand.accesses)
+        return found if found is None or self.shares_windows else Sharing.NOTHING
+
+    @property
+    def finds_matches(self) -> bool:
+        """Whether the trends themselves are asked for, and not numbers about them."""
+        return isinstance(self.query.returns, Matches)
+
+    @property
+    def plain_keys(self) -> tuple[GroupKey, ...]:
+        """GROUP BY attributes that partition every event."""
+        return tuple(key for key in self.query.group_by if key.alias is None)
+
+    @property
+    def qualified_keys(self) -> tuple[GroupKey, ...]:
+        """GROUP BY attributes of one alias."""
+        return tuple(key for key in self.query.group_by if key.alias is not None)
+
+
+LANES = "lanes"
+"""The core's own method for a group of queries; the others are the papers'."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Queries that are folded together, in one pass over rows that all of them need."""
+
+    strategy: str
+    """The strategy that put them together; it would do so again with some of them."""
+    method: str
+    """LANES, or the paper's method: a key of its `run.FOLDS`."""
+    members: tuple[QueryPlan, ...]
+    """Each planned as if it were alone."""
+    details: Any = None
+    """The plan of a paper's method; a plain value of its own."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of its queries, which no other group of a workload has."""
+        return tuple(member.query.name for member in self.members)
+
+
+Planner = Callable[[Query], QueryPlan]
+"""A query in, its plan out. Never changes an answer, only its cost."""
+
+
+def plan_auto(query: Query) -> QueryPlan:
+    """The coarsest grain; bindings are found by their values where neighbours are compared; windows share.
+
+    Trends are built only where a predicate compares events far apart. A plan equal to a named strategy's
+    keeps that name.
+    """
+    if isinstance(query.returns, Matches):
+        return _plan_matches(query, "mcep" if query.semantics is Semantics.ANY else "construct")
+    automata = _automata(query)
+    if any(split(query, automaton).cross for automaton in automata):
+        return _plan(query, "construct", automata)
+    coarse = replace(_plan(query, "cogra", automata), shares_windows=True)
+    found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
+    if not any(access.is_indexed for operand in found for access in operand.accesses):
+        return coarse
+    return replace(coarse, strategy="auto", operands=found)
+
+
+def plan_construct(query: Query) -> QueryPlan:
+    """Every trend built, then aggregated: the two-step baseline of all five papers."""
+    if isinstance(query.returns, Matches):
+        return _plan_matches(query, "construct")
+    return _plan(query, "construct", _automata(query))
+
+
+def plan_cogra(query: Query) -> QueryPlan:
+    """The coarsest grain per place, and every window on its own."""
+    return _plan(query, "cogra", _automata(query))
+
+
+def plan_greta(query: Query) -> QueryPlan:
+    """Every binding kept."""
+    return _plan(query, "greta", _automata(query))
+
+
+def plan_mcep(query: Query) -> QueryPlan:
+    """Matches by joins that patterns share; what cannot be joined is walked."""
+    if not isinstance(query.returns, Matches):
+        raise UnsupportedError(
+            f"query {query.name!r}: RETURN asks for aggregates, and strategy 'mcep' finds matches; "
+            f"use 'auto', or RETURN MATCHES"
+        )
+    return _plan_matches(query, "mcep")
+
+
+PLANNERS: dict[str, Planner] = {
+    "auto": plan_auto,
+    "construct": plan_construct,
+    "greta": plan_greta,
+    "cogra": plan_cogra,
+    "mcep": plan_mcep,
+}
+
+
+def plan(query: Query, strategy: str = "auto") -> QueryPlan:
+    """The plan of one query under a strategy."""
+    if strategy not in PLANNERS:
+        raise UnsupportedError(f"unknown strategy {strategy!r}; choose one of {', '.join(PLANNERS)}")
+    return PLANNERS[strategy](query)
+
+
+def _automata(query: Query) -> tuple[Automaton, ...]:
+    """The automaton of every operand."""
+    if isinstance(query.returns, Matches):
+        raise UnsupportedError(
+            f"query {query.name!r}: RETURN MATCHES asks for trends, and this strategy aggregates without "
+            f"building them; use 'auto', 'mcep' or 'construct'"
+        )
+    return tuple(map(build, query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)))
+
+
+def _plan_matches(query: Query, strategy: str) -> QueryPlan:
+    operand = OperandPlan(match_machine(query), (), Carried(), builds_trends=True)
+    return QueryPlan(query, strategy, (operand,), partition_attributes(query))
+
+
+def _plan(query: Query, strategy: str, automata: tuple[Automaton, ...]) -> QueryPlan:
+    planned = tuple(_plan_operand(query, automaton, strategy) for automaton in automata)
+    return QueryPlan(query, strategy, planned, partition_attributes(query))
+
+
+def _plan_operand(query: Query, automaton: Automaton, strategy: str) -> OperandPlan:
+    predicates = split(query, automaton)
+    if predicates.cross and strategy != "construct":
+        raise UnsupportedError(
+            f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy {strategy!r} "
+            f"cannot judge; use 'construct' or 'auto'"
+        )
+    if strategy == "cogra":
+        grains = coarsest(automaton, query.semantics, predicates)
+    else:
+        grains = finest(automaton, f"{strategy} keeps every binding")
+    by_event = frozenset(choice.place for choice in grains if choice.grain is Grain.EVENT)
+    machine = Machine(automaton, query.semantics, predicates, by_event)
+    return OperandPlan(machine, grains, carried(query, automaton), strategy == "construct")

@@ -1,0 +1,34 @@
+"""The plan of RETURN MATCHES: the positions, guards and predicates of the whole pattern.
+
+Join orders, and the joins that queries share, are planned once rates and selectivities are known.
+"""
+
+from __future__ import annotations
+
+from trendfold.automaton import Automaton, build, split
+from trendfold.automaton.machine import Machine
+from trendfold.query.nodes import Both, Either, Pattern, Query, Seq
+
+
+def flatten(pattern: Pattern) -> Automaton:
+    """The automaton of a pattern with every AND replaced by OR; positions and guards keep their numbers.
+
+    Only its edges inside sub-patterns without AND are meaningful.
+    """
+    return build(_without_and(pattern))
+
+
+def match_machine(query: Query) -> Machine:
+    """The positions that events can take in matches of a query, and its conditions."""
+    automaton = flatten(query.pattern)
+    return Machine(automaton, query.semantics, split(query, automaton))
+
+
+def _without_and(pattern: Pattern) -> Pattern:
+    match pattern:
+        case Both(parts) | Either(parts):
+            return Either(tuple(map(_without_and, parts)))
+        case Seq(parts):
+            return Seq(tuple(map(_without_and, parts)))
+        case _:
+            return pattern  # AND occurs nowhere else

@@ -1,0 +1,99 @@
+"""What overlapping windows can share, and the sizes of what they would share.
+
+Without compared neighbours a stretch of rows is a matrix, and a window the product of its stretches. With
+them, windows can pass through one set of trees together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trendfold.automaton.glushkov import END, START
+from trendfold.automaton.machine import Machine
+from trendfold.plan.carried import Carried
+from trendfold.plan.neighbour import Access, Structure
+from trendfold.query.nodes import Semantics, Window
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixShape:
+    """The matrix of a stretch: rows, columns, and the numbers and extremes of an entry."""
+
+    starts: int
+    states: int
+    width: int
+    extremes: int
+    is_count: bool = False
+    """Whether only counts are carried, and an event changes one of them."""
+    is_any: bool = False
+    """Whether nothing is spent or forgotten: of counts, four rows are then folded at a time."""
+    is_guarded: bool = False
+    """Whether a NOT splits pending counts into classes."""
+
+    @property
+    def bytes(self) -> int:
+        """The size of one matrix; a number is a mantissa of 8 bytes and an exponent of 4."""
+        return self.starts * self.states * (12 * self.width + 8 * self.extremes)
+
+    @property
+    def entry(self) -> int:
+        """Numbers and extremes of one entry."""
+        return self.width + self.extremes
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How far windows overlap: their rows, each in every window, and those of long and short stretches."""
+
+    windows: int
+    window_rows: int
+    long: int
+    long_rows: int
+    short_rows: int
+
+
+class Sharing(StrEnum):
+    """What overlapping windows can share."""
+
+    STRETCHES = "stretches"
+    """Stretches between window edges are folded once and multiplied by two stacks."""
+    TREES = "trees"
+    """Windows of a batch pass through one set of trees together."""
+    NOTHING = "nothing"
+
+
+def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...]) -> Sharing | None:
+    """What the windows of an operand can share; None where they do not overlap.
+
+    Compared bindings can be shared where each is one leaf of a tree or table that stays there, or under
+    *next* only leaves it: not if a NOT judged by time drops bindings, nor if they are scanned, or in nested
+    trees.
+    """
+    if window is None or (window.slide is not None and window.slide >= window.length):
+        return None
+    if not machine.by_event:
+        return Sharing.STRETCHES
+    found = all(a.structure in (Structure.TABLE, Structure.TREE) and not a.is_online for a in accesses)
+    is_judged = any(a.guard is not None for a in accesses) or machine.by_event & {START, END}
+    return Sharing.TREES if accesses and found and not is_judged else Sharing.NOTHING
+
+
+def matrix_shape(machine: Machine, carried: Carried) -> MatrixShape:
+    """The shape of an operand's matrices; one extra state stays empty."""
+    automaton = machine.automaton
+    return MatrixShape(
+        starts=len(starts_of(machine)),
+        states=len(machine.states) + 1,
+        width=carried.width,
+        extremes=len(carried.extremes),
+        is_count=carried == Carried() and not automaton.followed & automaton.last,
+        is_any=machine.semantics is Semantics.ANY,
+        is_guarded=any(split is not None for split in machine.guard_classes),
+    )
+
+
+def starts_of(machine: Machine) -> tuple[int, ...]:
+    """The states that mass may enter a stretch from; ⊤ only collects, unless a NOT guards it."""
+    passing = machine.guard_at(END) is None
+    return tuple(i for i, s in enumerate(machine.states) if not (passing and s.place == END))

@@ -1,0 +1,339 @@
+"""The ways to fold, and the one place that chooses among them.
+
+A way is a plain value: what it needs beyond the logical plan, and why it was chosen. `choose` is pure. Each
+engine calls it where the statistics are: in the process, in a task on Spark, at a release on a stream. What
+it answered is what `explain(data=...)` shows and what `result.plan` holds after a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, overload
+
+from trendfold.errors import plural
+from trendfold.plan.cost import (
+    WORTH_NS,
+    Costs,
+    batches_ns,
+    bindings_ns,
+    lanes_ns,
+    long_stretch,
+    products_ns,
+    vectors_ns,
+)
+from trendfold.plan.logical import LANES, Group, OperandPlan, QueryPlan
+from trendfold.plan.overlap import Sharing, matrix_shape
+from trendfold.plan.papers import offer, paper
+from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
+from trendfold.plan.workload import can_be_lanes, windows_at_once
+from trendfold.query.nodes import Semantics
+
+# ---------------------------------------------------------------- the ways
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Every window on its own: a vector of aggregates, one entry per state, updated event by event."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Overlapping windows share the stretches between their edges (two-stack aggregation).
+
+    long  rows from which on a stretch becomes a matrix
+    """
+
+    long: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """Bindings are kept one by one, and found by their values in tables and trees, or scanned.
+
+    windows  how many overlapping windows pass through the same trees at once; 1 for each on its own
+    """
+
+    windows: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trends:
+    """Every trend is built, then aggregated."""
+
+    why: str
+
+
+OperandFold = Vectors | Products | Bindings | Trends
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """The operands of an outermost AND, each folded in a way of its own; their aggregates are multiplied."""
+
+    operands: tuple[OperandFold, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """`GROUP BY T.g` in one pass: from T on, every value of g has a slot of its own."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Queries side by side in one pass: a lane is a query in an open window; a burst acts once for all."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlan:
+    """A paper's method, by its own plan.
+
+    method   a key of the paper's `run.FOLDS`
+    details  the plan
+    """
+
+    method: str
+    details: Any
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """Stretches of rows become matrices where the rows are; matrices are multiplied in time order."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Joins:
+    """For matches: events are joined to partial matches, by one plan for all queries."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Walks:
+    """For matches: each is built event by event."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Queries that could have been folded together are folded one by one."""
+
+    why: str
+
+
+QueryFold = OperandFold | Combined | Slots | Lanes
+GroupFold = Lanes | SharedPlan | Apart
+Fold = OperandFold | Combined | Slots | Lanes | SharedPlan | Matrices | Joins | Walks | Apart
+
+NAMES: Mapping[type[Fold], str] = {
+    Vectors: "vectors",
+    Products: "products of stretches",
+    Bindings: "bindings by value",
+    Trends: "trends built",
+    Combined: "operands combined",
+    Slots: "group values as slots",
+    Lanes: "lanes",
+    SharedPlan: "shared plan",
+    Matrices: "matrices",
+    Joins: "joins",
+    Walks: "walks",
+    Apart: "one by one",
+}
+"""What each way is called in `explain` and `result.plan`."""
+
+
+# ---------------------------------------------------------------- what is decided before rows are read
+
+
+def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
+    """Whether the values of GROUP BY T.g stay in one stream; otherwise each value gets a stream of its own.
+
+    HAVING and `exact` need whole numbers of any size, which are computed stream by stream. A window that
+    moves with every event depends on the events of its own group.
+    """
+    if len(plan.operands) != 1 or len({key.alias for key in plan.qualified_keys}) != 1:
+        return False
+    (operand,) = plan.operands
+    query, machine = plan.query, operand.machine
+    is_per_event = query.window is not None and query.window.slide is None
+    return (
+        arithmetic == "auto"
+        and query.semantics is Semantics.ANY
+        and query.having is None
+        and not is_per_event
+        and not machine.by_event
+        and not machine.automaton.guards
+        and not operand.carried.extremes
+    )
+
+
+# ---------------------------------------------------------------- what leaves a part of the source on Spark
+
+_ROW_BYTES = 24
+"""What a row costs on its way, about."""
+_FEW_BYTES = 1 << 16
+"""Matrices of this size are always sent."""
+
+
+def choose_exchange(rows: int, matrix_bytes: int) -> Matrices | None:
+    """Whether matrices of rows in time order are exchanged; None where the rows themselves are smaller."""
+    if matrix_bytes > max(rows * _ROW_BYTES, _FEW_BYTES):
+        return None
+    return Matrices("parts of the source are in time order, and matrices are smaller than their rows")
+
+
+# ---------------------------------------------------------------- the choice
+
+
+@overload
+def choose(unit: QueryPlan, statistics: QueryStatistics, costs: Costs) -> QueryFold: ...
+
+
+@overload
+def choose(unit: Group, statistics: GroupStatistics, costs: Costs) -> GroupFold: ...
+
+
+def choose(
+    unit: QueryPlan | Group, statistics: QueryStatistics | GroupStatistics, costs: Costs
+) -> QueryFold | GroupFold:
+    """The way to fold one query, or queries that may be folded together."""
+    match unit, statistics:
+        case Group(), GroupStatistics():
+            return _choose_group(unit, statistics, costs)
+        case QueryPlan(), QueryStatistics():
+            return _choose_query(unit, statistics, costs)
+    raise TypeError(f"{type(unit).__name__} has other statistics than {type(statistics).__name__}")
+
+
+MOST_KINDS = 1 << 12
+"""Kinds of rows that queries folded together may tell apart."""
+
+
+def why_apart(group: Group, known: GroupStatistics) -> str:
+    """Why the queries of a group are folded one by one, as far as is known; empty if there is no reason."""
+    is_lanes = group.method == LANES
+    if known.is_exact:
+        return "whole numbers of any size are counted query by query"
+    if is_lanes and known.group_values > len(group.members):
+        return (
+            f"GROUP BY has {known.group_values:,} values, more than the {len(group.members)} queries that "
+            f"would share a copy of the rows per value"
+        )
+    if known.kinds > MOST_KINDS:
+        return f"their conditions tell {known.kinds:,} kinds of rows apart, more than {MOST_KINDS:,}"
+    if not known.windows_fit:
+        return "all their windows together are past the limit 'windows'"
+    if is_lanes and not known.values_are_small:
+        return "values are so large that the coefficients of a burst may leave the range of doubles"
+    return ""
+
+
+def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
+    if why := why_apart(group, known):
+        return Apart(why)
+    if group.method != LANES:
+        details = paper(group.method, "plan").fitted(group, known)
+        return SharedPlan(group.method, details, f"strategy {group.strategy!r} was asked for")
+    expected = lanes_ns(known.work, costs)
+    if expected >= WORTH_NS:
+        shared = offer().cheaper(group.members, known, expected)
+        if shared is not None:
+            return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
+    return Lanes(f"{plural(len(group.members), 'query', 'queries')} need the same partitions and groups")
+
+
+def _choose_query(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> QueryFold:
+    if known.groups_are_slots:
+        return Slots(f"GROUP BY {plan.qualified_keys[0].alias} groups trends, and nothing before it")
+    if _pays_as_lanes(plan, known, costs):
+        return Lanes(f"equal events come in bursts of {known.burst:.0f}, and a burst acts once")
+    ways = tuple(
+        _choose_operand(plan, operand, each)
+        for operand, each in zip(plan.operands, known.operands, strict=True)
+    )
+    return ways[0] if len(ways) == 1 else Combined(ways, "AND judges each operand alone")
+
+
+def _pays_as_lanes(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> bool:
+    """Whether a single query that only counts is cheaper as lanes, because its rows come in bursts."""
+    if known.is_exact or not plan.shares_windows or not can_be_lanes(plan) or plan.qualified_keys:
+        return False
+    carried = plan.operands[0].carried
+    if carried.width > 1 or carried.extremes:
+        return False
+    return costs.pays_alone(known.burst, windows_at_once(plan) // 8 + 1)
+
+
+def _choose_operand(plan: QueryPlan, operand: OperandPlan, known: OperandStatistics) -> OperandFold:
+    if operand.builds_trends:
+        return Trends(_why_built(plan, operand))
+    if operand.machine.by_event:
+        return _choose_bindings(plan, operand, known)
+    if known.overlap is None:
+        return Vectors(_why_alone(plan, operand))
+    shape = matrix_shape(operand.machine, operand.carried)
+    if known.stack_bytes > LARGEST_STACKS:
+        return Vectors("windows overlap, but the matrices of their stretches would take too much memory")
+    each, shared = vectors_ns(known.overlap, shape), products_ns(known.overlap, shape)
+    if shared >= each:
+        return Vectors(
+            f"windows overlap, but on its own each is expected to be {_times(shared, each)} cheaper"
+        )
+    why = f"windows overlap; sharing stretches is expected to be {_times(each, shared)} cheaper"
+    return Products(long_stretch(shape), why)
+
+
+LARGEST_STACKS = 1 << 28
+"""Bytes that products of stretches may take at once."""
+LARGEST_BATCH = 1 << 28
+"""Bytes that a batch of windows may take at once."""
+
+
+def _choose_bindings(plan: QueryPlan, operand: OperandPlan, known: OperandStatistics) -> Bindings:
+    """Windows one by one, or in the batches that cost least."""
+    if plan.sharing(operand) is not Sharing.TREES:
+        return Bindings(1, "a predicate compares neighbours")
+    entry = operand.carried.width + len(operand.carried.extremes)
+    is_next = operand.machine.semantics is Semantics.NEXT
+    each = bindings_ns(known.window_rows, entry, is_next)
+    best, least = 1, each
+    for batch in known.batches:
+        cost = batches_ns(batch.passed, known.window_rows, batch.windows, entry, batch.bytes, is_next)
+        if batch.bytes <= LARGEST_BATCH and cost < least:
+            best, least = batch.windows, cost
+    if best == 1:
+        return Bindings(1, "a predicate compares neighbours; windows overlap too little to share trees")
+    why = f"a predicate compares neighbours; sharing trees is expected to be {_times(each, least)} cheaper"
+    return Bindings(best, why)
+
+
+def _why_built(plan: QueryPlan, operand: OperandPlan) -> str:
+    if operand.machine.predicates.cross:
+        return "a predicate compares events that need not be neighbours"
+    return f"strategy {plan.strategy!r} builds every trend"
+
+
+def _why_alone(plan: QueryPlan, operand: OperandPlan) -> str:
+    found = plan.sharing(operand)
+    if found is None:
+        return "one window over all rows" if plan.query.window is None else "windows do not overlap"
+    if found is Sharing.NOTHING:
+        return f"strategy {plan.strategy!r} folds every window on its own"
+    return "no two windows have a row in common"
+
+
+def _times(more: float, less: float) -> str:
+    return f"{more / less:.1f} times" if less > 0 else "far"

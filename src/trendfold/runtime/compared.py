@@ -1,0 +1,68 @@
+"""Conditions on two events, and the NOTs that are judged by time: what kernels ask besides the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.glushkov import END
+from trendfold.automaton.machine import Machine
+from trendfold.events.batch import EventBatch
+from trendfold.kernel import construct
+from trendfold.kernel.guards import latest_starts
+from trendfold.kernel.lower import lower_negated, lower_paths
+from trendfold.kernel.program import Events, Pairs
+from trendfold.plan import OperandPlan, QueryPlan
+from trendfold.runtime.conditions import compile_pairs
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.query_rows import Rows
+from trendfold.runtime.values import no_trends
+
+
+def pairs_of(machine: Machine, rows: Rows, batch: EventBatch, asked: Collection[int] | None = None) -> Pairs:
+    """The conditions on two events, over the columns of the rows; only those `asked`, if it is given."""
+    conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
+    return compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row), asked)
+
+
+def asked_one_by_one(plan: OperandPlan) -> frozenset[int]:
+    """The adjacency predicates that are judged pair by pair: those of scans, and inside a NOT."""
+    machine = plan.machine
+    indexed = {(a.place, a.predicates, a.guard) for a in plan.accesses if a.is_indexed}
+    everything = frozenset(p.index for p in machine.automaton.positive)
+    scans = [scan for step in machine.steps(everything) for scan in step.scans]
+    found = {p for s in scans if (s.place, s.predicates, s.guard) not in indexed for p in s.predicates}
+    inside = [edge for guard in machine.automaton.guards for edge in guard.edges]
+    return frozenset(found.union(*(machine.predicates.between(p, q) for p, q in inside)))
+
+
+def latest_of(
+    plan: QueryPlan, number: int, rows: Rows, events: Events, pairs: Pairs, limits: Limits
+) -> NDArray[np.int32]:
+    """The latest start of each NOT's trends, moment by moment."""
+    machine, carried = plan.operands[number].machine, plan.operands[number].carried
+    moments = int(events.moment[-1]) + 1 if len(events.moment) else 0
+    latest = np.full((len(machine.automaton.guards), moments), -1, np.int32)
+    if not len(latest):
+        return latest
+    alphabet = rows.alphabets[number]
+    latest_starts(lower_negated(machine, alphabet), events.symbol, events.moment, rows.segment, pairs, latest)
+    nothing = no_trends(0, carried.width, len(carried.extremes))
+    for g, guard in enumerate(machine.automaton.guards):
+        own = set(guard.positions)
+        if any(own & cross.left and own & cross.right for cross in machine.predicates.cross):
+            latest[g] = -1
+            paths = lower_paths(machine, alphabet, carried, g)
+            built = construct.latest_built_starts(
+                events, rows.segment, paths, pairs, limits.trends, nothing, latest[g]
+            )
+            limits.check_trends(plan.query.name, built)
+    return latest
+
+
+def end_guard(plan: OperandPlan) -> int:
+    """The guard at ⊤, or -1."""
+    guard = plan.machine.guard_at(END)
+    return -1 if guard is None else guard

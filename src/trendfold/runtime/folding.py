@@ -1,0 +1,294 @@
+"""Queries and rows -> aggregates per window: read, measure, choose, fold. The same for every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.events.batch import EventBatch
+from trendfold.events.buffers import empty
+from trendfold.kernel.program import Events, Folded
+from trendfold.kernel.rows import number_moments
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
+from trendfold.plan.fold_steps import FoldStep
+from trendfold.plan.logical import LANES
+from trendfold.plan.papers import paper
+from trendfold.plan.physical import (
+    Apart,
+    Combined,
+    GroupFold,
+    Lanes,
+    QueryFold,
+    SharedPlan,
+    Slots,
+    choose,
+    groups_as_slots,
+)
+from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
+from trendfold.plan.workload import Unit, windows_at_once
+from trendfold.runtime.exact_values import Exact
+from trendfold.runtime.folds import fold_operand, measure
+from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
+from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
+from trendfold.runtime.folds.operand import OperandRows
+from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.query_rows import Rows, group_count, read_rows
+from trendfold.runtime.request import EVERYTHING, Request
+from trendfold.runtime.tables import Totals, total
+from trendfold.runtime.values import read_events
+from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class FoldedQuery:
+    """The aggregates of one query: per operand those of every window item."""
+
+    plan: QueryPlan
+    rows: Rows
+    items: Items
+    events: tuple[Events, ...]
+    batch: EventBatch
+    folded: tuple[Folded, ...]
+
+    def totals(self) -> Totals:
+        """The aggregates of every window and group."""
+        return total(self.rows, self.items, self.folded)
+
+    def exact(self, totals: Totals, limits: Limits) -> Exact:
+        """What gives the whole numbers of some rows of the result."""
+        given = self.plan, self.rows, self.items, self.events, self.batch, limits
+        return Exact(*given, self.folded, totals.of_item, totals.operands)
+
+
+def fold_unit(
+    unit: Unit, workspace: Workspace, request: Request
+) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
+    """The aggregates of every query of a unit; the step that made them comes with the first."""
+    apart = None
+    if unit.group is not None:
+        started = perf_counter()
+        ready = prepare_group(unit.group, workspace, request)
+        if not isinstance(ready.way, Apart):
+            yield from _fold_group(unit, ready, started)
+            return
+        apart = ready.way
+    for plan in unit.plans:
+        started = perf_counter()
+        alone = prepare(plan, workspace, request)
+        folded, size = alone.fold_with_size()
+        step = alone.step(perf_counter() - started, apart)
+        yield alone.folded(folded), replace(step, bytes=size, counts=alone.counts)
+
+
+def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[FoldStep]:
+    """How a unit would be folded, without folding it: rows are read and measured, and the way is chosen."""
+    apart = None
+    if unit.group is not None:
+        started = perf_counter()
+        ready = prepare_group(unit.group, workspace, request)
+        if not isinstance(ready.way, Apart):
+            names = tuple(plan.query.name for plan in unit.plans)
+            yield FoldStep(names, ready.way, ready.statistics.rows, perf_counter() - started)
+            return
+        apart = ready.way
+    for plan in unit.plans:
+        started = perf_counter()
+        yield prepare(plan, workspace, request).step(perf_counter() - started, apart)
+
+
+# ---------------------------------------------------------------- one query
+
+
+@dataclass(frozen=True)
+class ReadyQuery:
+    """A query whose rows are selected, sorted and cut into windows, and whose way is chosen.
+
+    operands  its operands with their rows
+    material  per operand what was made while measuring, for the way that is taken
+    slots     the slots of group values, where `way` is Slots
+    """
+
+    plan: QueryPlan
+    rows: Rows
+    items: Items
+    moment: NDArray[np.int32]
+    operands: tuple[OperandRows, ...]
+    material: tuple[Any, ...]
+    way: QueryFold
+    statistics: QueryStatistics
+    slots: GroupSlots | None = None
+    lanes: ReadyLanes | None = None
+
+    def fold(self) -> tuple[Folded, ...]:
+        """The aggregates of every window item, per operand."""
+        return self.fold_with_size()[0]
+
+    def fold_with_size(self) -> tuple[tuple[Folded, ...], int]:
+        """The same, with the bytes of state that were held."""
+        match self.way:
+            case Slots():
+                assert self.slots is not None
+                folded, size = fold_slots(self.plan, self.operands[0].events, self.rows, self.slots)
+                return (folded,), size
+            case Lanes():
+                assert self.lanes is not None
+                return self.lanes.fold(), self.lanes.bytes
+        ways = self.way.operands if isinstance(self.way, Combined) else (self.way,)
+        parts = [fold_operand(*each) for each in zip(self.operands, ways, self.material, strict=True)]
+        return tuple(folded for folded, _ in parts), sum(size for _, size in parts)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the fold counted."""
+        return _counts(self.lanes) if self.lanes is not None else {}
+
+    def step(self, seconds: float, apart: Apart | None = None) -> FoldStep:
+        """What is done, and with `apart` why it is not done together with other queries."""
+        why = self.way.why if apart is None else f"{self.way.why}; one by one: {apart.why}"
+        return FoldStep((self.plan.query.name,), replace(self.way, why=why), len(self.rows.row), seconds)
+
+    def folded(self, folded: tuple[Folded, ...]) -> FoldedQuery:
+        """The query with its aggregates."""
+        events = tuple(operand.events for operand in self.operands)
+        return FoldedQuery(self.plan, self.rows, self.items, events, self.operands[0].batch, folded)
+
+
+def prepare(
+    plan: QueryPlan, workspace: Workspace, request: Request = EVERYTHING, costs: Costs = DEFAULT_COSTS
+) -> ReadyQuery:
+    """Select and sort a query's rows, cut them into windows, measure them, and choose how to fold them."""
+    limits, batch = request.limits, workspace.batch
+    in_slots = groups_as_slots(plan, request.arithmetic)
+    rows = read_rows(plan, workspace, splits=not in_slots, limits=limits)
+    require_few_groups(plan, rows, limits)
+    moment = empty(len(rows.row), np.int32)
+    number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
+    events = [read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands)]
+    items = cut(plan, rows, rows.time, request.origin, limits, request.asked)
+    slots = None
+    if in_slots:
+        slots, rows = read_slots(plan, workspace, rows, items)
+        require_few_groups(plan, rows, limits)
+        items = slots.per_slot(plan.query.name, limits)
+    operands = tuple(OperandRows(plan, i, own, rows, items, batch, limits) for i, own in enumerate(events))
+    measured = [(OperandStatistics(), None)] if in_slots else [measure(each) for each in operands]
+    known = QueryStatistics(
+        rows=len(rows.row),
+        burst=_burst(rows),
+        operands=tuple(statistics for statistics, _ in measured),
+        groups_are_slots=in_slots,
+        is_exact=request.arithmetic == "exact",
+    )
+    way = choose(plan, known, costs)
+    lanes = None
+    if isinstance(way, Lanes):
+        lanes = make_ready(Group("auto", LANES, (plan,)), as_group(rows, moment, items, batch))
+    material = tuple(each for _, each in measured)
+    return ReadyQuery(plan, rows, items, moment, operands, material, way, known, slots, lanes)
+
+
+_LOOKED_AT = 1 << 16
+"""Rows from which the length of bursts is told."""
+
+
+def _burst(rows: Rows) -> float:
+    """Rows per run of equal symbols, among the first rows."""
+    symbol = rows.symbols[0][:_LOOKED_AT]
+    return len(symbol) / (1 + np.count_nonzero(symbol[1:] != symbol[:-1]))
+
+
+def require_few_groups(plan: QueryPlan, rows: Rows, limits: Limits) -> None:
+    """Raise if a query has too many groups, before anything is kept per group."""
+    limits.check_groups(plan.query.name, group_count(rows))
+
+
+# ---------------------------------------------------------------- queries together
+
+
+@dataclass(frozen=True)
+class ReadyGroup:
+    """Queries whose rows are read together, and whose way is chosen; without rows, they are folded apart."""
+
+    group: Group
+    way: GroupFold
+    statistics: GroupStatistics
+    limits: Limits
+    together: GroupRows | None = None
+    lanes: ReadyLanes | None = None
+
+    def fold(self) -> tuple[tuple[Folded, ...], int]:
+        """Per member the whole trends of its windows, and the bytes of state that were held."""
+        assert self.together is not None
+        match self.way:
+            case Lanes():
+                assert self.lanes is not None
+                self.limits.check_state(self.group.members[0].query.name, self.lanes.bytes, HELD)
+                folded = self.lanes.fold()
+                self.together.counts.update(_counts(self.lanes))
+                return folded, self.lanes.bytes
+            case SharedPlan(method, details, _):
+                group = replace(self.group, method=method, details=details)
+                return paper(method, "run").FOLDS[method](group, self.together, self.limits), 0
+        raise AssertionError(f"{self.way} folds no group")
+
+
+def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTHING) -> ReadyGroup:
+    """Read the rows of queries that may be folded together, measure them, and choose how."""
+    together, known = read_group(group, workspace, request)
+    lanes = None
+    if together is not None and group.method == LANES:
+        lanes = make_ready(group, together)
+        known = replace(known, values_are_small=lanes.events.is_small)
+    if together is not None:
+        known = _with_rates(group, together, lanes, known)
+    way = choose(group, known, DEFAULT_COSTS)
+    return ReadyGroup(group, way, known, request.limits, together, lanes)
+
+
+def _with_rates(
+    group: Group, together: GroupRows, lanes: ReadyLanes | None, known: GroupStatistics
+) -> GroupStatistics:
+    """The work of lanes and the frequencies of types, where a shared plan may be made of them."""
+    if lanes is not None and not may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS):
+        return known
+    return replace(
+        known,
+        work=lanes.work(together.rows.symbols[0]) if lanes is not None else (),
+        frequencies=frequencies(group, together),
+        window_share=window_share(together),
+    )
+
+
+def _lanes_of(group: Group) -> int:
+    return sum(map(windows_at_once, group.members))
+
+
+def _fold_group(
+    unit: Unit, ready: ReadyGroup, started: float
+) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
+    together, group = ready.together, ready.group
+    assert together is not None
+    folded, size = ready.fold()
+    names = tuple(plan.query.name for plan in unit.plans)
+    parts = list(together.occupied(folded))
+    step: FoldStep | None = FoldStep(
+        names, ready.way, len(together.moment), perf_counter() - started, size, counts=dict(together.counts)
+    )
+    for plan in unit.plans:
+        items, own = parts[plan.number]
+        rows = together.rows_of(plan, group.members[0])
+        require_few_groups(plan, rows, ready.limits)
+        yield FoldedQuery(plan, rows, items, (), together.batch, (own,)), step
+        step = None
+
+
+def _counts(lanes: ReadyLanes) -> dict[str, int]:
+    return dict(zip(COUNTED, lanes.counts.tolist(), strict=True))

@@ -1,0 +1,34 @@
+"""One runner per way to fold an operand, in one table; `plan.physical.choose` says which one is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trendfold.kernel.program import Folded
+from trendfold.plan.physical import Bindings, OperandFold, Products, Trends, Vectors
+from trendfold.plan.statistics import OperandStatistics
+from trendfold.runtime.folds import by_bindings, by_building, by_products, by_vectors
+from trendfold.runtime.folds.operand import OperandRows
+
+Runner = Callable[[OperandRows, Any, Any], tuple[Folded, int]]
+"""(rows, way, material) -> the whole trends of every window, and the bytes of state that were held."""
+
+RUNNERS: dict[type[OperandFold], Runner] = {
+    Vectors: by_vectors.fold,
+    Products: by_products.fold,
+    Bindings: by_bindings.fold,
+    Trends: by_building.fold,
+}
+
+
+def measure(here: OperandRows) -> tuple[OperandStatistics, Any]:
+    """What is known of an operand's windows, and the material made on the way, for the way to be chosen."""
+    if here.operand.builds_trends:
+        return OperandStatistics(), None
+    return by_bindings.measure(here) if here.operand.machine.by_event else by_products.measure(here)
+
+
+def fold_operand(here: OperandRows, way: OperandFold, material: Any) -> tuple[Folded, int]:
+    """Fold an operand in the way that was chosen."""
+    return RUNNERS[type(way)](here, way, material)

@@ -1,0 +1,219 @@
+"""Overlapping windows share the stretches between their edges (two-stack aggregation).
+
+A stretch is a matrix, and a window the product of its stretches (see kernel.stretch and kernel.sliding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.glushkov import END, START
+from trendfold.automaton.machine import Machine, Symbol
+from trendfold.events.buffers import empty
+from trendfold.kernel import sliding, stretch
+from trendfold.kernel.lower import (
+    SEMANTICS,
+    lower_frame,
+    lower_guards,
+    lower_links,
+    lower_rows,
+    lower_steps,
+    no_grid,
+)
+from trendfold.kernel.program import Events, Folded, Frame, Stacks, WindowStretches
+from trendfold.plan import OperandPlan
+from trendfold.plan.cost import long_stretch
+from trendfold.plan.overlap import MatrixShape, Overlap, Sharing, matrix_shape, starts_of
+from trendfold.plan.physical import Products
+from trendfold.plan.statistics import OperandStatistics
+from trendfold.query.nodes import Semantics
+from trendfold.runtime.folds.operand import OperandRows
+from trendfold.runtime.windows import Items
+
+_CHUNK = 4_096
+"""Stretches folded at a time, at least: enough to forget what a call costs, few enough for a cache."""
+
+
+def measure(here: OperandRows) -> tuple[OperandStatistics, WindowStretches | None]:
+    """How far windows overlap, and the stretches between their edges; None where no two share a row."""
+    items, operand = here.items, here.operand
+    if here.plan.sharing(operand) is not Sharing.STRETCHES or np.all(items.high[:-1] <= items.low[1:]):
+        return OperandStatistics(), None
+    shape = matrix_shape(operand.machine, operand.carried)
+    cut = cut_stretches(items, long=long_stretch(shape))
+    return OperandStatistics(_overlap(items, cut), _bytes(cut, shape)), cut
+
+
+def fold(here: OperandRows, way: Products, material: WindowStretches) -> tuple[Folded, int]:
+    """The whole trends of every window, and the bytes of all matrices and stacks at once."""
+    shape = matrix_shape(here.operand.machine, here.operand.carried)
+    return fold_shared(here.operand, here.events, here.alphabet, material), _bytes(material, shape)
+
+
+def _bytes(cut: WindowStretches, shape: MatrixShape) -> int:
+    return _slots(cut) * shape.bytes + _most_alive(cut) * shape.bytes // shape.starts
+
+
+def cut_stretches(items: Items, long: int) -> WindowStretches:
+    """WindowStretches at the edges of all windows; stretches of `long` rows get a matrix."""
+    windows = len(items.low)
+    low, high, rank = (empty(2 * windows, np.int64) for _ in range(3))
+    first, last = empty(windows, np.int64), empty(windows, np.int64)
+    count = stretch.cut_stretches(items.low, items.high, long, low, high, rank, first, last)
+    return WindowStretches(low[:count], high[:count], rank[: count + 1], first, last)
+
+
+def _most_alive(cut: WindowStretches) -> int:
+    """The most stretches in one window."""
+    return int((cut.last - cut.first).max(initial=0))
+
+
+def _slots(cut: WindowStretches) -> int:
+    """Matrices held at once: twice as many as one window has, so that half of them are always new."""
+    most = int((cut.rank[cut.last] - cut.rank[cut.first]).max(initial=0))
+    return max(1, min(int(cut.rank[-1]), max(_CHUNK, 2 * most)))
+
+
+def _chunks(cut: WindowStretches, slots: int) -> Iterator[tuple[slice, slice]]:
+    """Windows in order, and the ranks of the matrices that none before had: as many as fit."""
+    begins, ends = cut.rank[cut.first], cut.rank[cut.last]
+    windows, folded = 0, 0
+    while windows < len(begins):
+        until = int(np.searchsorted(ends, begins[windows] + slots, side="right"))
+        yield slice(windows, until), slice(folded, int(ends[until - 1]))
+        windows, folded = until, int(ends[until - 1])
+
+
+def _overlap(items: Items, cut: WindowStretches) -> Overlap:
+    length = cut.high - cut.low
+    is_long = cut.rank[1:] > cut.rank[:-1]
+    return Overlap(
+        windows=len(items.low),
+        window_rows=int((items.high - items.low).sum()),
+        long=int(is_long.sum()),
+        long_rows=int(length[is_long].sum()),
+        short_rows=int(length[~is_long].sum()),
+    )
+
+
+def fold_shared(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: WindowStretches
+) -> Folded:
+    """The whole trends of every window; a matrix lives only while a window that is still to come needs it."""
+    frame, slots = lower_frame(plan.machine, plan.carried), _slots(cut)
+    is_long = cut.rank[1:] > cut.rank[:-1]
+    low, high = cut.low[is_long], cut.high[is_long]
+    matrix = _no_matrices(slots, len(_starts(plan.machine)), frame)
+    stacks, out = _no_stacks(_most_alive(cut), frame), _no_windows(len(cut.first), frame)
+    fold_into, slide = _folder(plan, events, alphabet), _slider(plan, events, alphabet)
+    for windows, fresh in _chunks(cut, slots):
+        fold_into(matrix, fresh.start, low[fresh], high[fresh])
+        part = cut._replace(first=cut.first[windows], last=cut.last[windows])
+        rows = Folded(out.mantissa[windows], out.exponent[windows], out.extreme[windows])
+        slide(part, matrix, stacks, rows)
+    return out
+
+
+def fold_matrices(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], bounds: NDArray[np.int64]
+) -> Folded:
+    """The rows [bounds[k], bounds[k+1]) as matrix k: what mass 1 at each start becomes."""
+    frame = lower_frame(plan.machine, plan.carried)
+    matrix = _no_matrices(len(bounds) - 1, len(_starts(plan.machine)), frame)
+    _folder(plan, events, alphabet)(matrix, 0, bounds[:-1], bounds[1:])
+    return matrix
+
+
+def multiply_matrices(
+    plan: OperandPlan, matrix: Folded, first: NDArray[np.int64], last: NDArray[np.int64]
+) -> Folded:
+    """The whole trends of windows: window k is the product of the matrices [first[k], last[k])."""
+    frame = lower_frame(plan.machine, plan.carried)
+    if np.all(last[:-1] <= first[1:]):
+        out = _no_windows(len(first), frame)
+        sliding.multiply_windows(first, last, frame, _starts(plan.machine), matrix, out)
+        return out
+    count = len(matrix.mantissa)
+    nowhere = np.zeros(count, np.int64)
+    cut = WindowStretches(nowhere, nowhere, np.arange(count + 1), first, last)
+    out, stacks = _no_windows(len(first), frame), _no_stacks(_most_alive(cut), frame)
+    none = np.zeros(0, np.int32)
+    events = Events(none, none, np.zeros((0, 0)), np.zeros((0, 0)), is_small=True)
+    _slider(plan, events, ())(cut, matrix, stacks, out)
+    return out
+
+
+def _folder(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
+) -> Callable[[Folded, int, NDArray[np.int64], NDArray[np.int64]], None]:
+    """Folds rows [low, high) into matrices from a slot on; what it takes is lowered once."""
+    machine, starts = plan.machine, _starts(plan.machine)
+    program, grid = lower_rows(machine, alphabet, plan.carried)
+    grid = grid if events.is_small else no_grid(grid)
+    guards, frame = lower_guards(machine, alphabet), lower_frame(machine, plan.carried)
+    tables = program, grid, guards, frame, starts, _fades(machine, starts)
+
+    def fold_into(matrix: Folded, slot: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> None:
+        stretch.fold_stretches(events, low, high, *tables, matrix, slot)
+
+    return fold_into
+
+
+def _slider(
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
+) -> Callable[[WindowStretches, Folded, Stacks, Folded], None]:
+    """Slides windows over stretches, on from where the stacks are; what it takes is lowered once."""
+    machine = plan.machine
+    steps = lower_steps(machine, alphabet, plan.carried)
+    links, guards = lower_links(machine, alphabet, steps), lower_guards(machine, alphabet)
+    frame = lower_frame(machine, plan.carried)
+    tables = steps, links, guards, SEMANTICS[machine.semantics], frame, _starts(machine)
+
+    def slide(cut: WindowStretches, matrix: Folded, stacks: Stacks, out: Folded) -> None:
+        sliding.slide_windows(events, cut, *tables, matrix, stacks, out)
+
+    return slide
+
+
+def _starts(machine: Machine) -> NDArray[np.int32]:
+    return np.array(starts_of(machine), np.int32)
+
+
+def _fades(machine: Machine, starts: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Whether mass that comes in at a start lasts for one moment only."""
+    is_contiguous = machine.semantics is Semantics.CONTIGUOUS
+    return np.array([is_contiguous and machine.states[s].place not in (START, END) for s in starts], np.bool_)
+
+
+def _no_matrices(slots: int, rows: int, frame: Frame) -> Folded:
+    """Memory for matrices; folding one empties it first."""
+    return _memory((slots, rows, frame.states), frame.width, frame.extremes)
+
+
+def _no_stacks(alive: int, frame: Frame) -> Stacks:
+    """Memory for two stacks; every state but the void one has a lane."""
+    states = frame.states - 1
+    numbers, extremes = states * frame.width, states * frame.extremes
+    growing, back = (_memory((2, states), numbers, extremes) for _ in range(2))
+    front, total = _memory((alive,), numbers, extremes), _memory((), numbers, extremes)
+    return Stacks(np.zeros(3, np.int64), front, growing, back, total)
+
+
+def _no_windows(windows: int, frame: Frame) -> Folded:
+    """Windows without any trend."""
+    out = _memory((windows,), frame.width, frame.extremes)
+    out.mantissa.fill(0.0)
+    out.exponent.fill(0)
+    out.extreme.fill(np.inf)
+    return out
+
+
+def _memory(shape: tuple[int, ...], numbers: int, extremes: int) -> Folded:
+    return Folded(
+        empty((*shape, numbers), np.float64),
+        empty((*shape, numbers), np.int32),
+        empty((*shape, extremes), np.float64),
+    )

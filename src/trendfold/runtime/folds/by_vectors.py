@@ -1,0 +1,20 @@
+"""Every window on its own: a vector of aggregates, updated event by event (see kernel.fold)."""
+
+from __future__ import annotations
+
+from trendfold.kernel import fold as kernels
+from trendfold.kernel.lower import lower_guards, lower_rows, no_grid
+from trendfold.kernel.program import Folded
+from trendfold.plan.physical import Vectors
+from trendfold.runtime.folds.operand import OperandRows, vector_bytes
+
+
+def fold(here: OperandRows, way: Vectors, material: None) -> tuple[Folded, int]:
+    """The whole trends of every window, and the bytes of a window's state."""
+    machine, out, frame = here.operand.machine, here.nothing(), here.frame
+    program, grid = lower_rows(machine, here.alphabet, here.operand.carried)
+    if not here.events.is_small:
+        grid = no_grid(grid)
+    guards = lower_guards(machine, here.alphabet)
+    kernels.fold_windows(here.events, here.items.low, here.items.high, program, grid, guards, frame, out)
+    return out, vector_bytes(frame)

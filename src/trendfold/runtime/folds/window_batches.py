@@ -1,0 +1,136 @@
+"""Overlapping windows that pass through the same trees in batches, where neighbours are found by value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.events.buffers import empty
+from trendfold.kernel import window_lanes as kernels
+from trendfold.kernel.bindings import node_bytes
+from trendfold.kernel.program import BindingIndex, Folded, Frame, Room
+from trendfold.plan.neighbour import Access, Structure
+from trendfold.plan.overlap import Sharing
+from trendfold.plan.statistics import BatchSize, OperandStatistics
+from trendfold.query.nodes import Semantics
+from trendfold.runtime.folds.compared_operand import Compared
+from trendfold.runtime.folds.operand import OperandRows
+
+SIZES = (8, 16, 32, 64, 128)
+"""Windows of a batch: more of them share a search, and take more memory."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Windows in batches, and how large the largest is."""
+
+    first: NDArray[np.int64]
+    """The first window of each batch, and where the last one ends."""
+    lanes: int
+    passed: int
+    """Rows of all batches together."""
+    nodes: int
+    """States and nodes of the largest batch, at most."""
+    slots: int
+    """The most steps that the events of one moment take."""
+    touched: int
+    """The most vectors that a step gathers from or leaves its mass at."""
+    holders: int
+    """Leaves whose row must be known, per tree."""
+    asks: NDArray[np.int8]
+    """What is asked of each tree."""
+
+    def bytes(self, frame: Frame) -> int:
+        """What the largest batch takes."""
+        vectors = (self.nodes + self.slots) * self.lanes * int(node_bytes(frame))
+        return vectors + 8 * self.touched + 4 * self.holders * len(self.asks)
+
+
+def measure(here: OperandRows, compared: Compared) -> tuple[OperandStatistics, dict[int, Batches]]:
+    """The batches that fit the limit of state, by how many windows they hold, and what they would cost."""
+    if here.plan.sharing(here.operand) is not Sharing.TREES:
+        return OperandStatistics(), {}
+    found = {each.lanes: each for each in _cut(here, compared)}
+    sizes = [BatchSize(n, each.passed, each.bytes(compared.frame)) for n, each in found.items()]
+    fitting = tuple(size for size in sizes if size.bytes <= here.limits.state)
+    window_rows = int((here.items.high - here.items.low).sum())
+    return OperandStatistics(window_rows=window_rows, batches=fitting), found
+
+
+def _cut(here: OperandRows, compared: Compared) -> list[Batches]:
+    """The windows in batches of every size."""
+    items, events = here.items, here.events
+    steps, index, frame = compared.steps, compared.index, compared.frame
+    is_next = here.operand.machine.semantics is Semantics.NEXT
+    asks = np.array([_asked(access, is_next) for access in compared.asked.accesses], np.int8)
+    per_row = np.zeros(len(events.symbol) + 1, np.int64)
+    for asked, leaf in zip(asks, index.leaf, strict=True):
+        per_row[1:] += (leaf > 0) * (2 if asked == kernels.BETWEEN else 1)
+    nodes_before = np.cumsum(per_row)
+    steps_taken = np.diff(steps.step_start)[events.symbol]
+    slots = int(np.bincount(events.moment, steps_taken).max(initial=1))
+    holders = index.leaves if is_next else 0
+    looked_at = holders or kernels.MOST_ASKED * index.span.shape[2] // 2
+    scans = int(np.diff(steps.scan_start).max(initial=0))
+    touched = frame.states + max(scans * looked_at, len(asks) * kernels.MOST_ENTERED)
+    found = []
+    for windows in SIZES:
+        first = empty(len(items.low) + 1, np.int64)
+        count = kernels.cut_batches(items.segment, items.low, items.high, windows, first)
+        low, high = items.low[first[:count]], items.high[first[1 : count + 1] - 1]
+        passed = int((high - low).sum())
+        nodes = frame.states + int((nodes_before[high] - nodes_before[low]).max(initial=0))
+        found.append(Batches(first[: count + 1], windows, passed, nodes, slots, touched, holders, asks))
+    return found
+
+
+def _asked(access: Access, is_next: bool) -> int:
+    """What events ask of a tree; under *next* they look at its leaves one by one."""
+    if is_next or access.structure is Structure.TABLE:
+        return kernels.FLAT
+    ops = {compared.op for compared in access.ordered}
+    if access.equal or not (ops <= {"<", "<="} or ops <= {">", ">="}):
+        return kernels.BETWEEN
+    return kernels.BELOW if ops <= {"<", "<="} else kernels.ABOVE
+
+
+def fold_batches(here: OperandRows, compared: Compared, batches: Batches) -> tuple[Folded, int]:
+    """The whole trends of every window, and the bytes of the largest batch."""
+    out, index, frame = here.nothing(), compared.index, compared.frame
+    kernels.fold_batches(
+        here.events,
+        batches.first,
+        here.items.low,
+        here.items.high,
+        compared.steps,
+        compared.guards,
+        frame,
+        here.operand.machine.semantics is Semantics.NEXT,
+        index,
+        batches.asks,
+        _room(batches, index, frame),
+        out,
+    )
+    return out, batches.bytes(frame)
+
+
+def _room(batches: Batches, index: BindingIndex, frame: Frame) -> Room:
+    """Memory for one batch after another."""
+    trees, words = len(batches.asks), index.leaves // 64 + 1
+    nodes, slots = batches.nodes * batches.lanes, batches.slots * batches.lanes
+    return Room(
+        node_m=empty(nodes * frame.width, np.float64),
+        node_e=empty(nodes * frame.width, np.int32),
+        node_x=empty(nodes * frame.extremes, np.float64),
+        got_m=empty(slots * frame.width, np.float64),
+        got_e=empty(slots * frame.width, np.int32),
+        got_x=empty(slots * frame.extremes, np.float64),
+        has_mass=np.zeros(batches.slots, np.bool_),
+        marks=empty((trees, words), np.uint64),
+        before=empty((trees, words), np.uint32),
+        words=np.zeros(index.words, np.uint64),
+        holder=empty((trees, batches.holders), np.int32),
+        touched=empty(batches.touched, np.uint64),
+    )

@@ -1,0 +1,246 @@
+"""The rows that all queries of a group need, once: selected, sorted, told apart and cut into windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.machine import Symbol
+from trendfold.errors import LimitError
+from trendfold.events.batch import EventBatch
+from trendfold.events.buffers import empty
+from trendfold.kernel.program import Events, Folded
+from trendfold.kernel.rows import mark_own_items, number_moments
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.carried import Carried
+from trendfold.plan.physical import why_apart
+from trendfold.plan.statistics import GroupStatistics
+from trendfold.query.nodes import Window, WindowUnit
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.query_rows import (
+    Rows,
+    Symbols,
+    Taker,
+    by_alias,
+    by_qualified_group,
+    name_plain_groups,
+    own_types,
+    pick,
+    read_symbols,
+    takers_of,
+)
+from trendfold.runtime.request import EVERYTHING, Request
+from trendfold.runtime.values import values_beside
+from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
+
+_MEMBER = 1 << 20
+"""Positions of the k-th member are numbered from k times this."""
+
+
+@dataclass(frozen=True)
+class GroupRows:
+    """The rows of all members of a group, by segment (one partition's stream of one group) and time.
+
+    rows       `rows.symbols[0]` are symbols of the whole group; rows that no member needs are left out
+    moment     int32[n]  numbered through; equal for rows that are not before each other
+    alphabet   per symbol and member the positions that such a row can take; symbol 0 is none for all
+    windows    the windows of every distinct WITHIN and SLIDE, as stretches of these rows
+    window_of  per member which of `windows` are its own
+    counts     what the fold counts, for the summary: bursts, snapshots, ...
+    """
+
+    rows: Rows
+    moment: NDArray[np.int32]
+    alphabet: tuple[tuple[Symbol, ...], ...]
+    windows: tuple[Items, ...]
+    window_of: tuple[int, ...]
+    batch: EventBatch
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def items(self) -> tuple[Items, ...]:
+        """Per member its windows."""
+        return tuple(self.windows[number] for number in self.window_of)
+
+    def events(self, carried: Carried) -> Events:
+        """The rows with all that members carry; where they carry numbers, column 0 of the values is 1."""
+        found = values_beside(carried, self.rows.symbols[0], self.moment, self.rows.row, self.batch)
+        if carried.numbers and found.values.shape[1] == 0:  # bindings are counted, nothing else is added
+            return found._replace(values=np.ones((len(self.moment), 1)))
+        return found
+
+    def rows_of(self, member: QueryPlan, first: QueryPlan) -> Rows:
+        """The rows with the groups named by the keys of one member, and not by those of the first."""
+        own = zip(member.query.group_by, first.query.group_by, strict=True)
+        return replace(self.rows, group_rows={key: self.rows.group_rows[other] for key, other in own})
+
+    def occupied(self, folded: tuple[Folded, ...]) -> Iterator[tuple[Items, Folded]]:
+        """Per member its windows that hold a row of its own, as if it were alone, and their aggregates."""
+        for own, part, held in zip(self.items, folded, self._held(), strict=True):
+            items = Items(own.segment[held], own.index[held], own.low[held], own.high[held])
+            yield items, Folded(part.mantissa[held], part.exponent[held], part.extreme[held])
+
+    def _held(self) -> list[NDArray[np.bool_]]:
+        """Per member and window whether it holds a row of the member's."""
+        symbol, alphabet = self.rows.symbols[0], self.alphabet
+        held: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_)] * len(self.window_of)
+        for number, items in enumerate(self.windows):
+            members = [k for k, own in enumerate(self.window_of) if own == number]
+            own = [[a for a, symbols in enumerate(alphabet) if symbols[k]] for k in members]
+            start = np.cumsum([0, *map(len, own)])
+            order = np.argsort(items.low, kind="stable")
+            found = np.zeros((len(members), len(order)), np.bool_)
+            after = np.full(len(alphabet), len(symbol), np.int64)
+            flat = np.array([a for each in own for a in each], np.int64)
+            mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
+            for k, row in zip(members, found, strict=True):
+                held[k] = np.empty(len(order), np.bool_)
+                held[k][order] = row
+        return held
+
+
+def as_group(rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch) -> GroupRows:
+    """The rows of one query as those of a group."""
+    alphabet = tuple((symbol,) for symbol in rows.alphabets[0])
+    return GroupRows(rows, moment, alphabet, (items,), (0,), batch)
+
+
+def read_group(
+    group: Group, workspace: Workspace, request: Request = EVERYTHING
+) -> tuple[GroupRows | None, GroupStatistics]:
+    """The rows and windows of all members, and what is known of them.
+
+    Reading stops as soon as it is known that the members are folded one by one.
+    """
+    known = GroupStatistics(
+        rows=len(workspace.batch),
+        group_values=_group_values(group, workspace),
+        is_exact=request.arithmetic == "exact",
+    )
+    if why_apart(group, known):
+        return None, known
+    symbols = read_symbols(_takers(group), workspace)
+    known = replace(known, kinds=len(symbols.alphabet))
+    if why_apart(group, known):
+        return None, known
+    rows = _read_rows(group, symbols, workspace, request.limits)
+    moment = empty(len(rows.row), np.int32)
+    number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
+    alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
+    try:
+        windows, window_of = _cut_windows(group, rows, alphabet, request)
+    except LimitError:  # a query alone has fewer windows, and is judged by those
+        return None, replace(known, windows_fit=False)
+    together = GroupRows(rows, moment, alphabet, windows, window_of, workspace.batch)
+    return together, replace(known, rows=len(rows.row))
+
+
+def _group_values(group: Group, workspace: Workspace) -> int:
+    """How many values GROUP BY T.g has: the rows of a group of queries are copied once for each."""
+    keys = tuple(key.attribute for key in group.members[0].qualified_keys)
+    return workspace.partition((), keys)[1] if keys else 1
+
+
+def window_share(together: GroupRows) -> float:
+    """What part of all rows one of the longest windows holds, on average."""
+    means = [float(np.mean(items.high - items.low)) for items in together.windows if len(items.low)]
+    return max(means, default=0.0) / max(1, len(together.moment))
+
+
+def frequencies(group: Group, together: GroupRows) -> dict[str, float]:
+    """Events per type in one of the longest windows."""
+    total = np.bincount(together.rows.symbols[0], minlength=len(together.alphabet)) * window_share(together)
+    found: dict[str, float] = {}
+    for count, symbols in zip(total, together.alphabet, strict=True):
+        for type_ in _types(group, symbols):
+            found[type_] = found.get(type_, 0.0) + float(count)
+    return found
+
+
+def _types(group: Group, symbols: tuple[Symbol, ...]) -> set[str]:
+    """The type of the rows of a symbol, as the members name it; none if no member can take them."""
+    return {
+        member.operands[0].machine.automaton.positions[p].type
+        for member, taken in zip(group.members, symbols, strict=True)
+        for p in taken
+    }
+
+
+def _takers(group: Group) -> Iterator[Taker]:
+    for k, member in enumerate(group.members):
+        for type_, wanted, position in takers_of(member.operands[0].machine):
+            yield type_, wanted, k * _MEMBER + position
+
+
+def _by_member(symbol: Symbol, members: int) -> tuple[Symbol, ...]:
+    found: list[set[int]] = [set() for _ in range(members)]
+    for taken in symbol:
+        found[taken // _MEMBER].add(taken % _MEMBER)
+    return tuple(map(frozenset, found))
+
+
+def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Limits) -> Rows:
+    """As rows.read_rows, for all members at once: they are sorted and grouped alike."""
+    first = group.members[0]
+    by = partitioning(first)
+    if by in workspace.shared:
+        placed = pick(workspace.placed(by), symbols, keeps_all=False)
+    else:
+        placed = place(workspace, symbols.symbol, *workspace.partition(*by), keeps_all=False)
+    none = np.zeros(0, np.int64)
+    rows = Rows(
+        placed.row, placed.time, (placed.symbol,), (symbols.alphabet,), occupied(placed.segment), none, {}
+    )
+    rows = name_plain_groups(rows, workspace, first)
+    for alias, keys in by_alias(first.qualified_keys):
+        types, taken = _own(group, alias)
+        rows = by_qualified_group(rows, workspace, first, types, (taken,), keys, limits)
+    return rows
+
+
+def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
+    """The types of an alias of the first member, which the others group by too, and all their positions.
+
+    A member without others may have positions of such a type that its alias does not stand for.
+    """
+    automaton = group.members[0].operands[0].machine.automaton
+    if len(group.members) == 1:
+        types, (taken,) = own_types(group.members[0], alias)
+        return types, taken
+    types = frozenset(automaton.positions[p].type for p in automaton.called(alias))
+    return types, frozenset(position for type_, _, position in _takers(group) if type_ in types)
+
+
+def _cut_windows(
+    group: Group, rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], request: Request
+) -> tuple[tuple[Items, ...], tuple[int, ...]]:
+    """The windows of every distinct WITHIN and SLIDE, and whose they are. All members' are within the limit.
+
+    Windows that move with events are a member's own.
+    """
+    limits, left = request.limits, request.limits.windows
+    number: dict[Window | None, int] = {}
+    windows: list[Items] = []
+    window_of: list[int] = []
+    for k, member in enumerate(group.members):
+        window = member.query.window
+        by_event = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
+        if by_event or window not in number:
+            own = _rows_of_member(rows, alphabet, k) if by_event else rows
+            number[window] = len(windows)
+            bound = replace(limits, windows=left)
+            windows.append(cut(member, own, rows.time, request.origin, bound, request.asked))
+        window_of.append(number[window])
+        left = max(0, left - len(windows[number[window]].low))
+    return tuple(windows), tuple(window_of)
+
+
+def _rows_of_member(rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], k: int) -> Rows:
+    """The same rows with the symbols of one member."""
+    own = {symbols[k]: i for i, symbols in reversed(list(enumerate(alphabet)))}
+    code = np.array([own[symbols[k]] for symbols in alphabet], np.int32)
+    return replace(rows, symbols=(code[rows.symbols[0]],), alphabets=(tuple(each[k] for each in alphabet),))

@@ -1,0 +1,354 @@
+"""Events -> the rows of one query: symbols, partitions, group streams, in time order (spec 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.machine import Machine, Symbol
+from trendfold.errors import InputError
+from trendfold.events.buffers import empty
+from trendfold.kernel import rows as kernels
+from trendfold.plan import QueryPlan
+from trendfold.query.nodes import Expression, GroupKey, Semantics, WindowUnit
+from trendfold.runtime.limits import DEFAULTS, Limits
+from trendfold.runtime.tell_apart import tell_apart
+from trendfold.runtime.workspace import Placed, Workspace, occupied, partitioning, place
+
+NO_SYMBOL: Symbol = frozenset()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one query, by segment (one partition's stream of one group) and time.
+
+    row      int[n]      into the batch
+    time     int64[n]    in microseconds
+    symbols  per operand int32[n], into `alphabet` of that operand
+    segment  int64[s+1]  where each segment begins
+    group    int64[s]    the segment's group, into `groups`
+    number   int64[n]    the row's number in its plain group, for count windows
+    """
+
+    row: NDArray[Any]
+    time: NDArray[np.int64]
+    symbols: tuple[NDArray[np.int32], ...]
+    alphabets: tuple[tuple[Symbol, ...], ...]
+    segment: NDArray[np.int64]
+    group: NDArray[np.int64]
+    group_rows: dict[GroupKey, NDArray[np.int64]]
+    """Per GROUP BY key and group: a batch row that has the group's value."""
+    number: NDArray[np.int64] | None = None
+
+
+def group_count(rows: Rows) -> int:
+    """How many groups the rows have."""
+    return int(rows.group.max(initial=-1)) + 1
+
+
+def read_rows(
+    plan: QueryPlan, workspace: Workspace, *, splits: bool = True, limits: Limits = DEFAULTS
+) -> Rows:
+    """Everything a query needs of the events, in the order its kernels read.
+
+    With `splits`, partitions are split into a stream per value of GROUP BY T.g.
+    """
+    plain = tuple(key.attribute for key in plan.plain_keys)
+    partition, distinct = workspace.partition(plan.partition, plain)
+    is_shared = len(plan.operands) == 1 and partitioning(plan) in workspace.shared
+    read = [
+        read_symbols(takers_of(operand.machine), workspace, by_row=not is_shared) for operand in plan.operands
+    ]
+    number = _number(plan, workspace, plain)
+    # Rows that can take no position matter only to what lies between neighbours.
+    keeps_all = plan.query.semantics is Semantics.CONTIGUOUS
+    if not keeps_all and len(read) > 1:
+        relevant = np.zeros(len(workspace.batch), np.bool_)
+        for each in read:
+            relevant |= each.symbol != 0
+        partition = np.where(relevant, partition if len(partition) else np.int32(0), np.int32(-1))
+        keeps_all = True
+    if is_shared:
+        placed = pick(workspace.placed(partitioning(plan)), read[0], keeps_all)
+    else:
+        placed = place(workspace, read[0].symbol, partition, distinct, keeps_all)
+    rows = Rows(
+        placed.row,
+        placed.time,
+        (placed.symbol, *(each.symbol[placed.row].astype(np.int32) for each in read[1:])),
+        tuple(each.alphabet for each in read),
+        occupied(placed.segment),
+        np.zeros(0, np.int64),
+        {},
+        None if number is None else number[placed.row],
+    )
+    rows = name_plain_groups(rows, workspace, plan)
+    for alias, keys in by_alias(plan.qualified_keys if splits else ()):
+        rows = by_qualified_group(rows, workspace, plan, *own_types(plan, alias), keys, limits)
+    return rows
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Per row of the batch the set of positions it can take, as a place in the alphabet; 0 is none."""
+
+    symbol: NDArray[Any]
+    alphabet: tuple[Symbol, ...]
+    of_type: NDArray[np.int32] | None
+    """The symbol of each code of a type, where the type alone decides."""
+
+
+def pick(placed: Placed, symbols: Symbols, keeps_all: bool) -> Placed:
+    """The rows of one query out of all rows; with `keeps_all` all of them, with its symbols."""
+    code, symbol_of = placed.symbol, symbols.of_type
+    if symbol_of is None:  # a condition tells rows of one type apart
+        code = symbols.symbol[placed.row].astype(np.int32)
+        symbol_of = np.arange(len(symbols.alphabet), dtype=np.int32)
+    found = len(code) if keeps_all else kernels.count_picked(code, symbol_of)
+    # One more than is found: the kernel writes every row, and stays where it should not have.
+    row, symbol = empty(found + 1, placed.row.dtype), empty(found + 1, np.int32)
+    times, segment = empty(found + 1, np.int64), np.empty(len(placed.segment), np.int64)
+    count = kernels.pick_rows(
+        placed.row, placed.time, code, placed.segment, symbol_of, keeps_all, row, symbol, times, segment
+    )
+    return Placed(row[:count], times[:count], symbol[:count], segment)
+
+
+Taker = tuple[str, tuple[Expression, ...], int]
+"""A position: the type of the events that can take it, the conditions they must meet, and its number."""
+
+
+def takers_of(machine: Machine) -> Iterator[Taker]:
+    """The positions of a machine."""
+    for position in machine.automaton.positions:
+        yield position.type, machine.predicates.wanted_at(position.index), position.index
+
+
+def read_symbols(takers: Iterable[Taker], workspace: Workspace, *, by_row: bool = True) -> Symbols:
+    """Which positions events can take: by type alone, unless a condition on one event tells them apart.
+
+    Without `by_row` symbols are not looked up for every row where the type alone decides.
+    """
+    batch = workspace.batch
+    code_of = {name: code for code, name in enumerate(batch.type_names)}
+    alphabet: dict[Symbol, int] = {NO_SYMBOL: 0}
+    of_type = np.zeros(len(batch.type_names) + 1, np.int32)
+    by_type: dict[str, dict[tuple[Expression, ...], set[int]]] = {}
+    for type_, wanted, position in takers:
+        by_type.setdefault(type_, {}).setdefault(wanted, set()).add(position)
+    conditional = []
+    for type_, groups in by_type.items():
+        if type_ not in code_of:
+            continue
+        if set(groups) == {()}:
+            of_type[code_of[type_]] = alphabet.setdefault(frozenset(groups[()]), len(alphabet))
+        else:
+            conditional.append((code_of[type_], groups))
+    if not by_row and not conditional:
+        return Symbols(np.zeros(0, np.uint8), tuple(alphabet), of_type)
+    symbol = empty(len(batch), np.uint8 if len(alphabet) <= 256 and not conditional else np.int32)
+    kernels.look_up(of_type, batch.type_code, symbol)
+    for code, groups in conditional:
+        rows = np.flatnonzero(batch.type_code == code)
+        symbol[rows] = _conditional_symbols(groups, rows, workspace, alphabet)
+    small = symbol.astype(np.uint8) if len(alphabet) <= 256 else symbol
+    return Symbols(small, tuple(alphabet), None if conditional else of_type)
+
+
+def _conditional_symbols(
+    groups: dict[tuple[Expression, ...], set[int]],
+    rows: NDArray[np.int64],
+    workspace: Workspace,
+    alphabet: dict[Symbol, int],
+) -> NDArray[np.int32]:
+    """The symbols of one type's rows, from which of its positions' conditions hold."""
+    held, kind = tell_apart(list(dict.fromkeys(c for each in groups for c in each)), rows, workspace)
+    kinds = int(kind.max(initial=-1)) + 1
+    meets = [
+        np.logical_and.reduce([held[c] for c in each], axis=0) if each else np.ones(kinds, np.bool_)
+        for each in groups
+    ]
+    found = np.zeros(kinds, np.int32)
+    for k in range(kinds):
+        taken = frozenset(
+            p for met, positions in zip(meets, groups.values(), strict=True) if met[k] for p in positions
+        )
+        found[k] = alphabet.setdefault(taken, len(alphabet))
+    symbols: NDArray[np.int32] = found[kind]
+    return symbols
+
+
+def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> NDArray[np.int64] | None:
+    """Per row its number in its plain group by (time, order); ties are an error (spec 7)."""
+    window = plan.query.window
+    if window is None or window.unit is not WindowUnit.EVENTS:
+        return None
+    batch = workspace.batch
+    group, distinct = workspace.partition((), plain)
+    placed = place(workspace, np.zeros(len(batch), np.uint8), group, distinct, keeps_all=True)
+    row, segment = placed.row, placed.segment
+    tie = kernels.first_tie(segment, placed.time, batch.order_of(row))
+    if tie >= 0:
+        when = batch.table.column(batch.time_column)[int(row[tie])].as_py()
+        raise InputError(
+            f"query {plan.query.name!r}: two events of one group share the time {when}, so windows of "
+            f"events have no order; name an order_column that tells them apart"
+        )
+    number = empty(len(batch), np.int64)
+    sizes = np.diff(segment)
+    number[row] = np.arange(len(row)) - np.repeat(segment[:-1], sizes)
+    return number
+
+
+def name_plain_groups(rows: Rows, workspace: Workspace, plan: QueryPlan) -> Rows:
+    """Name the plain group of every segment; partitions of one group share it."""
+    first = rows.row[rows.segment[:-1]]
+    if not plan.plain_keys:
+        return replace(rows, group=np.zeros(len(first), np.int64))
+    if not plan.partition:  # one segment per group
+        return replace(rows, group=np.arange(len(first)), group_rows=dict.fromkeys(plan.plain_keys, first))
+    values, _ = workspace.partition((), tuple(key.attribute for key in plan.plain_keys))
+    _, representative, group = np.unique(values[first], return_index=True, return_inverse=True)
+    at = first[representative]
+    return replace(rows, group=group.reshape(-1), group_rows=dict.fromkeys(plan.plain_keys, at))
+
+
+def by_alias(keys: Sequence[GroupKey]) -> list[tuple[str, tuple[GroupKey, ...]]]:
+    """Keys of one alias belong together: a trend has one value of them all."""
+    found: dict[str, list[GroupKey]] = {}
+    for key in keys:
+        found.setdefault(key.alias or "", []).append(key)
+    return [(alias, tuple(group)) for alias, group in found.items()]
+
+
+def by_qualified_group(
+    rows: Rows,
+    workspace: Workspace,
+    plan: QueryPlan,
+    own_types: frozenset[str],
+    takers: tuple[frozenset[int], ...],
+    keys: tuple[GroupKey, ...],
+    limits: Limits,
+) -> Rows:
+    """One stream per segment and value of the keys of an alias T.
+
+    own_types  the types that stand only at T's positions
+    takers     those positions, per operand
+    """
+    value, distinct = workspace.partition((), tuple(key.attribute for key in keys))
+    value = value[rows.row]
+    streams = _streams(rows, plan, value, distinct, _can_take(rows, takers), limits)
+    is_own = np.array([name in own_types for name in workspace.batch.type_names], np.bool_)
+    is_own = is_own[workspace.batch.type_code[rows.row]] if len(is_own) else np.zeros(len(rows.row), np.bool_)
+    shape = rows.segment, value, is_own, streams.start, streams.value
+    segment = kernels.start_streams(*shape)
+    limits.check_state(plan.query.name, int(segment[-1]) * _copied_bytes(rows), *_PER_GROUP)
+    source, matches = empty(int(segment[-1]), np.int64), empty(int(segment[-1]), np.bool_)
+    kernels.split_streams(*shape, source, matches)
+    symbols, alphabets = [], []
+    for symbol, alphabet, positions in zip(rows.symbols, rows.alphabets, takers, strict=True):
+        without, grown = _without(alphabet, positions)
+        here = symbol[source]
+        symbols.append(np.where(matches, here, without[here]))
+        alphabets.append(grown)
+    pairs, representative, group = np.unique(
+        rows.group[streams.parent] * distinct + streams.value, return_index=True, return_inverse=True
+    )
+    kept = {key: row[pairs // distinct] for key, row in rows.group_rows.items()}
+    return Rows(
+        rows.row[source],
+        rows.time[source],
+        tuple(symbols),
+        tuple(alphabets),
+        segment,
+        group.reshape(-1),
+        kept | dict.fromkeys(keys, streams.example[representative]),
+        None if rows.number is None else rows.number[source],
+    )
+
+
+_PER_GROUP = "a copy of the events per group", "group by an attribute with fewer values"
+"""What a stream per group holds, and how there would be less of it; see Limits.check_state."""
+
+_STREAM_BYTES = 8 * 8
+
+
+def _copied_bytes(rows: Rows) -> int:
+    """How large one copy of a row is, with the note of where it comes from."""
+    copied = [rows.row, rows.time, *rows.symbols, *([] if rows.number is None else [rows.number])]
+    return 8 + 1 + sum(array.itemsize for array in copied)
+
+
+@dataclass(frozen=True)
+class _Streams:
+    """The streams that segments are copied into.
+
+    start    int64[s+1]  where each segment's streams begin
+    parent   int64[v]    the segment of each stream
+    value    int64[v]    the code of its group key; in order within a segment
+    example  int[v]      a batch row that has the value
+    """
+
+    start: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    value: NDArray[np.int64]
+    example: NDArray[Any]
+
+
+def _streams(
+    rows: Rows,
+    plan: QueryPlan,
+    value: NDArray[Any],
+    distinct: int,
+    can_take: NDArray[np.bool_],
+    limits: Limits,
+) -> _Streams:
+    """A stream per segment and value of a row that can take the alias's positions."""
+    owner = np.repeat(np.arange(len(rows.segment) - 1), np.diff(rows.segment))
+    # A window that moves with every event may end at an event of any partition of the group (spec 7), so
+    # then each partition gets a stream for every value of its group; otherwise only for its own.
+    is_per_event = plan.query.window is not None and plan.query.window.slide is None
+    scope = rows.group if is_per_event else np.arange(len(rows.segment) - 1)
+    seen, at = np.unique(scope[owner[can_take]] * distinct + value[can_take], return_index=True)
+    first = np.searchsorted(seen // distinct, scope)
+    counts = np.searchsorted(seen // distinct, scope, side="right") - first
+    start = np.concatenate([[0], np.cumsum(counts)])
+    limits.check_state(plan.query.name, int(start[-1]) * _STREAM_BYTES, *_PER_GROUP)
+    parent = np.repeat(np.arange(len(scope)), counts)
+    which = np.arange(len(parent)) - np.repeat(start[:-1] - first, counts)
+    return _Streams(start, parent, seen[which] % distinct, rows.row[can_take][at][which])
+
+
+def _can_take(rows: Rows, takers: tuple[frozenset[int], ...]) -> NDArray[np.bool_]:
+    """Which rows can take one of the positions, given per operand."""
+    found = np.zeros(len(rows.row), np.bool_)
+    for symbol, alphabet, positions in zip(rows.symbols, rows.alphabets, takers, strict=True):
+        found |= np.array([bool(s & positions) for s in alphabet], np.bool_)[symbol]
+    return found
+
+
+def own_types(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozenset[int], ...]]:
+    """The types that stand only at the alias's positions, and those positions per operand."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+    takers = []
+    for operand in plan.operands:
+        automaton = operand.machine.automaton
+        called = automaton.called(alias)
+        takers.append(called)
+        for position in automaton.positions:
+            (inside if position.index in called else outside).add(position.type)
+    return frozenset(inside - outside), tuple(takers)
+
+
+def _without(
+    alphabet: tuple[Symbol, ...], positions: frozenset[int]
+) -> tuple[NDArray[np.int32], tuple[Symbol, ...]]:
+    """Per symbol the symbol that takes none of `positions`, and the alphabet grown by those."""
+    grown = {symbol: i for i, symbol in enumerate(alphabet)}
+    without = [grown.setdefault(symbol - positions, len(grown)) for symbol in alphabet]
+    return np.array(without, np.int32), tuple(grown)

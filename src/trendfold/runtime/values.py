@@ -1,0 +1,82 @@
+"""Rows -> the values that numbers add and extremes compare, and aggregates back to an attribute's values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.events.batch import EventBatch
+from trendfold.events.columns import Column
+from trendfold.events.schema import Kind
+from trendfold.kernel.lower import extreme_columns, value_columns
+from trendfold.kernel.program import Events, Folded
+from trendfold.plan import OperandPlan
+from trendfold.plan.carried import Carried, Measure
+from trendfold.runtime.conditions import is_exact
+from trendfold.runtime.query_rows import Rows
+
+_LARGEST_VALUE = 2.0**200
+"""Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""
+
+
+def read_events(
+    plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
+) -> Events:
+    """What the kernels read of the rows for one operand, the `number`-th."""
+    return values_beside(plan.carried, rows.symbols[number], moment, rows.row, batch)
+
+
+def values_beside(
+    carried: Carried,
+    symbol: NDArray[np.int32],
+    moment: NDArray[np.int32],
+    row: NDArray[Any],
+    batch: EventBatch,
+) -> Events:
+    """Rows with the values that numbers add and extremes compare, side by side."""
+    added = [_values(batch.column(name).take(row), measure) for measure, name in value_columns(carried)]
+    compared = [_extremes(batch.column(name), row, is_max) for name, is_max in extreme_columns(carried)]
+    beside = _beside(1.0, added, len(moment))
+    is_small = not added or bool(max(beside.max(initial=0.0), -beside.min(initial=0.0)) <= _LARGEST_VALUE)
+    return Events(symbol, moment, beside, _beside(np.inf, compared, len(moment)), is_small)
+
+
+def no_trends(items: int, width: int, extremes: int) -> Folded:
+    """Items without any trend."""
+    return Folded(
+        np.zeros((items, width)), np.zeros((items, width), np.int32), np.full((items, extremes), np.inf)
+    )
+
+
+def _beside(first: float, columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
+    """A constant and then the columns side by side, so that one event's values lie together."""
+    return np.stack([np.full(rows, first), *columns], axis=1) if columns else np.zeros((rows, 0))
+
+
+def _values(column: Column, measure: Measure) -> NDArray[np.float64]:
+    """What SUM adds up, 0 for null; or 1 where there is a value."""
+    if measure is Measure.PRESENT:
+        return column.valid.astype(np.float64)
+    return np.where(column.valid, column.values.astype(np.float64), 0.0)
+
+
+def _extremes(column: Column, rows: NDArray[np.int64], is_max: bool) -> NDArray[np.float64]:
+    """What MIN compares: the values, or their ranks where a double could not tell them apart."""
+    values = column.values.astype(np.float64) if is_exact(column) else ranked(column)[1].astype(np.float64)
+    return np.where(column.valid, -values if is_max else values, np.inf)[rows]
+
+
+def ranked(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct values of a column in order, and per row the place of its value among them."""
+    return np.unique(column.values.astype(np.int64), return_inverse=True)
+
+
+def decode_extreme(column: Column, extreme: NDArray[np.float64], is_max: bool) -> NDArray[Any]:
+    """The attribute's values back from what MIN compared; 0 where there was none."""
+    found = np.where(np.isfinite(extreme), -extreme if is_max else extreme, 0.0) + 0.0
+    if column.kind is Kind.FLOAT:
+        return found
+    places = np.rint(found).astype(np.int64)
+    return places if is_exact(column) or not len(column.values) else ranked(column)[0][places]
