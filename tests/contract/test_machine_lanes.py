@@ -275,6 +275,16 @@ def test_counts_of_any_size_are_as_each_query_alone(seed: int) -> None:
                 assert close(row[column], other[column], weight), (name, column, row, other)
 
 
+def test_a_count_doubles_with_every_event() -> None:
+    table = pa.table({"type": ["B"] * 1_000, "ts": np.arange(1_000), "x": np.arange(1_000) % 2})
+    text = "QUERY {} RETURN LOG2(COUNT(*)), AVG(B.x) PATTERN B+ {}"
+    asked = tf.parse(";".join([text.format("a", ""), text.format("b", "WHERE B.x = 1")]))
+    found = run_in_lanes(list(asked), table, None)
+    assert found["a"].to_pylist()[0]["log2_count"] == pytest.approx(1_000, rel=1e-12)
+    assert found["b"].to_pylist()[0]["log2_count"] == pytest.approx(500, rel=1e-12)
+    assert [found[name].to_pylist()[0]["avg_B_x"] for name in "ab"] == pytest.approx([0.5, 1.0])
+
+
 # ---- What it declines, and the parts it is made of --------------------------------------------------------
 
 

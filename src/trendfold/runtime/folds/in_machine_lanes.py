@@ -152,14 +152,15 @@ def _settled(
     if not len(symbol) or int(moment[-1]) + 1 == len(symbol):
         return None, np.zeros(0, np.int32)
     same = moment[1:] == moment[:-1]
+    columns = settling_columns(blocks, taken)
+    if not len(columns):
+        moments = int((same & ~np.append(False, same[:-1])).sum())
+        return np.zeros((1, taken.is_taken.shape[1]), np.bool_), np.zeros(moments, np.int32)
     is_tied = np.append(same, False) | np.append(False, same)
     own, of = symbol[is_tied], moment[is_tied].astype(np.int64)
-    columns = settling_columns(blocks, taken)
     kinds, code = distinct_rows(taken.is_taken[:, columns])
     pairs = np.unique(of * len(kinds) + code[own])
     begin = np.flatnonzero(np.append(True, np.diff(pairs // len(kinds)) > 0))
-    if not len(columns):
-        return np.zeros((1, taken.is_taken.shape[1]), np.bool_), np.zeros(len(begin), np.int32)
     united, which = distinct_rows(np.logical_or.reduceat(kinds[pairs % len(kinds)], begin, axis=0))
     settled = np.zeros((len(united), taken.is_taken.shape[1]), np.bool_)
     settled[:, columns] = united
