@@ -184,7 +184,9 @@ class Shape:
         linear, least = [], []
         for t in self._gathered(every):
             place = self.states[t].place
-            linear += [LaneOp(t, t + FRESH, 1, 1, 0, w, w) for w in self._numbers() if place in self.carries[w]]
+            linear += [
+                LaneOp(t, t + FRESH, 1, 1, 0, w, w) for w in self._numbers() if place in self.carries[w]
+            ]
             for x, places in enumerate(self.xcarries):
                 if place in places:
                     least.append(LeastOp(t, t + FRESH, True, True, x, VOID))

@@ -18,8 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Machine, Symbol
-from trendfold.kernel.lane_masks import VECTOR, Longs, Masks, Runs, MaskSlots, MaskWeights, distinct_rows, padded
-from trendfold.kernel.lane_shapes import FRESH, TEMPORARY, VOID, LeastOp, LaneOp, Ops, Shape
+from trendfold.kernel.lane_masks import (
+    VECTOR,
+    Longs,
+    Masks,
+    MaskSlots,
+    MaskWeights,
+    Runs,
+    distinct_rows,
+    padded,
+)
+from trendfold.kernel.lane_shapes import FRESH, TEMPORARY, VOID, LaneOp, LeastOp, Ops, Shape
 from trendfold.kernel.machine_lanes import MachineProgram, aligned
 from trendfold.plan.carried import Carried, union
 
