@@ -72,13 +72,6 @@ def taken_of(alphabet: Sequence[Sequence[Symbol]], members: Sequence[LaneMember]
     return Taken(found, first)
 
 
-def why_not_lanes(machine: Machine, builds_trends: bool = False) -> str:
-    """Why a machine cannot be lanes; empty if it can."""
-    if machine.by_event or builds_trends:
-        return "a predicate compares events, so bindings are kept one by one"
-    return ""
-
-
 # ---- Blocks -------------------------------------------------------------------------------------------
 
 
