@@ -1,0 +1,131 @@
+"""Masks of queries as runs of vectors of eight lanes: what the steps of the machine of lanes take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+VECTOR = 8
+"""Lanes of a vector."""
+
+Masks = NDArray[np.bool_]
+Longs = NDArray[np.int64]
+
+
+class Slots(NamedTuple):
+    """The lanes of a block: `windows` slots of `stride` lanes, of which the first are its queries'."""
+
+    windows: int
+    stride: int
+
+    @property
+    def lanes(self) -> int:
+        """All lanes, padded to whole vectors."""
+        return padded(self.windows * self.stride)
+
+
+class Runs(NamedTuple):
+    """Masks as runs of vectors in which all lanes take part, or some: per mask, in order of lanes.
+
+    start    int64[masks+1]  the runs of each mask
+    vector   int64[runs]     the first vector
+    vectors  int64[runs]     how many
+    weight   int64[runs]     the first weight
+    apace    int64[runs]     8 if each lane has a weight, 0 where the first eight weights stand for all
+    is_whole bool[masks]     whether every query takes part
+    """
+
+    start: Longs
+    vector: Longs
+    vectors: Longs
+    weight: Longs
+    apace: Longs
+    is_whole: Masks
+
+    def of_lists(self, mask: Longs) -> tuple[Longs, Longs, Masks]:
+        """The runs of the mask of every list: run, place of the list, and whether the run is its last."""
+        sizes = self.start[mask + 1] - self.start[mask]
+        which = np.repeat(np.arange(len(mask)), sizes)
+        at = _ranges(np.zeros(len(mask), np.int64), sizes)
+        return self.start[mask[which]] + at, which, at == sizes[which] - 1
+
+
+class Weights:
+    """A weight per lane of every run that needs them, as they are found; the first eight are 1."""
+
+    def __init__(self) -> None:
+        self.parts: list[NDArray[np.float64]] = [np.ones(VECTOR)]
+        self.used = VECTOR
+
+    def runs(self, masks: Masks, slots: Slots, covers: bool) -> Runs:
+        """Masks of queries, bool[masks, queries], as runs; with `covers` they go over every lane."""
+        vectors, of_queries = _tiled(masks, slots), _tiled(np.ones((1, masks.shape[1]), np.bool_), slots)
+        some = vectors.any(axis=2)
+        full = (vectors | ~of_queries).all(axis=2) & some
+        of, first, size, kind = _equal_runs(_smoothed(np.add(some, full, dtype=np.int8), covers))
+        kept = kind != _NONE
+        of, first, size, is_mixed = of[kept], first[kept], size[kept], kind[kept] == _SOME
+        many = np.where(is_mixed, size * VECTOR, 0)
+        weight = np.where(is_mixed, np.cumsum(many) - many + self.used, 0)
+        inside = np.repeat(of[is_mixed], size[is_mixed]), _ranges(first[is_mixed], size[is_mixed])
+        self.parts.append(vectors[inside].astype(np.float64).reshape(-1))
+        self.used += len(self.parts[-1])
+        start = np.searchsorted(of, np.arange(len(masks) + 1))
+        is_whole = np.asarray(masks.all(axis=1))
+        return Runs(start, first, size, weight, np.where(is_mixed, VECTOR, 0), is_whole)
+
+
+def _tiled(masks: Masks, slots: Slots) -> Masks:
+    """The same mask in every slot: bool[masks, vectors, 8]."""
+    found = np.zeros((len(masks), slots.lanes), np.bool_)
+    own = found[:, : slots.windows * slots.stride].reshape(len(masks), slots.windows, slots.stride)
+    own[:, :, : masks.shape[1]] = masks[:, None]
+    found[:, : slots.windows * slots.stride] = own.reshape(len(masks), -1)
+    return found.reshape(len(masks), -1, VECTOR)
+
+
+_NONE, _SOME, _ALL = range(3)
+"""How many lanes of a vector take part."""
+_GAP, _LONG = 3, 16
+"""A gap of so few vectors is passed over; so many full ones are worth a run that needs no weights."""
+
+
+def _equal_runs(kind: NDArray[np.int8]) -> tuple[Longs, Longs, Longs, NDArray[np.int8]]:
+    """Runs of equal numbers in each row of a table: row, first, size and number."""
+    edges = np.ones(kind.shape, np.bool_)
+    edges[:, 1:] = kind[:, 1:] != kind[:, :-1]
+    of, first = (each.astype(np.int64) for each in np.nonzero(edges))
+    after = np.append(first[1:], 0)
+    return of, first, np.where(after > first, after, kind.shape[1]) - first, kind[of, first]
+
+
+def _smoothed(kind: NDArray[np.int8], covers: bool) -> NDArray[np.int8]:
+    """Fewer runs: one more costs as much as a few vectors."""
+    _, first, size, kinds = _equal_runs(kind)
+    is_inside = (first > 0) & (first + size < kind.shape[1])
+    gap = (kinds == _NONE) & (covers | ((size <= _GAP) & is_inside))
+    short = (kinds == _ALL) & (size < _LONG) & (size < kind.shape[1])
+    return np.repeat(np.where(gap | short, np.int8(_SOME), kinds), size).reshape(kind.shape)
+
+
+def _ranges(first: Longs, size: Longs) -> Longs:
+    """first, first + 1, ... so many times, one after another."""
+    begin = np.cumsum(size) - size
+    return np.arange(int(size.sum())) - np.repeat(begin - first, size)
+
+
+def distinct_rows(table: Masks) -> tuple[Masks, Longs]:
+    """The distinct rows of a table, and which one each row is."""
+    bits = np.ascontiguousarray(np.packbits(table, axis=1))
+    if not len(table) or table.shape[1] == 0:
+        return table[:1], np.zeros(len(table), np.int64)
+    whole = bits[:, 0] if bits.shape[1] == 1 else bits.view(np.dtype((np.void, bits.shape[1]))).reshape(-1)
+    _, index, code = np.unique(whole, return_index=True, return_inverse=True)
+    return table[index], code.reshape(-1)
+
+
+def padded(lanes: int) -> int:
+    """The next whole vector."""
+    return -(-lanes // VECTOR) * VECTOR

@@ -1,0 +1,353 @@
+"""What an event does to machines of one shape, as operations in place.
+
+Queries whose machines differ in the types and conditions of their positions only have one *shape*. What an
+event does to a shape depends on the positions that it takes there, its *local symbol*, and is one sparse
+matrix
+
+    N = K + G        new = N · old
+
+K keeps mass where it is, unless the event spends it (*next*), any event makes it forgotten (*contiguous*),
+or a NOT moves it to another class; G gathers the mass of the sources into the targets. A row of N becomes
+operations d <- a·d + b·s, s <- c·s. Rows are written in an order in which none is overwritten before it is
+read; where rows read each other in a circle, one is copied first; a row that ends empty is emptied by its
+last reader.
+
+Events of one moment all read the mass from before it: each gathers into rows of its own (G). Then each spends
+what it used, then each breaks its NOTs; NOTs of more than two classes are moved by all positions that the
+moment takes together; and what was gathered is poured in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from trendfold.automaton.glushkov import END, START
+from trendfold.automaton.machine import Machine, State, Symbol
+from trendfold.kernel.lower import RowLowering, extreme_columns, value_columns
+from trendfold.plan.carried import Carried
+from trendfold.query.nodes import Semantics
+
+
+class Op(NamedTuple):
+    """d <- a·d + b·v·s, s <- c·s, of states and numbers; v is the event's value in a column, 0 is 1."""
+
+    to: int
+    of: int
+    a: int
+    b: int
+    c: int
+    number: int = 0
+    of_number: int = 0
+    column: int = 0
+    drops: bool = False
+    """Whether the lanes that take no part lose what d holds, ..."""
+    drops_read: bool = False
+    """... or s."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether d is emptied, and that is all."""
+        return self.a == 0 and self.b == 0
+
+    @property
+    def rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """State and number of d and of s."""
+        return (self.to, self.number), (self.of, self.of_number)
+
+
+class LeastOp(NamedTuple):
+    """The same for an extreme: d <- min(d, s, the event's value where `gate` holds mass)."""
+
+    to: int
+    of: int
+    keeps: bool
+    clears: bool
+    extreme: int
+    gate: int
+    column: int = 0
+    drops: bool = False
+    drops_read: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether d is emptied, and that is all."""
+        return not self.keeps and self.of == self.gate == VOID
+
+    @property
+    def rows(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """State and extreme of d and of s."""
+        return (self.to, self.extreme), (self.of, self.extreme)
+
+
+@dataclass(frozen=True)
+class Ops:
+    """A list of operations of one shape; `temporaries` is how many rows beside the states it needs."""
+
+    linear: tuple[Op, ...] = ()
+    least: tuple[LeastOp, ...] = ()
+    temporaries: int = 0
+
+
+VOID = -1
+"""A row that is always empty."""
+TEMPORARY, FRESH = 1 << 20, 1 << 21
+"""Temporaries and rows of what a moment gathers are numbered from here until the layout is known."""
+
+Matrix = dict[int, dict[int, int]]
+"""Rows that an event changes: per state the states it is the sum of, and how often each."""
+
+
+class Shape:
+    """The states of machines of one shape, and what local symbols do to them."""
+
+    def __init__(self, machine: Machine, carried: Carried, every: Carried) -> None:
+        self.machine, self.carried = machine, carried
+        self.states = _live(machine)
+        self.number = {state: i for i, state in enumerate(self.states)}
+        lowering = RowLowering(machine, carried)
+        self.carries = [{state.place for state in self.states}, *lowering.carries]
+        self.xcarries = lowering.xcarries
+        self.columns = {column: i for i, column in enumerate(value_columns(every), 1)}
+        self.xcolumns = {column: i for i, column in enumerate(extreme_columns(every), 1)}
+
+    @property
+    def start(self) -> int:
+        """⊥, which holds 1 when a window begins."""
+        return self.number[State(START)]
+
+    @property
+    def whole(self) -> list[int]:
+        """The states that hold whole trends."""
+        return [self.number[state] for state in self.machine.whole()]
+
+    @cached_property
+    def simple_guards(self) -> frozenset[int]:
+        """The guards that one event breaks or leaves as they are: several at a moment do so one by one."""
+        split = enumerate(self.machine.guard_classes)
+        return frozenset(guard for guard, classes in split if classes is not None and classes.broken == 1)
+
+    @cached_property
+    def other_guards(self) -> frozenset[int]:
+        """The guards to which the events of a moment matter all together."""
+        split = enumerate(self.machine.guard_classes)
+        return frozenset(guard for guard, classes in split if classes is not None) - self.simple_guards
+
+    @property
+    def settled_by(self) -> frozenset[int]:
+        """The positions of those."""
+        guards = self.machine.automaton.guards
+        return frozenset(p for guard in self.other_guards for p in guards[guard].positions)
+
+    def ops(self, what: str, symbol: Symbol) -> Ops:
+        """What a local symbol does: the method of that name."""
+        match what:
+            case "alone":
+                return self.alone(symbol)
+            case "gather":
+                return self.gather(symbol)
+            case "spend":
+                return self.spend(symbol)
+            case "move":
+                return self.move(symbol)
+            case "settle":
+                return self.settle(symbol)
+        return self.pour()
+
+    def alone(self, symbol: Symbol) -> Ops:
+        """What an event does that is alone at its moment."""
+        gone, guards = self._used(symbol) | self._forgotten(), self.simple_guards | self.other_guards
+        return self._ops(_sum(self._kept(symbol, gone, guards), self._gathered(symbol)), symbol)
+
+    def gather(self, symbol: Symbol) -> Ops:
+        """What an event leaves beside the states, where others are at its moment."""
+        into = {t + FRESH: row for t, row in self._gathered(symbol).items()}
+        return self._ops({t: row | {t: 1} for t, row in into.items()}, symbol, FRESH)
+
+    def spend(self, symbol: Symbol) -> Ops:
+        """What such an event uses up, once all have gathered."""
+        return self._ops(self._kept(symbol, self._used(symbol), frozenset()), frozenset())
+
+    def move(self, symbol: Symbol) -> Ops:
+        """The classes it moves mass between on its own, once all have spent."""
+        return self._ops(self._kept(symbol, set(), self.simple_guards), frozenset())
+
+    def settle(self, symbol: Symbol) -> Ops:
+        """What the positions taken at such a moment do together after that; and all that is forgotten."""
+        return self._ops(self._kept(symbol, self._forgotten(), self.other_guards), frozenset())
+
+    def pour(self) -> Ops:
+        """Add what a moment has gathered."""
+        every = frozenset(p.index for p in self.machine.automaton.positive)
+        linear, least = [], []
+        for t in self._gathered(every):
+            place = self.states[t].place
+            linear += [Op(t, t + FRESH, 1, 1, 0, w, w) for w in self._numbers() if place in self.carries[w]]
+            for x, places in enumerate(self.xcarries):
+                if place in places:
+                    least.append(LeastOp(t, t + FRESH, True, True, x, VOID))
+        return Ops(tuple(linear), tuple(least))
+
+    def _numbers(self) -> range:
+        """All numbers; counts come last, because others read them."""
+        return range(self.carried.width - 1, -1, -1)
+
+    def _kept(self, symbol: Symbol, gone: set[State], guards: frozenset[int]) -> Matrix:
+        """K, where it is not the identity: some mass is gone, and some guards are moved on."""
+        after = [None if s in gone else self._class_after(s, symbol, guards) for s in self.states]
+        moved: Matrix = {i: {} for i, state in enumerate(self.states) if after[i] != state}
+        for i in list(moved):
+            there = after[i]
+            if there is not None and there in self.number:
+                moved.setdefault(self.number[there], {})[i] = 1
+        for i in moved:
+            if after[i] == self.states[i]:
+                moved[i][i] = 1
+        return moved
+
+    def _used(self, symbol: Symbol) -> set[State]:
+        """The states whose mass an event uses up (*next*)."""
+        if self.machine.semantics is not Semantics.NEXT:
+            return set()
+        return {s for step in self.machine.steps(symbol) for s in step.sources if s.place != START}
+
+    def _forgotten(self) -> set[State]:
+        """The states whose mass lasts until the next moment (*contiguous*)."""
+        if self.machine.semantics is not Semantics.CONTIGUOUS:
+            return set()
+        return {s for s in self.states if s.place not in (START, END)}
+
+    def _class_after(self, state: State, symbol: Symbol, guards: frozenset[int]) -> State:
+        guard = self.machine.guard_at(state.place)
+        split = self.machine.guard_classes[guard] if guard in guards else None
+        if split is None or state.cls == split.broken:
+            return state
+        return State(state.place, split.after(state.cls, split.reached(state.cls, symbol)))
+
+    def _gathered(self, symbol: Symbol) -> Matrix:
+        """G."""
+        found: Matrix = {}
+        for t, s, _ in self._terms(symbol):
+            row = found.setdefault(t, {})
+            row[s] = row.get(s, 0) + 1
+        return found
+
+    def _terms(self, symbol: Symbol) -> list[tuple[int, int, int]]:
+        """Target, source and position of everything an event adds."""
+        return [
+            (self.number[t], self.number[s], step.position)
+            for step in self.machine.steps(symbol)
+            for t in step.targets
+            for s in step.sources
+            if t in self.number and s in self.number
+        ]
+
+    def _ops(self, matrix: Matrix, symbol: Symbol, shift: int = 0) -> Ops:
+        """A matrix as operations on all numbers and extremes, and what the event's own values add."""
+        linear: list[Op] = []
+        least: list[LeastOp] = []
+        most = 0
+        for x, places in enumerate(self.xcarries):
+            ordered, used = in_place(self._within(matrix, places))
+            most = max(most, used)
+            least += [LeastOp(o.to, o.of, o.a > 0, o.c == 0, x, VOID) for o in ordered]
+            least += self._fed_extreme(x, symbol, shift)
+        for w in self._numbers():
+            ordered, used = in_place(self._within(matrix, self.carries[w]))
+            most = max(most, used)
+            linear += [o._replace(number=w, of_number=w) for o in ordered]
+            linear += self._fed(w, symbol, shift)
+        return Ops(tuple(linear), tuple(least), most)
+
+    def _within(self, matrix: Matrix, places: set[int]) -> Matrix:
+        """The rows and columns of some places."""
+
+        def inside(i: int) -> bool:
+            return self.states[i % TEMPORARY].place in places
+
+        return {t: {s: n for s, n in row.items() if inside(s)} for t, row in matrix.items() if inside(t)}
+
+    def _fed(self, w: int, symbol: Symbol, shift: int) -> list[Op]:
+        """What an event's values add to a number: a value per trend that it continues."""
+        if w == 0:
+            return []
+        fed = self.carried.numbers[w - 1]
+        column = 0 if fed.attribute is None else self.columns[fed.measure, fed.attribute]
+        often = Counter((t, s) for t, s, position in self._terms(symbol) if position in fed.positions)
+        return [Op(t + shift, s, 1, n, 1, w, 0, column) for (t, s), n in often.items()]
+
+    def _fed_extreme(self, x: int, symbol: Symbol, shift: int) -> list[LeastOp]:
+        fed = self.carried.extremes[x]
+        column = self.xcolumns[fed.attribute, fed.is_max]
+        terms = dict.fromkeys((t, s) for t, s, position in self._terms(symbol) if position in fed.positions)
+        return [LeastOp(t + shift, VOID, True, False, x, s, column) for t, s in terms]
+
+
+def _live(machine: Machine) -> tuple[State, ...]:
+    """The states from which a whole trend can be reached, and ⊥; mass elsewhere need not be kept."""
+    every = frozenset(p.index for p in machine.automaton.positive)
+    before: dict[State, set[State]] = {}
+    for step in machine.steps(every):
+        for t in step.targets:
+            before.setdefault(t, set()).update(step.sources)
+    for state in machine.states:
+        before.setdefault(state, set()).update(
+            s for s in machine.states if s.place == state.place and s.cls < state.cls
+        )
+    found = set(machine.whole())
+    frontier = list(found)
+    while frontier:
+        fresh = before[frontier.pop()] - found
+        found |= fresh
+        frontier += fresh
+    return tuple(s for s in machine.states if s in found or s == State(START))
+
+
+def _sum(kept: Matrix, gathered: Matrix) -> Matrix:
+    """K + G; a row that K does not change keeps itself."""
+    found = {t: dict(row) for t, row in kept.items()}
+    for t, row in gathered.items():
+        into = found.setdefault(t, {t: 1})
+        for s, n in row.items():
+            into[s] = into.get(s, 0) + n
+    return found
+
+
+def in_place(matrix: Matrix) -> tuple[list[Op], int]:
+    """The rows of a matrix as operations on the vector itself, and how many temporaries they need.
+
+    Row t is written when no row still to be written reads the old t.
+    """
+    left = {t: dict(row) for t, row in matrix.items() if row != {t: 1}}
+    stands_in: dict[int, int] = {}
+    cleared: set[int] = set()
+    ops: list[Op] = []
+
+    def readers(s: int) -> list[int]:
+        return [t for t, row in left.items() if t != s and s in row and s not in stands_in]
+
+    while left:
+        ready = next((t for t in left if not readers(t)), None)
+        if ready is None:
+            copied = min(left, key=lambda t: len(readers(t)))
+            temporary = TEMPORARY + len(stands_in)
+            ops.append(Op(temporary, copied, 0, 1, 1))
+            stands_in[copied] = temporary
+            continue
+        row = left[ready]
+        own = 1 if ready in cleared else row.get(ready, 0)
+        terms = [(s, n) for s, n in row.items() if s != ready]
+        for s, n in terms:
+            is_last = s in left and s not in stands_in and readers(s) == [ready] and not left[s].get(s, 0)
+            ops.append(Op(ready, stands_in.get(s, s), own, n, 0 if is_last else 1))
+            own = 1
+            if is_last:
+                cleared.add(s)
+        if not terms and own != 1:
+            ops.append(Op(ready, VOID, own, 0, 1))
+        del left[ready]
+        for s in cleared & {s for s, row in left.items() if not row}:
+            del left[s]
+    return ops, len(stands_in)

@@ -1,0 +1,263 @@
+"""The two steps of the machine of lanes, as vector instructions, and what they mean in plain Python.
+
+A step works on runs of vectors of eight lanes. `weight` has a number per lane, 1 where the lane takes part
+and 0 where it does not; a run in which all take part reads the same eight ones again (`apace` is 0,
+otherwise 8).
+
+    linear step   d <- a·d + b·s,   s <- c·s       and for lanes that take no part  d <- a0·d,  s <- c0·s
+    wide step     the same for numbers with an exponent each (kernel.wide)
+    least step    d <- min(d or +inf, s, value where gate holds mass),   s <- s or +inf
+
+a0 and c0 are 0 or 1. d and s never overlap. All arrays are flat; d, s, gate and w are where the first lane
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numpy.typing import NDArray
+
+from trendfold.kernel.jit import vector_step
+from trendfold.kernel.vectors import (
+    DOUBLE,
+    DOUBLES,
+    INDEX,
+    INTS,
+    LANES,
+    data_of,
+    everywhere,
+    higher,
+    load,
+    scale,
+    spread,
+    store,
+)
+from trendfold.kernel.wide import RADIX_BITS
+
+NOTHING = float("inf")
+"""The least of nothing."""
+
+# ---------------------------------------------------------------- vector instructions
+
+
+@contextmanager
+def _each_run(builder: Any, vectors: Any) -> Iterator[Any]:
+    """How far each vector of a run lies behind the first."""
+    with cgutils.for_range(builder, vectors) as loop:
+        yield builder.shl(loop.index, ir.Constant(INDEX, 3))
+
+
+def _weights(builder: Any, data: Any, w: Any, apace: Any, at: Any) -> Any:
+    """1 for the lanes that take part, 0 for the others."""
+    step = builder.and_(at, builder.sub(ir.Constant(INDEX, 0), builder.lshr(apace, ir.Constant(INDEX, 3))))
+    return load(builder, data, builder.add(w, step), DOUBLES)
+
+
+def _takes_part(builder: Any, data: Any, w: Any, apace: Any, at: Any) -> Any:
+    """Which lanes take part."""
+    weight = _weights(builder, data, w, apace, at)
+    return builder.fcmp_unordered("!=", weight, everywhere(DOUBLES, 0.0))
+
+
+def _linear(has_spend: bool) -> Any:
+    """The linear step where other lanes stay as they are; without `has_spend` s is not written."""
+
+    def linear(_context, m, d, s, vectors, a, b, c, weight, w, apace):
+        def generate(context, builder, signature, args):
+            data, weights = (data_of(context, builder, signature, args, i) for i in (0, 7))
+            _, d, s, vectors, a, b, c, _, w, apace = args
+            a, b, c = (spread(builder, each, DOUBLES) for each in (a, b, c))
+            with _each_run(builder, vectors) as at:
+                part = _takes_part(builder, weights, w, apace, at)
+                old = load(builder, data, builder.add(d, at), DOUBLES)
+                read = load(builder, data, builder.add(s, at), DOUBLES)
+                new = builder.fadd(builder.fmul(old, a, _FUSED), builder.fmul(read, b, _FUSED), _FUSED)
+                store(builder, builder.select(part, new, old), data, builder.add(d, at))
+                if has_spend:
+                    left = builder.select(part, builder.fmul(read, c), read)
+                    store(builder, left, data, builder.add(s, at))
+            return context.get_dummy_value()
+
+        index, number = types.int64, types.float64
+        return types.void(m, index, index, index, number, number, number, weight, index, index), generate
+
+    return linear
+
+
+def _dropping(_context, m, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
+    """The linear step: the coefficients of a lane are those of its weight."""
+
+    def generate(context, builder, signature, args):
+        data, weights = (data_of(context, builder, signature, args, i) for i in (0, 9))
+        _, d, s, vectors, a, b, c, a0, c0, _, w, apace = args
+        gains = builder.fsub(a, a0), b, builder.fsub(c, c0), a0, c0
+        a, b, c, a0, c0 = (spread(builder, each, DOUBLES) for each in gains)
+        with _each_run(builder, vectors) as at:
+            part = _weights(builder, weights, w, apace, at)
+            to, of = builder.add(d, at), builder.add(s, at)
+            old, read = load(builder, data, to, DOUBLES), load(builder, data, of, DOUBLES)
+            keep = builder.fadd(builder.fmul(part, a, _FUSED), a0, _FUSED)
+            added = builder.fmul(builder.fmul(part, b), read, _FUSED)
+            store(builder, builder.fadd(builder.fmul(old, keep, _FUSED), added, _FUSED), data, to)
+            left = builder.fadd(builder.fmul(part, c, _FUSED), c0, _FUSED)
+            store(builder, builder.fmul(read, left), data, of)
+        return context.get_dummy_value()
+
+    index, number = types.int64, types.float64
+    numbers = number, number, number, number, number
+    return types.void(m, index, index, index, *numbers, weight, index, index), generate
+
+
+_FUSED = ("contract",)
+"""A product and a sum may be one instruction."""
+
+
+def _wide(_context, m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
+    """The linear step for wide numbers: both sides are brought to the higher exponent; a zero has exponent 0.
+
+    Factors are at most 1, so that a·bound(d) + b·bound(s) bounds the mantissas here too. What is multiplied
+    by 0 has no exponent: it would hide the other side.
+    """
+
+    def generate(context, builder, signature, args):
+        m_data, e_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 1, 10))
+        _, _, d, s, vectors, a, b, c, a0, c0, _, w, apace = args
+        zeros, nothing = everywhere(DOUBLES, 0.0), everywhere(INTS, 0)
+        is_kept, is_read, stays, is_kept_outside, stays_outside = (
+            builder.fcmp_unordered("!=", each, ir.Constant(DOUBLE, 0.0)) for each in (a, b, c, a0, c0)
+        )
+        a, b = (spread(builder, each, DOUBLES) for each in (a, b))
+        with _each_run(builder, vectors) as at:
+            part = _takes_part(builder, weights, w, apace, at)
+            to, of = builder.add(d, at), builder.add(s, at)
+            old, read = load(builder, m_data, to, DOUBLES), load(builder, m_data, of, DOUBLES)
+            old_e, read_e = load(builder, e_data, to, INTS), load(builder, e_data, of, INTS)
+            own_e = builder.select(is_kept, old_e, nothing)
+            other_e = builder.select(is_read, read_e, nothing)
+            top = higher(builder, own_e, other_e)
+            own = builder.fmul(builder.fmul(old, a), scale(builder, builder.sub(top, own_e)))
+            other = builder.fmul(builder.fmul(read, b), scale(builder, builder.sub(top, other_e)))
+            new = builder.fadd(own, other)
+            new_e = builder.select(builder.fcmp_ordered("==", new, zeros), nothing, top)
+            outside = builder.select(is_kept_outside, old, zeros)
+            outside_e = builder.select(is_kept_outside, old_e, nothing)
+            store(builder, builder.select(part, new, outside), m_data, to)
+            store(builder, builder.select(part, new_e, outside_e), e_data, to)
+            stay = builder.or_(
+                builder.and_(part, _bits(builder, stays)),
+                builder.and_(builder.not_(part), _bits(builder, stays_outside)),
+            )
+            store(builder, builder.select(stay, read, zeros), m_data, of)
+            store(builder, builder.select(stay, read_e, nothing), e_data, of)
+        return context.get_dummy_value()
+
+    index, number = types.int64, types.float64
+    numbers = number, number, number, number, number
+    return types.void(m, e, index, index, index, *numbers, weight, index, index), generate
+
+
+def _bits(builder: Any, bit: Any) -> Any:
+    """One truth for all lanes."""
+    return spread(builder, bit, ir.VectorType(ir.IntType(1), LANES))
+
+
+def _least(_context, x, d, s, m, gate, vectors, value, flags, weight, w, apace):
+    """The least step; see machine_lanes.XFLAGS."""
+
+    def generate(context, builder, signature, args):
+        x_data, m_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 3, 8))
+        _, d, s, _, gate, vectors, value, flags, _, w, apace = args
+        none, zeros = everywhere(DOUBLES, NOTHING), everywhere(DOUBLES, 0.0)
+        keeps, clears, drops, drops_read = (
+            builder.trunc(builder.lshr(flags, ir.Constant(INDEX, bit)), ir.IntType(1)) for bit in range(4)
+        )
+        value = spread(builder, value, DOUBLES)
+        with _each_run(builder, vectors) as at:
+            part = _takes_part(builder, weights, w, apace, at)
+            to, of = builder.add(d, at), builder.add(s, at)
+            old, read = load(builder, x_data, to, DOUBLES), load(builder, x_data, of, DOUBLES)
+            mass = load(builder, m_data, builder.add(gate, at), DOUBLES)
+            fed = builder.select(builder.fcmp_unordered("!=", mass, zeros), value, none)
+            new = _lower(builder, builder.select(keeps, old, none), _lower(builder, read, fed))
+            outside = builder.select(drops, none, old)
+            store(builder, builder.select(part, new, outside), x_data, to)
+            inside, beside = (builder.select(each, none, read) for each in (clears, drops_read))
+            store(builder, builder.select(part, inside, beside), x_data, of)
+        return context.get_dummy_value()
+
+    index, number = types.int64, types.float64
+    return types.void(x, index, index, m, index, index, number, index, weight, index, index), generate
+
+
+def _lower(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+# ---------------------------------------------------------------- what they mean
+
+Numbers = NDArray[np.float64]
+
+
+def _run(first: int, vectors: int) -> slice:
+    return slice(int(first), int(first) + LANES * int(vectors))
+
+
+def _plain_part(weight: Numbers, w: int, apace: int, vectors: int) -> NDArray[np.bool_]:
+    if apace:
+        return np.asarray(weight[_run(w, vectors)] != 0.0)
+    return np.tile(weight[_run(w, 1)] != 0.0, int(vectors))
+
+
+def plain_linear(m, d, s, vectors, a, b, c, weight, w, apace) -> None:
+    """For the lanes that take part: m[d] = a·m[d] + b·m[s]; m[s] = c·m[s]."""
+    plain_dropping(m, d, s, vectors, a, b, c, 1.0, 1.0, weight, w, apace)
+
+
+def plain_dropping(m, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
+    """The same; for the other lanes m[d] = a0·m[d]; m[s] = c0·m[s]."""
+    part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
+    old, read = m[to].copy(), m[of].copy()
+    m[to] = np.where(part, a * old + b * read, a0 * old)
+    m[of] = np.where(part, c * read, c0 * read)
+
+
+def plain_wide(m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
+    """The same for wide numbers."""
+    part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
+    old, read, old_e, read_e = m[to].copy(), m[of].copy(), e[to].copy(), e[of].copy()
+    own_e, other_e = old_e * (a != 0), read_e * (b != 0)
+    top = np.maximum(own_e, other_e)
+    new = a * old * _brought(top - own_e) + b * read * _brought(top - other_e)
+    m[to] = np.where(part, new, a0 * old)
+    e[to] = np.where(part, np.where(new == 0.0, 0, top), old_e * (a0 != 0))
+    m[of] = np.where(part, c * read, c0 * read)
+    e[of] = np.where(part, read_e * (c != 0), read_e * (c0 != 0))
+
+
+def _brought(gap: NDArray[np.int32]) -> Numbers:
+    return np.asarray(np.ldexp(1.0, -RADIX_BITS * np.minimum(gap, 3)))
+
+
+def plain_least(x, d, s, m, gate, vectors, value, flags, weight, w, apace) -> None:
+    """For the lanes that take part: x[d] = the least of it, x[s], and the value where m[gate] is not 0."""
+    part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
+    old, read = x[to].copy(), x[of].copy()
+    keeps, clears, drops, drops_read = (int(flags) >> bit & 1 for bit in range(4))
+    fed = np.where(m[_run(gate, vectors)] != 0.0, value, np.inf)
+    new = np.minimum(old if keeps else np.inf, np.minimum(read, fed))
+    x[to] = np.where(part, new, np.inf if drops else old)
+    x[of] = np.where(part, np.inf if clears else read, np.inf if drops_read else read)
+
+
+linear_step: Any = vector_step(_linear(has_spend=False), plain_linear)
+spending_step: Any = vector_step(_linear(has_spend=True), plain_linear)
+dropping_step: Any = vector_step(_dropping, plain_dropping)
+wide_step: Any = vector_step(_wide, plain_wide)
+least_step: Any = vector_step(_least, plain_least)

@@ -1,0 +1,426 @@
+"""Any linear machine for many queries at once: a lane is a query in one of its open windows.
+
+Queries of one shape and overlap are a *block*. Each state of the shape and each number that rides on it (its
+count, sums) is a *row* with one cell per lane:
+
+    m[row_at + slot · stride + query]
+
+where a slot is an open window. So an event is a few operations on rows of contiguous memory, whichever
+queries it is for, and closing a window for all queries copies contiguous cells:
+
+    d <- a·d + b·v·s,    s <- c·s        for the lanes of a mask; v is 1 or a value of the event
+
+ADD has (a, b, c) = 1, 1, 1; an event that may follow itself 2, 1, 1; one that spends its source (*next*), or
+moves mass between the classes of a NOT, 1, 1, 0; forgetting (*contiguous*) 0, 0, 1; a copy 0, 1, 1. Extremes
+have rows and operations of their own, with min for the sum. What semantics, NOT and ties mean is a matter of
+lowering (lower_machine_lanes); the loop here knows none of them. Events come as *steps*: numbers of lists of
+operations, and for their values the row of the event.
+
+Numbers are wide (kernel.wide): a mantissa and an exponent per cell. `bound[row]` is no smaller than any
+mantissa of the row, and changes with every operation on it; while bounds are below HEADROOM and no cell of
+either row has an exponent, mantissas are all there is. A cell that holds 0 has exponent 0, or it would hide
+what is added to it.
+
+Limits: values are between 2^-200 and 2^200 in size, or 0; nothing is kept binding by binding. Source: the
+position automaton's recurrences of COGRA (SIGMOD 2019), as sparse matrices per kind of event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trendfold.kernel.jit import inlined, kernel, lent
+from trendfold.kernel.lane_steps import (
+    NOTHING,
+    dropping_step,
+    least_step,
+    linear_step,
+    spending_step,
+    wide_step,
+)
+from trendfold.kernel.wide import RADIX, add, normalise
+
+HEADROOM = 2.0**600
+"""Mantissas are brought below RADIX before they may pass this; times a value they stay below 2^800."""
+
+_SKIPPED = 7
+"""An operation of so many vectors is skipped where it would read nothing but zeros, and change nothing."""
+
+TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = map(np.uint64, range(8))
+"""Columns of `MachineProgram.place`."""
+KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND, KEEP_OTHERS, LEFT_OTHERS = map(np.uint64, range(8))
+"""Columns of `MachineProgram.change`."""
+XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
+"""Columns of `MachineProgram.xplace`. XFLAGS is 1 if the target keeps its own, plus 2 if the source is
+emptied, plus 4 and 8 if lanes that take no part lose their target and their source."""
+AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, START_AT = range(10)
+"""Columns of `MachineProgram.block`."""
+PART_BLOCK, PART_LANE, PART_LANES, PART_OUT, PART_XOUT = range(5)
+"""Columns of `LaneCuts.part`."""
+
+
+class MachineProgram(NamedTuple):
+    """Machines of several queries, lowered.
+
+    op_start  int32[T+1]    the operations of each list of operations
+    place     int32[K,8]    per operation and run of lanes: the first cells written and read, vectors of eight
+                            lanes, first weight and whether weights go on (8) or repeat (0), the rows written
+                            and read, and the column of the event's value (0 is 1)
+    change    float64[K,8]  a, b, c; what the run does to the bounds of the two rows, nothing unless it is the
+                            operation's last; and a0, c0: what becomes of the lanes that take no part
+    x_start, xplace         the same for extremes: int32[T+1], int32[X,8]; they come before the others of a
+                            list, because they read counts
+    weight    float64[]     1 or 0 per lane; the first eight are 1
+    row_at    int64[R]      where each row begins
+    row_lanes int64[R]      how many cells it has
+    block     int64[B,10]   where a block's cells and extremes begin, its lanes, lanes per slot, rows per
+                            number, how many of those may hold mass between moments, numbers, extremes, first
+                            row, and the row ⊥
+    whole_start, whole      per block the rows (of a number) that hold whole trends
+    spends    whether any operation writes its source
+    drops     whether any changes lanes that take no part in it
+    cells, xcells           of all blocks
+    """
+
+    op_start: np.ndarray
+    place: np.ndarray
+    change: np.ndarray
+    x_start: np.ndarray
+    xplace: np.ndarray
+    weight: np.ndarray
+    row_at: np.ndarray
+    row_lanes: np.ndarray
+    block: np.ndarray
+    whole_start: np.ndarray
+    whole: np.ndarray
+    spends: bool
+    drops: bool
+    cells: int
+    xcells: int
+
+
+class LaneSteps(NamedTuple):
+    """What is folded: one step per event, and one more for each moment of several events.
+
+    list      int32[n]      the list of operations
+    row       int32[n]      the event whose values they take; empty where they are the same numbers
+    values    float64[.,V]  as in Events: column 0 is 1
+    extremes  float64[.,X]
+    """
+
+    list: np.ndarray
+    row: np.ndarray
+    values: np.ndarray
+    extremes: np.ndarray
+
+
+class LaneCuts(NamedTuple):
+    """Where windows close and open, in the order of steps; closing comes first.
+
+    step, is_open, which, slot, item   per cut: before which step, which kind of window, its slot, its number
+    part_start, part  per kind of window: block, first query and number of queries, and where their results
+                      begin; a result is [item, number, query]
+    """
+
+    step: np.ndarray
+    is_open: np.ndarray
+    which: np.ndarray
+    slot: np.ndarray
+    item: np.ndarray
+    part_start: np.ndarray
+    part: np.ndarray
+
+
+class LaneMass(NamedTuple):
+    """The state of a fold: mantissas, exponents, extremes by cell; bounds by row; open windows by block.
+
+    has_wide  bool[1]  whether any row may have exponents
+    """
+
+    m: np.ndarray
+    e: np.ndarray
+    x: np.ndarray
+    bound: np.ndarray
+    is_wide: np.ndarray
+    open: np.ndarray
+    has_wide: np.ndarray
+
+
+class LaneResults(NamedTuple):
+    """What windows held when they closed: flat, see LaneCuts."""
+
+    mantissa: np.ndarray
+    exponent: np.ndarray
+    extreme: np.ndarray
+
+
+def no_mass(program: MachineProgram) -> LaneMass:
+    """Nothing has come yet."""
+    rows = len(program.row_at)
+    return LaneMass(
+        m=aligned(np.zeros(program.cells)),
+        e=aligned(np.zeros(program.cells, np.int32)),
+        x=aligned(np.full(program.xcells, np.inf)),
+        bound=np.zeros(rows),
+        is_wide=np.zeros(rows, np.bool_),
+        open=np.zeros(len(program.block), np.int64),
+        has_wide=np.zeros(1, np.bool_),
+    )
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The same values where vectors of eight doubles, or records of as many bytes, cross no cache line."""
+    room = np.empty(array.nbytes + _LINE, np.uint8)
+    first = -room.ctypes.data % _LINE
+    found = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
+_LINE = 64
+
+
+def state_bytes(program: MachineProgram) -> int:
+    """What `no_mass` takes, but for a few numbers per row."""
+    return 12 * program.cells + 8 * program.xcells
+
+
+@kernel
+def fold_in_lanes(steps, cuts, program, mass, out):
+    """Fold all steps for all lanes; what a window holds when it closes goes to its place in `out`."""
+    steps, cuts, program, mass, out = lent(steps), lent(cuts), lent(program), lent(mass), lent(out)
+    end, last = steps.list.shape[0], cuts.step.shape[0]
+    i = cut = 0
+    while i < end or cut < last:
+        cut = _cut_windows(i, cut, cuts, program, mass, out)
+        stop = cuts.step[cut] if cut < last else end
+        _fold_steps(i, stop, steps, program, mass)
+        i = stop
+
+
+@kernel
+def _fold_steps(i, stop, steps, program, mass):
+    """The steps [i, stop), between which no window closes or opens."""
+    lists, op_start = steps.list, program.op_start
+    place, change = program.place.reshape(-1), program.change.reshape(-1)
+    x_start, xplace, extremes, x = program.x_start, program.xplace, steps.extremes, mass.x
+    m, bound, is_wide, weight = mass.m, mass.bound, mass.is_wide, program.weight
+    values, columns = steps.values.reshape(-1), steps.values.shape[1]
+    has_rows, has_extremes = steps.row.shape[0] > 0, program.xplace.shape[0] > 0
+    drops, spends = program.drops, program.spends
+    has_wide = mass.has_wide[0]
+    for k in range(i, stop):
+        t = np.uint64(lists[np.uint64(k)])
+        row = steps.row[k] if has_rows else k
+        if has_extremes:
+            last = x_start[t + np.uint64(1)]
+            _lower_extremes(x_start[t], last, extremes[row], xplace, m, x, weight)
+        for o in range(8 * np.uint64(op_start[t]), 8 * np.uint64(op_start[t + np.uint64(1)]), 8):
+            p = np.uint64(o)
+            to, of = np.uint64(place[p + TO_ROW]), np.uint64(place[p + OF_ROW])
+            gain, gain_bound = change[p + GAIN], change[p + GAIN_BOUND]
+            if columns:
+                value = values[row * columns + place[p + COLUMN]]
+                gain *= value
+                gain_bound *= abs(value)
+            if (
+                place[p + VECTORS] >= _SKIPPED  # fewer are done sooner than judged
+                and bound[of] == 0.0
+                and (bound[to] == 0.0 or change[p + KEEP] * change[p + KEEP_OTHERS] == 1.0)
+            ):
+                continue
+            top = change[p + KEEP_BOUND] * bound[to] + gain_bound * bound[of]
+            if has_wide and (is_wide[to] or is_wide[of]):
+                _change_wide(p, gain, place, change, weight, mass)
+            elif drops:
+                dropping_step(
+                    m, place[p + TO], place[p + OF], place[p + VECTORS], change[p + KEEP], gain,
+                    change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+                    weight, place[p + MASK], place[p + APACE],
+                )  # fmt: skip
+            elif spends:
+                spending_step(
+                    m, place[p + TO], place[p + OF], place[p + VECTORS],
+                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+                )  # fmt: skip
+            else:
+                linear_step(
+                    m, place[p + TO], place[p + OF], place[p + VECTORS],
+                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+                )  # fmt: skip
+            bound[of] *= change[p + LEFT_BOUND]
+            bound[to] = top
+            if top >= HEADROOM:
+                _bring_back(to, program, mass)
+                has_wide = mass.has_wide[0]
+
+
+@kernel
+def _change_wide(p, gain, place, change, weight, mass):
+    """One operation, at p in its tables, where exponents may differ from 0."""
+    is_wide = mass.is_wide
+    to, of = place[p + TO_ROW], place[p + OF_ROW]
+    wide_step(
+        mass.m, mass.e, place[p + TO], place[p + OF], place[p + VECTORS],
+        change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+        weight, place[p + MASK], place[p + APACE],
+    )  # fmt: skip
+    is_wide[to] = (is_wide[to] and change[p + KEEP_BOUND] > 0.0) or is_wide[of]
+    is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
+
+
+@kernel
+def _bring_back(row, program, mass):
+    """Bring the mantissas of a row below RADIX, and its bound to the largest of them."""
+    m, e, at = mass.m, mass.e, program.row_at[row]
+    most, raised = 0.0, False
+    for cell in range(at, at + program.row_lanes[row]):
+        m[cell], e[cell] = normalise(m[cell], e[cell])
+        most = max(most, abs(m[cell]))
+        raised |= e[cell] != 0
+    mass.bound[row], mass.is_wide[row] = most, raised
+    mass.has_wide[0] |= raised
+
+
+@inlined
+def _lower_extremes(first, last, values, place, m, x, weight):
+    """The operations [first, last) on extremes; `values` are those that the event has for them."""
+    for o in range(first, last):
+        least_step(
+            x, place[o, XTO], place[o, XOF], m, place[o, XGATE], place[o, XVECTORS],
+            values[place[o, XCOLUMN]], place[o, XFLAGS], weight, place[o, XMASK], place[o, XAPACE],
+        )  # fmt: skip
+
+
+# ---- Windows ------------------------------------------------------------------------------------------
+
+
+@kernel
+def _cut_windows(i, cut, cuts, program, mass, out):
+    """Close and open the windows that do so before step i; the first cut after them."""
+    blocks, whole_start, whole = program.block, program.whole_start, program.whole
+    m, e, x, bound, is_wide, is_open = mass.m, mass.e, mass.x, mass.bound, mass.is_wide, mass.open
+    while cut < cuts.step.shape[0] and cuts.step[cut] <= i:
+        slot, item = cuts.slot[cut], cuts.item[cut]
+        for p in range(cuts.part_start[cuts.which[cut]], cuts.part_start[cuts.which[cut] + 1]):
+            b, count = cuts.part[p, PART_BLOCK], cuts.part[p, PART_LANES]
+            lane = slot * blocks[b, STRIDE] + cuts.part[p, PART_LANE]
+            if cuts.is_open[cut]:
+                _open(b, lane, count, blocks, m, bound)
+                is_open[b] += 1
+                continue
+            states = whole[whole_start[b] : whole_start[b + 1]]
+            _close(b, lane, count, item, cuts.part[p, PART_OUT], blocks, states, m, e, bound, is_wide, out)
+            if blocks[b, EXTREMES]:
+                _close_extremes(b, lane, count, item, cuts.part[p, PART_XOUT], blocks, states, x, out.extreme)
+            is_open[b] -= 1
+            if is_open[b] == 0:
+                _forget_bounds(b, blocks, bound, is_wide)
+        cut += 1
+    return cut
+
+
+@inlined
+def _open(b, lane, count, blocks, m, bound):
+    """A window begins: its ⊥ holds 1."""
+    first = blocks[b, AT] + blocks[b, START_AT] * blocks[b, LANES_OF] + lane
+    for cell in range(first, first + count):
+        m[cell] = 1.0
+    row = blocks[b, FIRST_ROW] + blocks[b, START_AT]
+    bound[row] = max(bound[row], 1.0)
+
+
+@inlined
+def _close(b, lane, count, item, to, blocks, states, m, e, bound, is_wide, out):
+    """A window ends: its whole trends are the result, and its lanes are empty."""
+    at, lanes, plane, width = blocks[b, AT] + lane, blocks[b, LANES_OF], blocks[b, PLANE], blocks[b, WIDTH]
+    for w in range(width):
+        to_number = to + (item * width + w) * count
+        is_small = True
+        for state in states:
+            row = blocks[b, FIRST_ROW] + w * plane + state
+            is_small &= bound[row] < RADIX and not is_wide[row]
+        for state in states:
+            cell = at + (w * plane + state) * lanes
+            if is_small:
+                for k in range(count):
+                    out.mantissa[to_number + k] += m[cell + k]
+                continue
+            for k in range(count):
+                mantissa, exponent = normalise(m[cell + k], e[cell + k])
+                out.mantissa[to_number + k], out.exponent[to_number + k] = add(
+                    out.mantissa[to_number + k], out.exponent[to_number + k], mantissa, exponent
+                )
+        for row in range(w * plane, w * plane + blocks[b, HELD]):
+            for cell in range(at + row * lanes, at + row * lanes + count):
+                m[cell] = 0.0
+            if is_wide[blocks[b, FIRST_ROW] + row]:
+                for cell in range(at + row * lanes, at + row * lanes + count):
+                    e[cell] = 0
+
+
+@inlined
+def _close_extremes(b, lane, count, item, to, blocks, states, x, out):
+    """The extremes of a window that ends."""
+    at, lanes, plane, extremes = (
+        blocks[b, XAT] + lane,
+        blocks[b, LANES_OF],
+        blocks[b, PLANE],
+        blocks[b, EXTREMES],
+    )
+    for y in range(extremes):
+        to_extreme = to + (item * extremes + y) * count
+        for state in states:
+            cell = at + (y * plane + state) * lanes
+            for k in range(count):
+                out[to_extreme + k] = min(out[to_extreme + k], x[cell + k])
+        for row in range(y * plane, y * plane + blocks[b, HELD]):
+            for cell in range(at + row * lanes, at + row * lanes + count):
+                x[cell] = NOTHING
+
+
+@inlined
+def _forget_bounds(b, blocks, bound, is_wide):
+    """All lanes of a block are empty."""
+    first = blocks[b, FIRST_ROW]
+    for row in range(first, first + blocks[b, WIDTH] * blocks[b, PLANE]):
+        bound[row], is_wide[row] = 0.0, False
+
+
+# ---- Moments of several events ------------------------------------------------------------------------
+
+
+@kernel
+def line_up(symbol, moment, together, has_ops, lists, row, step_of):
+    """The steps of events; how many there are.
+
+    An event alone at its moment is one step. Events of one moment take a step each per phase, where they have
+    anything to do in it, and the moment ends with the list of what they mean together.
+
+    together     int32[t]            per moment of several events, in order
+    has_ops      bool[1 + phases, symbols]  whether lists are not empty; the first row is of events alone
+    lists, row   int32[], written    lists of operations, and rows of events
+    step_of      int64[n+1], written the first step of each row's moment
+    """
+    phases, symbols = has_ops.shape
+    at = tied = i = 0
+    rows = symbol.shape[0]
+    while i < rows:
+        j = i + 1
+        while j < rows and moment[j] == moment[i]:
+            j += 1
+        step_of[i:j] = at
+        for phase in range(0 if j == i + 1 else 1, 1 if j == i + 1 else phases):
+            for k in range(i, j):
+                if has_ops[phase, symbol[k]]:
+                    lists[at], row[at] = phase * symbols + symbol[k], k
+                    at += 1
+        if j > i + 1:
+            lists[at], row[at] = phases * symbols + together[tied], i
+            at += 1
+            tied += 1
+        i = j
+    step_of[rows] = at
+    return at

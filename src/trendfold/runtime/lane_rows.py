@@ -1,0 +1,246 @@
+"""The rows of queries that are folded in lanes, and what each kind of row means to each query, as masks.
+
+As runtime.groups.read_group, but for three things: where a member is *contiguous* all rows are kept; what a
+kind of row means to a query is a mask and not a set of positions per query; and an item of a contiguous
+query counts whatever rows it has, as if the query were alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trendfold.automaton.machine import Symbol
+from trendfold.errors import LimitError
+from trendfold.events.buffers import empty
+from trendfold.kernel import rows as kernels
+from trendfold.kernel.lower_machine_lanes import Taken
+from trendfold.kernel.program import Folded
+from trendfold.plan import Group, QueryPlan
+from trendfold.query.nodes import Expression, Semantics, Window
+from trendfold.runtime.folds_in_lanes import fold_lanes, needs_all_rows
+from trendfold.runtime.groups import MOST_SYMBOLS, GroupFold, GroupRows
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.rows import (
+    NO_SYMBOL,
+    Rows,
+    Symbols,
+    Workspace,
+    by_alias,
+    by_qualified_group,
+    name_plain_groups,
+    occupied,
+    own_types,
+    partitioning,
+    pick,
+    place,
+    takers_of,
+)
+from trendfold.runtime.tell_apart import tell_apart
+from trendfold.runtime.windows import Asked, Items, cut
+
+
+@dataclass(frozen=True)
+class LaneRows(GroupRows):
+    """GroupRows without an alphabet of sets: `taken` has the masks.
+
+    has_all  whether rows that no member needs are here too
+    """
+
+    taken: Taken | None = None
+    has_all: bool = False
+
+
+def fold_group_in_lanes(
+    group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None = None
+) -> GroupFold | None:
+    """Read and fold a group; items that hold none of a member's rows are left out, as if it were alone."""
+    together = read_lane_rows(group, workspace, origin, limits, asked)
+    folded = None if together is None else fold_lanes(group, together, limits)
+    if together is None or folded is None:
+        return None
+    items, found = [], []
+    for own, part, held in zip(together.items, folded, held_items(group, together), strict=True):
+        items.append(Items(own.segment[held], own.index[held], own.low[held], own.high[held]))
+        found.append(Folded(part.mantissa[held], part.exponent[held], part.extreme[held]))
+    return GroupFold(group, together, tuple(items), tuple(found))
+
+
+def read_lane_rows(
+    group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None = None
+) -> LaneRows | None:
+    """The rows and windows of all members; None where there are too many windows, or kinds of rows."""
+    symbols, taken = read_taken(group.members, workspace)
+    if len(taken.is_taken) > MOST_SYMBOLS:
+        return None
+    has_all = needs_all_rows(group.members)
+    rows = _read_rows(group, symbols, workspace, has_all)
+    if group.members[0].qualified_keys:
+        rows, taken = _by_qualified_groups(group, rows, taken, workspace, limits)
+    moment = empty(len(rows.row), np.int32)
+    kernels.number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
+    try:
+        items = _items(group.members, rows, origin, limits, asked)
+    except LimitError:  # a query alone has fewer windows, and is judged by those
+        return None
+    return LaneRows(rows, moment, (), items, workspace.batch, taken=taken, has_all=has_all)
+
+
+def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bool) -> Rows:
+    first = group.members[0]
+    by = partitioning(first)
+    if by in workspace.shared:
+        placed = pick(workspace.placed(by), symbols, has_all)
+    else:
+        placed = place(workspace, symbols.symbol, *workspace.partition(*by), has_all)
+    segment, none = occupied(placed.segment), np.zeros(0, np.int64)
+    rows = Rows(placed.row, placed.time, (placed.symbol,), (symbols.alphabet,), segment, none, {})
+    return name_plain_groups(rows, workspace, first)
+
+
+def _items(
+    members: tuple[QueryPlan, ...], rows: Rows, origin: int, limits: Limits, asked: Asked | None
+) -> tuple[Items, ...]:
+    """The windows of every member; those of equal windows are cut once. All together are within the limit."""
+    found: dict[Window | None, Items] = {}
+    left = limits.windows
+    for member in members:
+        window = member.query.window
+        if window not in found:
+            found[window] = cut(member, rows, rows.time, origin, replace(limits, windows=left), asked)
+        left = max(0, left - len(found[window].low))
+    return tuple(found[member.query.window] for member in members)
+
+
+def held_items(group: Group, together: LaneRows) -> list[NDArray[np.bool_]]:
+    """Per member and item whether there is a row of the member's; of a contiguous member, any row."""
+    assert together.taken is not None
+    symbol = together.rows.symbols[0]
+    held: list[NDArray[np.bool_]] = [np.ones(len(items.low), np.bool_) for items in together.items]
+    for items in {id(each): each for each in together.items}.values():
+        members = [
+            k
+            for k, each in enumerate(together.items)
+            if each is items and group.members[k].query.semantics is not Semantics.CONTIGUOUS
+        ]
+        own = [np.flatnonzero(together.taken.of_member(k).any(axis=1)) for k in members]
+        start = np.array([0, *accumulate(map(len, own))], np.int64)
+        order = np.argsort(items.low, kind="stable")
+        found = np.zeros((len(members), len(order)), np.bool_)
+        after = np.full(len(together.taken.is_taken), len(symbol), np.int64)
+        flat = np.concatenate([np.zeros(0, np.int64), *own])
+        kernels.mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
+        for k, row in zip(members, found, strict=True):
+            held[k][order] = row
+    return held
+
+
+# ---- Kinds of rows ------------------------------------------------------------------------------------
+
+_Wanted = tuple[Expression, ...]
+
+
+def read_taken(members: tuple[QueryPlan, ...], workspace: Workspace) -> tuple[Symbols, Taken]:
+    """The kind of every row, and which positions of all members rows of a kind take; kind 0 takes none.
+
+    A kind is a type, or where conditions on one event tell its rows apart, what they all say of a row.
+    """
+    batch = workspace.batch
+    by_type, first = _positions_by_type(members)
+    of_type = np.zeros(len(batch.type_names) + 1, np.int32)
+    masks: list[NDArray[np.bool_]] = [np.zeros((1, first[-1]), np.bool_)]
+    kinds, conditional = 1, []
+    for code, name in enumerate(batch.type_names):
+        groups = by_type.get(name, {})
+        if set(groups) == {()}:
+            masks.append(_mask(groups, {(): np.ones(1, np.bool_)}, first[-1]))
+            of_type[code] = kinds
+            kinds += 1
+        elif groups:
+            conditional.append((code, groups))
+    symbol = empty(len(batch), np.int32)
+    kernels.look_up(of_type, batch.type_code, symbol)
+    for code, groups in conditional:
+        rows = np.flatnonzero(batch.type_code == code)
+        mask, kind = _conditional(groups, rows, workspace, first[-1])
+        masks.append(mask[1:])
+        symbol[rows] = np.where(kind > 0, kind + kinds - 1, 0)
+        kinds += len(mask) - 1
+    taken = Taken(np.concatenate(masks), np.array(first, np.int64))
+    small = symbol.astype(np.uint8) if kinds <= 256 else symbol
+    return Symbols(small, (NO_SYMBOL,) * kinds, None if conditional else of_type), taken
+
+
+def _positions_by_type(
+    members: tuple[QueryPlan, ...],
+) -> tuple[dict[str, dict[_Wanted, list[int]]], list[int]]:
+    """The positions of all members by type and conditions, and where each member's begin."""
+    found: dict[str, dict[_Wanted, list[int]]] = {}
+    first = [0]
+    for member in members:
+        machine = member.operands[0].machine
+        for type_, wanted, position in takers_of(machine):
+            found.setdefault(type_, {}).setdefault(wanted, []).append(first[-1] + position)
+        first.append(first[-1] + len(machine.automaton.positions))
+    return found, first
+
+
+def _mask(
+    groups: dict[_Wanted, list[int]], meets: dict[_Wanted, NDArray[np.bool_]], positions: int
+) -> NDArray[np.bool_]:
+    """Per kind of one type's rows the positions they take."""
+    found = np.zeros((len(next(iter(meets.values()))), positions), np.bool_)
+    for wanted, own in groups.items():
+        found[:, own] = meets[wanted][:, None]
+    return found
+
+
+def _conditional(
+    groups: dict[_Wanted, list[int]], rows: NDArray[np.int64], workspace: Workspace, positions: int
+) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """The distinct masks of one type's rows, the first takes nothing, and which one each row has."""
+    held, kind = tell_apart(list(dict.fromkeys(c for each in groups for c in each)), rows, workspace)
+    kinds = int(kind.max(initial=-1)) + 1
+    everything = np.ones(kinds, np.bool_)
+    meets = {each: np.logical_and.reduce([everything, *(held[c] for c in each)]) for each in groups}
+    mask = _mask(groups, meets, positions)
+    bits = np.packbits(np.concatenate([np.zeros((1, positions), np.bool_), mask]), axis=1)
+    distinct, code = np.unique(bits, axis=0, return_inverse=True)  # nothing taken sorts first
+    whole = np.unpackbits(distinct, axis=1, count=positions).astype(np.bool_)
+    return whole, code.reshape(-1)[1:][kind]
+
+
+def _by_qualified_groups(
+    group: Group, rows: Rows, taken: Taken, workspace: Workspace, limits: Limits
+) -> tuple[Rows, Taken]:
+    """A copy of the rows per value of GROUP BY T.g, with sets of positions in between."""
+    first = group.members[0]
+    alphabet: tuple[Symbol, ...] = tuple(frozenset(np.flatnonzero(row).tolist()) for row in taken.is_taken)
+    rows = replace(rows, alphabets=(alphabet,))
+    for alias, keys in by_alias(first.qualified_keys):
+        types, own = _own(group, taken, alias)
+        rows = by_qualified_group(rows, workspace, first, types, (own,), keys, limits)
+    found = np.zeros((len(rows.alphabets[0]), taken.is_taken.shape[1]), np.bool_)
+    for a, symbol in enumerate(rows.alphabets[0]):
+        found[a, sorted(symbol)] = True
+    return rows, Taken(found, taken.first)
+
+
+def _own(group: Group, taken: Taken, alias: str) -> tuple[frozenset[str], frozenset[int]]:
+    """The types of an alias of the first member, which the others group by too, and all their positions."""
+    automaton = group.members[0].operands[0].machine.automaton
+    if len(group.members) == 1:
+        types, (own,) = own_types(group.members[0], alias)
+        return types, own
+    types = frozenset(automaton.positions[p].type for p in automaton.called(alias))
+    positions = (
+        int(taken.first[k]) + position
+        for k, member in enumerate(group.members)
+        for type_, _, position in takers_of(member.operands[0].machine)
+        if type_ in types
+    )
+    return types, frozenset(positions)

@@ -1,0 +1,359 @@
+"""Queries as lanes of one machine give each the oracle's rows, whatever their semantics, NOTs and windows."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+import trendfold as tf
+import workloads
+from contract import engine
+from contract.test_together import SCHEMA
+from trendfold.errors import LimitError
+from trendfold.events.batch import Options, read_batch
+from trendfold.kernel.jit import IS_PLAIN
+from trendfold.kernel.lane_shapes import TEMPORARY, VOID, in_place
+from trendfold.kernel.lower_machine_lanes import why_not_lanes
+from trendfold.plan import Group, QueryPlan, plan_auto
+from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
+from trendfold.query.nodes import WindowUnit
+from trendfold.runtime import groups, local
+from trendfold.runtime.folds_in_lanes import MOST_MOMENTS, fold_lanes
+from trendfold.runtime.lane_rows import fold_group_in_lanes
+from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.rows import Workspace, shared_partitionings
+from trendfold.runtime.windows import read_origin
+
+METHOD = "machine-lanes"
+
+
+def fits(plan: QueryPlan) -> bool:
+    """Whether the machine of lanes takes a query."""
+    if plan.finds_matches or len(plan.operands) != 1 or plan.query.having is not None:
+        return False
+    operand, window = plan.operands[0], plan.query.window
+    is_timed = window is None or window.unit is WindowUnit.MICROSECONDS
+    return (
+        is_timed
+        and windows_at_once(plan) != PER_EVENT
+        and not why_not_lanes(operand.machine, operand.builds_trends)
+        and len({key.alias for key in plan.qualified_keys}) <= 1
+    )
+
+
+def run_in_lanes(queries: Sequence[object], table: pa.Table, order_column: str | None) -> dict[str, pa.Table]:
+    """All queries that fit, in groups as large as can be, down to one."""
+    batch = read_batch(table, Options(order_column=order_column))
+    plans = [plan_auto(query) for query in queries]
+    plans = list(grouped(plans, "auto", METHOD, lambda p: rows_key(p) if fits(p) else None, least=1))
+    # GROUP BY T.g of one query alone may name a type that stands elsewhere too: it has no key.
+    plans = [_alone(p) if p.group is None and fits(p) else p for p in plans]
+    workspace = Workspace(batch, shared=shared_partitionings(plans))
+    origin, tables = read_origin(None, "s"), {}
+    for plan in plans:
+        if plan.group is None:
+            continue
+        key = id(plan.group), origin, None
+        if key not in workspace.groups:
+            fold = fold_group_in_lanes(plan.group, workspace, origin, DEFAULTS)
+            assert fold is not None
+            workspace.groups[key] = plan.group, fold
+        tables[plan.query.name] = local.run_query(plan, workspace, origin, DEFAULTS).table
+    return tables
+
+
+def _alone(plan: QueryPlan) -> QueryPlan:
+    return replace(plan, group=Group("auto", METHOD, (plan,)), number=0)
+
+
+def check(texts: Sequence[str], events: list[dict], table: pa.Table, order_column: str | None) -> int:
+    """Fail unless every query that fits has the oracle's rows; how many do."""
+    queries = list(tf.parse(";\n".join(texts)))
+    found = run_in_lanes(queries, table, order_column)
+    for query, text in zip(queries, texts, strict=True):
+        if query.name in found:
+            expected = oracle.rows(text, events, order_column)
+            wrong = engine.difference(found[query.name].to_pylist(), expected, 2 + len(query.group_by))
+            assert wrong is None, f"{text}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}"
+    return len(found)
+
+
+# ---- Random workloads -----------------------------------------------------------------------------------
+
+SHAPES = (
+    "SEQ({0}, {1}+)",
+    "SEQ({0}, {1}+, {2})",
+    "SEQ({0}, {1}, {2})",
+    "{1}+",
+    "SEQ({0}+, {1}+)",
+    "SEQ({0}, {1}+, {2})+",
+    "OR(SEQ({0}, {1}+), SEQ({2}, {3}))",
+    "SEQ({0}, {1}?, {2})",
+    "SEQ({1}, {1}+)",
+    "SEQ({0}, NOT {3}, {1}+)",
+    "SEQ({0}, {1}+, NOT {3}, {2})",
+    "SEQ(NOT {3}, {0}, {1}+)",
+    "SEQ({0}, {1}+, NOT {3})",
+    "SEQ(NOT {3}, {1}, NOT {2}, {0}, NOT {3})",
+    "SEQ({0}, NOT SEQ({2}, {3}), {1})",
+    "SEQ({0}, {1}+, NOT SEQ({2}, {3}))",
+    "SEQ({0}, NOT SEQ({2}, {1}, {3}), {1}+)",
+    "SEQ({0}, NOT OR({2}, SEQ({3}, {2})), {1})",
+    "SEQ({1}, NOT {1}, {0})",
+)
+TYPES = "ABCDF"  # no letter of SEQ, OR and NOT
+FEW = "ABC"
+
+
+def random_workload(rng: random.Random, most: int = 12) -> tuple[list[str], list[dict], str | None]:
+    """2 to `most` queries that differ in everything but the rows they need, mostly."""
+    where = rng.choice(["", "", "[u]"])
+    group = rng.choice(["", "", "g"])
+    shapes = rng.sample(SHAPES, rng.choice([1, 2, 4, len(SHAPES)]))
+    semantics = rng.choice([["any"], ["next"], ["contiguous"], ["any", "next", "contiguous"]])
+    many = range(rng.randint(2, most))
+    queries = [_query(rng, i, rng.choice(shapes), rng.choice(semantics), where, group) for i in many]
+    return queries, _events(rng), rng.choice([None, None, "seq"])
+
+
+def _query(rng: random.Random, number: int, shape: str, semantics: str, where: str, group: str) -> str:
+    types = rng.sample(TYPES, 4) if rng.random() < 0.3 else [*rng.sample(FEW, 3), "D"]
+    pattern = shape.format(*types)
+    positive = [t for i, t in enumerate(types) if f"{{{i}}}" in shape and f"NOT {t}" not in pattern]
+    named = [t for t in types if pattern.count(t) and t not in _negated(pattern)] or positive
+    conditions = [where] if where and rng.random() < 0.9 else []
+    for _ in range(rng.choice([0, 0, 0, 1, 2])):
+        conditions.append(f"{rng.choice(types[:2])}.x {rng.choice(['<', '>', '!='])} {rng.randint(0, 4)}")
+    conditions = [c for c in conditions if c.startswith("[") or c[0] in pattern]
+    extra = [_aggregate(rng, rng.choice(named)) for _ in range(rng.choice([0, 0, 1, 2]))] if named else []
+    key = group if rng.random() < 0.9 else ""
+    returned = dict.fromkeys([*([key] if key else []), "COUNT(*)", *extra])
+    return " ".join(
+        part
+        for part in [
+            f"QUERY w{number} RETURN {', '.join(returned)}",
+            f"PATTERN {pattern} SEMANTICS {semantics}",
+            f"WHERE {' AND '.join(conditions)}" if conditions else "",
+            f"GROUP BY {key}" if key else "",
+            _window(rng),
+        ]
+        if part
+    )
+
+
+def _negated(pattern: str) -> set[str]:
+    """The types that stand in a NOT: there the name of a type means two things."""
+    found, rest = set(), pattern
+    while "NOT " in rest:
+        rest = rest[rest.index("NOT ") + 4 :]
+        body = rest[: rest.index(")")] if rest.startswith(("SEQ", "OR")) else rest[:1]
+        found |= {c for c in body.replace("SEQ", "").replace("OR", "") if c in TYPES}
+    return found
+
+
+def _aggregate(rng: random.Random, type_: str) -> str:
+    function = rng.choice(["COUNT", "SUM", "AVG", "MIN", "MAX"])
+    return f"COUNT({type_})" if function == "COUNT" else f"{function}({type_}.{rng.choice('xy')})"
+
+
+def _window(rng: random.Random) -> str:
+    size, slide = rng.choice([(4, 4), (9, 9), (8, 4), (7, 3), (20, 5), (6, 8), (9, 1), (18, 6)])
+    return rng.choice(["", f"WITHIN {size} s SLIDE {slide} s"])
+
+
+def _events(rng: random.Random) -> list[dict]:
+    """Times may be equal, values null."""
+    found: list[dict] = []
+    time, ties = rng.randint(-5, 5), rng.choice([0.0, 0.0, 0.3, 0.7])
+    for _ in range(rng.choice([0, *range(6, 18)])):
+        time += 0 if rng.random() < ties else rng.choice([1, 1, 1, 1, 2, 9])
+        found.append(
+            {
+                "type": rng.choice(TYPES + 3 * FEW + "Z"),
+                "ts": time,
+                "seq": rng.randint(0, 3),
+                "u": rng.choice([1, 1, 2, None]),
+                "g": rng.choice(["a", "a", "b", None]),
+                "x": rng.choice([0, 1, 2, 3, 4, None]),
+                "y": rng.choice([-1.5, 0.25, 2.0, None]),
+            }
+        )
+    return rng.sample(found, len(found))
+
+
+@engine.many(500)
+@given(seed=st.integers(0, 2**40))
+def test_random_workloads(seed: int) -> None:
+    texts, events, order_column = random_workload(random.Random(seed))
+    check(texts, events, pa.Table.from_pylist(events, SCHEMA), order_column)
+
+
+@engine.many(400)
+@given(seed=st.integers(0, 2**40))
+def test_one_query_of_any_kind_is_a_group_of_its_own(seed: int) -> None:
+    case = workloads.random_case(random.Random(seed), aggregates=seed % 2 == 0)
+    check([case.query], case.events, engine.to_table(case), case.order_column)
+
+
+# ---- Counts that leave the range of doubles -------------------------------------------------------------
+
+GROWING = (
+    "SEQ(A, B+, C)",
+    "B+",
+    "SEQ(A+, B+, C)",
+    "SEQ(A, B+, C)+",
+    "SEQ(B, B+)",
+    "SEQ(A, B+, NOT D, C)",
+    "SEQ(A, B+, NOT D)",
+    "SEQ(NOT D, A, B+)",
+    "SEQ(A, B+, NOT SEQ(D, C), C)",
+    "OR(SEQ(A, C), SEQ(B+, NOT D, C))",
+)
+ASKED = ("SUM(B.x)", "AVG(B.x)", "MIN(B.y)", "MAX(B.x)", "COUNT(B)")
+WINDOWS = ("", "WITHIN 700 s SLIDE 700 s", "WITHIN 900 s SLIDE 300 s", "WITHIN 400 s SLIDE 500 s")
+
+
+def many_events(rng: random.Random, events: int, with_ties: bool) -> pa.Table:
+    """Bursts of 1 to 300 events of one type; D is rare."""
+    types: list[str] = []
+    while len(types) < events:
+        types += rng.choice("AABBBBC") * rng.choice([1, 1, 2, 5, 40, 300])
+        types += "D" * (rng.random() < 0.1)
+    steps = [rng.choice([0, 1]) if with_ties and rng.random() < 0.2 else 1 for _ in range(events)]
+    return pa.table(
+        {
+            "type": types[:events],
+            "ts": np.cumsum(steps),
+            "x": [rng.choice([None, -2.5, 0.0, 1.0, 3.25, 1e6]) for _ in range(events)],
+            "y": [rng.choice([None, 4, 7, -1]) for _ in range(events)],
+        }
+    )
+
+
+def growing_workload(rng: random.Random) -> tf.Workload:
+    """Queries whose counts double with every event, and others beside them."""
+    texts = []
+    for i in range(rng.randint(2, 10)):
+        pattern, semantics = rng.choice(GROWING), rng.choice(["any", "any", "any", "next", "contiguous"])
+        extra = rng.sample(ASKED, rng.randint(0, 3))
+        where = f"WHERE B.x < {rng.choice([0, 2, 4])}" if rng.random() < 0.4 else ""
+        returned = ", ".join(["COUNT(*)", "LOG2(COUNT(*))", *extra])
+        window = rng.choice(WINDOWS)
+        texts.append(f"QUERY q{i} RETURN {returned} PATTERN {pattern} SEMANTICS {semantics} {where} {window}")
+    return tf.parse(";".join(texts))
+
+
+def close(found: object, wanted: object, weight: float) -> bool:
+    """Equal, or to 1e-9 of what a sum's terms come to."""
+    if not isinstance(found, float) or not isinstance(wanted, float) or math.isinf(wanted):
+        return found == wanted
+    return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-9 * weight)
+
+
+@pytest.mark.parametrize("seed", range(2 if IS_PLAIN else 24))
+def test_counts_of_any_size_are_as_each_query_alone(seed: int) -> None:
+    rng = random.Random(seed)
+    size = 400 if IS_PLAIN else 3_000
+    events, asked = many_events(rng, size, with_ties=seed % 2 == 1), growing_workload(rng)
+    found, wanted = run_in_lanes(list(asked), events, None), asked.run(events, strategy="cogra")
+    assert list(found) == list(wanted)
+    for name in wanted:
+        rows, right = found[name].to_pylist(), wanted[name].to_pylist()
+        assert len(rows) == len(right), name
+        for row, other in zip(rows, right, strict=True):
+            weight = 1e6 * other["count"] * size if math.isfinite(other["count"]) else 1.0
+            for column in other:
+                assert close(row[column], other[column], weight), (name, column, row, other)
+
+
+# ---- What it declines, and the parts it is made of --------------------------------------------------------
+
+
+def group_of(text: str, table: pa.Table) -> tuple[Group, Workspace]:
+    """The queries of a text as one group."""
+    plans = grouped([plan_auto(query) for query in tf.parse(text)], "auto", METHOD, rows_key, least=1)
+    (group,) = {id(plan.group): plan.group for plan in plans}.values()
+    assert group is not None
+    return group, Workspace(read_batch(table, Options()))
+
+
+def test_rows_of_groups_are_folded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(groups.FOLDS, METHOD, fold_lanes)
+    table = many_events(random.Random(5), 300, with_ties=True)
+    text = (
+        "QUERY a RETURN COUNT(*), MIN(B.y) PATTERN SEQ(A, B+, NOT D) WITHIN 90 s SLIDE 30 s;"
+        "QUERY b RETURN COUNT(*), AVG(B.x) PATTERN SEQ(A, B+) SEMANTICS next WHERE B.x < 2"
+    )
+    group, workspace = group_of(text, table)
+    alone = tf.parse(text).run(table, strategy="cogra")
+    for number, plan in enumerate(group.members):
+        own = replace(plan, group=group, number=number)
+        found = local.run_query(own, workspace, 0, DEFAULTS).table.to_pylist()
+        assert engine.difference(found, alone[plan.query.name].to_pylist(), 2) is None
+    assert workspace.groups
+
+
+def test_contiguous_queries_need_all_rows() -> None:
+    table = many_events(random.Random(5), 50, with_ties=False)
+    group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS contiguous", table)
+    rows = groups.read_group(group, workspace, 0, DEFAULTS, None)
+    assert rows is not None
+    assert fold_lanes(group, rows, DEFAULTS) is None
+    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is not None
+
+
+@pytest.mark.parametrize("value", [1e70, -1e80, 1e-70])
+def test_values_of_unusual_size_are_left_to_each_query_alone(value: float) -> None:
+    table = pa.table({"type": list("ABB"), "ts": [1, 2, 3], "x": [0.0, value, 1.0]})
+    group, workspace = group_of("RETURN SUM(B.x) PATTERN SEQ(A, B+)", table)
+    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is None
+
+
+def test_moments_may_settle_in_many_ways_but_not_in_all() -> None:
+    rng = np.random.default_rng(1)
+    moments, queries = MOST_MOMENTS + 2_000, 16
+    values = rng.integers(0, 1 << queries, 2 * moments)
+    table = pa.table({"type": ["A", "D"] * moments, "ts": np.repeat(np.arange(moments), 2), "x": values})
+    text = ";".join(
+        f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ(A, NOT SEQ(D, C), B) WHERE D.x % {1 << i + 1} >= {1 << i}"
+        for i in range(queries)
+    )
+    group, workspace = group_of(text, table)
+    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is None
+
+
+def test_a_limit_on_state_is_kept() -> None:
+    table = many_events(random.Random(5), 50, with_ties=False)
+    group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 50 s SLIDE 1 s", table)
+    with pytest.raises(LimitError, match="state"):
+        fold_group_in_lanes(group, workspace, 0, replace(DEFAULTS, state=100))
+
+
+@engine.many(300)
+@given(seed=st.integers(0, 2**40))
+def test_a_matrix_in_place_is_the_matrix(seed: int) -> None:
+    rng = random.Random(seed)
+    size = rng.randint(1, 6)
+    rows = rng.sample(range(size), rng.randint(0, size))
+    matrix = {t: {s: rng.randint(1, 3) for s in range(size) if rng.random() < 0.4} for t in rows}
+    whole = np.eye(size)
+    for t, row in matrix.items():
+        whole[t] = [row.get(s, 0) for s in range(size)]
+    old = np.array([rng.randint(0, 9) for _ in range(size)], float)
+    new = dict(enumerate(old.tolist())) | {VOID: 0.0}
+    ops, temporaries = in_place(matrix)
+    for op in ops:
+        assert op.to != op.of
+        new[op.to] = op.a * new.get(op.to, 99.0) + op.b * new[op.of]
+        new[op.of] *= op.c
+    assert [new[i] for i in range(size)] == (whole @ old).tolist()
+    assert {i for i in new if i >= TEMPORARY} == set(range(TEMPORARY, TEMPORARY + temporaries))
