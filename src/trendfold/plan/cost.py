@@ -16,7 +16,7 @@ NEVER = 1 << 62
 """More rows than any input has."""
 
 
-# ---------------------------------------------------------------- queries side by side
+# ---------------------------------------------------------------- queries in lanes
 
 
 @dataclass(frozen=True, slots=True)

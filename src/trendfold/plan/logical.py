@@ -136,7 +136,7 @@ def plan_mcep(query: Query) -> QueryPlan:
     """Find matches by joins that patterns share; parts of variable length are walked."""
     if not isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN asks for aggregates, and strategy 'mcep' finds matches; "
+            f"query {query.name!r}: RETURN has aggregates, but strategy 'mcep' only finds matches; "
             f"use 'auto', or RETURN MATCHES"
         )
     return _plan_matches(query, "mcep")
@@ -162,7 +162,7 @@ def _automata(query: Query) -> tuple[Automaton, ...]:
     """The automaton of every operand."""
     if isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN MATCHES asks for trends, and this strategy aggregates without "
+            f"query {query.name!r}: RETURN MATCHES needs trends, but this strategy aggregates without "
             f"building them; use 'auto', 'mcep' or 'construct'"
         )
     return tuple(map(build, query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)))
@@ -183,7 +183,7 @@ def _plan_operand(query: Query, automaton: Automaton, strategy: str) -> OperandP
     if predicates.cross and strategy != "construct":
         raise UnsupportedError(
             f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy {strategy!r} "
-            f"cannot judge; use 'construct' or 'auto'"
+            f"cannot evaluate; use 'construct' or 'auto'"
         )
     if strategy == "cogra":
         grains = coarsest(automaton, query.semantics, predicates)

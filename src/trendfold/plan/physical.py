@@ -34,7 +34,7 @@ from trendfold.query.nodes import Semantics
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Every window on its own: a vector of aggregates, one entry per state, updated event by event."""
+    """Each window separately: a vector of aggregates, one entry per state, updated event by event."""
 
     why: str
 
@@ -331,7 +331,7 @@ def _why_alone(plan: QueryPlan, operand: OperandPlan) -> str:
     if found is None:
         return "one window over all rows" if plan.query.window is None else "windows do not overlap"
     if found is Sharing.NOTHING:
-        return f"strategy {plan.strategy!r} folds every window on its own"
+        return f"strategy {plan.strategy!r} folds every window separately"
     return "no two windows share a row"
 
 

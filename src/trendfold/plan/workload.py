@@ -26,10 +26,10 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     found = grouped(plans, "auto", LANES, lambda each: rows_key(each) if can_be_lanes(each) else None)
     if len(found) < 2:
         return found
-    return tuple(replace(p, alone=why_no_lanes(p) or _NOBODY) if p.group is None else p for p in found)
+    return tuple(replace(p, alone=why_no_lanes(p) or _NO_PARTNER) if p.group is None else p for p in found)
 
 
-_NOBODY = "no other query that fits into lanes has the same partitions and groups"
+_NO_PARTNER = "no other query that fits into lanes has the same partitions and groups"
 
 
 def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPlan, ...]:
