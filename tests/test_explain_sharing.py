@@ -72,14 +72,20 @@ def test_auto_tells_who_are_lanes_together_and_why_others_are_alone() -> None:
     workload = tf.parse(
         "QUERY a RETURN COUNT(*) PATTERN SEQ(A, B+, C); QUERY b RETURN COUNT(*) PATTERN SEQ(D, B+, E);"
         "QUERY c RETURN SUM(B.x) PATTERN B+; QUERY d RETURN COUNT(*) PATTERN SEQ(A, NOT C, B);"
-        "QUERY e RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u]"
+        "QUERY e RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u]; QUERY f RETURN COUNT(*) PATTERN A+ SEMANTICS next;"
+        "QUERY g RETURN COUNT(*) PATTERN B+ WHERE B.x < NEXT(B).x"
     )
-    a, b, c, d, e = to_json(workload.plan())["queries"]
+    a, b, c, d, e, f, g = to_json(workload.plan())["queries"]
     assert a["together"][1:] == [
         "b: same shape: lanes side by side",
         "c: different shape: a block of its own",
     ]
     assert b["together"][1] == "a: same shape: lanes side by side"
     assert c["sharing"] == {}
-    assert d["sharing"] == {"alone": "NOT splits pending counts into broken and unbroken"}
+    assert d["together"] == [
+        "one pass over rows sorted once; an event is applied once for all queries",
+        "f: different shape: a block of its own",
+    ]
+    assert f["together"][1] == "d: different shape: a block of its own"
+    assert g["sharing"] == {"alone": "a predicate compares events, so bindings are kept one by one"}
     assert e["sharing"] == {"alone": "no other query that fits into lanes has the same partitions and groups"}

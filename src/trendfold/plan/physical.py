@@ -254,9 +254,7 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
         shared = offer().cheaper(group.members, known, expected)
         if shared is not None:
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
-    return Lanes(
-        f"{_many(group)} have the same partitions and groups; bursts are applied once"
-    )
+    return Lanes(f"{_many(group)} have the same partitions and groups; bursts are applied once")
 
 
 def _many(group: Group) -> str:
