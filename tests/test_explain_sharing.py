@@ -72,7 +72,8 @@ def test_auto_tells_who_are_lanes_together_and_why_others_are_alone() -> None:
     workload = tf.parse(
         "QUERY a RETURN COUNT(*) PATTERN SEQ(A, B+, C); QUERY b RETURN COUNT(*) PATTERN SEQ(D, B+, E);"
         "QUERY c RETURN SUM(B.x) PATTERN B+; QUERY d RETURN COUNT(*) PATTERN SEQ(A, NOT C, B);"
-        "QUERY e RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u]; QUERY f RETURN COUNT(*) PATTERN A+ SEMANTICS next;"
+        "QUERY e RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u];"
+        "QUERY f RETURN COUNT(*) PATTERN A+ SEMANTICS next;"
         "QUERY g RETURN COUNT(*) PATTERN B+ WHERE B.x < NEXT(B).x"
     )
     a, b, c, d, e, f, g = to_json(workload.plan())["queries"]

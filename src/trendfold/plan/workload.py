@@ -25,6 +25,7 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     plans = tuple(map(plan_auto, queries))
     found = grouped(plans, "auto", LANES, lambda each: rows_key(each) if can_be_lanes(each) else None)
     found = grouped(found, "auto", MACHINE_LANES, _machine_key)
+    found = grouped(found, "auto", MACHINE_LANES, _guarded_key, least=1)
     if len(found) < 2:
         return found
     return tuple(replace(p, alone=why_no_machine(p) or _NO_PARTNER) if p.group is None else p for p in found)
@@ -130,6 +131,12 @@ def _machine_key(plan: QueryPlan) -> Hashable | None:
         return None
     key = rows_key(plan)
     return None if key is None else (key, plan.query.semantics is Semantics.CONTIGUOUS)
+
+
+def _guarded_key(plan: QueryPlan) -> Hashable | None:
+    """A query with NOT, even alone: in its own loop every event of the NOT takes the slow path."""
+    is_guarded = any(each is not None for operand in plan.operands for each in operand.machine.guard_classes)
+    return _machine_key(plan) if is_guarded and not plan.qualified_keys else None
 
 
 def can_be_lanes(plan: QueryPlan) -> bool:
