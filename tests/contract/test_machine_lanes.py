@@ -23,15 +23,18 @@ from trendfold.events.batch import Options, read_batch
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.kernel.lane_shapes import TEMPORARY, VOID, in_place
 from trendfold.kernel.lower_machine_lanes import why_not_lanes
+from trendfold.kernel.program import Folded
 from trendfold.plan import Group, QueryPlan, plan_auto
 from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
 from trendfold.query.nodes import WindowUnit
-from trendfold.runtime import groups, local
+from trendfold.runtime import local
+from trendfold.runtime.folding import FoldedQuery
 from trendfold.runtime.folds_in_lanes import MOST_MOMENTS, fold_lanes
-from trendfold.runtime.lane_rows import fold_group_in_lanes
-from trendfold.runtime.limits import DEFAULTS
-from trendfold.runtime.rows import Workspace, shared_partitionings
-from trendfold.runtime.windows import read_origin
+from trendfold.runtime.group_rows import GroupRows, read_group
+from trendfold.runtime.lane_rows import read_lane_rows
+from trendfold.runtime.limits import DEFAULTS, Limits
+from trendfold.runtime.request import EVERYTHING
+from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 METHOD = "machine-lanes"
 
@@ -58,17 +61,31 @@ def run_in_lanes(queries: Sequence[object], table: pa.Table, order_column: str |
     # GROUP BY T.g of one query alone may name a type that stands elsewhere too: it has no key.
     plans = [_alone(p) if p.group is None and fits(p) else p for p in plans]
     workspace = Workspace(batch, shared=shared_partitionings(plans))
-    origin, tables = read_origin(None, "s"), {}
-    for plan in plans:
-        if plan.group is None:
-            continue
-        key = id(plan.group), origin, None
-        if key not in workspace.groups:
-            fold = fold_group_in_lanes(plan.group, workspace, origin, DEFAULTS)
-            assert fold is not None
-            workspace.groups[key] = plan.group, fold
-        tables[plan.query.name] = local.run_query(plan, workspace, origin, DEFAULTS).table
+    tables: dict[str, pa.Table] = {}
+    for group in {id(plan.group): plan.group for plan in plans if plan.group is not None}.values():
+        together, _ = read_lane_rows(group, workspace)
+        assert together is not None
+        folded = fold_lanes(group, together, DEFAULTS)
+        assert folded is not None
+        tables |= tables_of(group, together, folded)
+    return {plan.query.name: tables[plan.query.name] for plan in plans if plan.query.name in tables}
+
+
+def tables_of(group: Group, together: GroupRows, folded: tuple[Folded, ...]) -> dict[str, pa.Table]:
+    """The answers of a group's members."""
+    tables = {}
+    for plan, (items, own) in zip(group.members, together.occupied(folded), strict=True):
+        rows = together.rows_of(plan, group.members[0])
+        answer = FoldedQuery(plan, rows, items, (), together.batch, (own,))
+        tables[plan.query.name] = local.table_of(answer, EVERYTHING)
     return tables
+
+
+def in_lanes(group: Group, workspace: Workspace, limits: Limits = DEFAULTS) -> tuple[Folded, ...] | None:
+    """A group, read with all rows it needs, and folded."""
+    together, _ = read_lane_rows(group, workspace)
+    assert together is not None
+    return fold_lanes(group, together, limits)
 
 
 def _alone(plan: QueryPlan) -> QueryPlan:
@@ -296,36 +313,36 @@ def group_of(text: str, table: pa.Table) -> tuple[Group, Workspace]:
     return group, Workspace(read_batch(table, Options()))
 
 
-def test_rows_of_groups_are_folded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(groups.FOLDS, METHOD, fold_lanes)
+def test_rows_of_groups_are_folded_too() -> None:
     table = many_events(random.Random(5), 300, with_ties=True)
     text = (
         "QUERY a RETURN COUNT(*), MIN(B.y) PATTERN SEQ(A, B+, NOT D) WITHIN 90 s SLIDE 30 s;"
         "QUERY b RETURN COUNT(*), AVG(B.x) PATTERN SEQ(A, B+) SEMANTICS next WHERE B.x < 2"
     )
     group, workspace = group_of(text, table)
+    together, _ = read_group(group, workspace)
+    assert together is not None
+    folded = fold_lanes(group, together, DEFAULTS)
+    assert folded is not None
     alone = tf.parse(text).run(table, strategy="cogra")
-    for number, plan in enumerate(group.members):
-        own = replace(plan, group=group, number=number)
-        found = local.run_query(own, workspace, 0, DEFAULTS).table.to_pylist()
-        assert engine.difference(found, alone[plan.query.name].to_pylist(), 2) is None
-    assert workspace.groups
+    for name, found in tables_of(group, together, folded).items():
+        assert engine.difference(found.to_pylist(), alone[name].to_pylist(), 2) is None
 
 
 def test_contiguous_queries_need_all_rows() -> None:
     table = many_events(random.Random(5), 50, with_ties=False)
     group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS contiguous", table)
-    rows = groups.read_group(group, workspace, 0, DEFAULTS, None)
+    rows, _ = read_group(group, workspace)
     assert rows is not None
     assert fold_lanes(group, rows, DEFAULTS) is None
-    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is not None
+    assert in_lanes(group, workspace) is not None
 
 
 @pytest.mark.parametrize("value", [1e70, -1e80, 1e-70])
 def test_values_of_unusual_size_are_left_to_each_query_alone(value: float) -> None:
     table = pa.table({"type": list("ABB"), "ts": [1, 2, 3], "x": [0.0, value, 1.0]})
     group, workspace = group_of("RETURN SUM(B.x) PATTERN SEQ(A, B+)", table)
-    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is None
+    assert in_lanes(group, workspace) is None
 
 
 def test_moments_may_settle_in_many_ways_but_not_in_all() -> None:
@@ -338,14 +355,14 @@ def test_moments_may_settle_in_many_ways_but_not_in_all() -> None:
         for i in range(queries)
     )
     group, workspace = group_of(text, table)
-    assert fold_group_in_lanes(group, workspace, 0, DEFAULTS) is None
+    assert in_lanes(group, workspace) is None
 
 
 def test_a_limit_on_state_is_kept() -> None:
     table = many_events(random.Random(5), 50, with_ties=False)
     group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 50 s SLIDE 1 s", table)
     with pytest.raises(LimitError, match="state"):
-        fold_group_in_lanes(group, workspace, 0, replace(DEFAULTS, state=100))
+        in_lanes(group, workspace, replace(DEFAULTS, state=100))
 
 
 @engine.many(300)

@@ -30,7 +30,7 @@ from trendfold.kernel.vectors import (
     DOUBLES,
     INDEX,
     INTS,
-    LANES,
+    WIDTH,
     data_of,
     everywhere,
     higher,
@@ -165,7 +165,7 @@ def _wide(_context, m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
 
 def _bits(builder: Any, bit: Any) -> Any:
     """One truth for all lanes."""
-    return spread(builder, bit, ir.VectorType(ir.IntType(1), LANES))
+    return spread(builder, bit, ir.VectorType(ir.IntType(1), WIDTH))
 
 
 def _least(_context, x, d, s, m, gate, vectors, value, flags, weight, w, apace):
@@ -206,7 +206,7 @@ Numbers = NDArray[np.float64]
 
 
 def _run(first: int, vectors: int) -> slice:
-    return slice(int(first), int(first) + LANES * int(vectors))
+    return slice(int(first), int(first) + WIDTH * int(vectors))
 
 
 def _plain_part(weight: Numbers, w: int, apace: int, vectors: int) -> NDArray[np.bool_]:

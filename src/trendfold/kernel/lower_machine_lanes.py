@@ -18,8 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Machine, Symbol
-from trendfold.kernel.lane_masks import VECTOR, Longs, Masks, Runs, Slots, Weights, distinct_rows, padded
-from trendfold.kernel.lane_shapes import FRESH, TEMPORARY, VOID, LeastOp, Op, Ops, Shape
+from trendfold.kernel.lane_masks import (
+    VECTOR,
+    LaneWeights,
+    Longs,
+    Masks,
+    Runs,
+    SlotLayout,
+    distinct_rows,
+    padded,
+)
+from trendfold.kernel.lane_shapes import FRESH, TEMPORARY, VOID, LeastOp, LinearOp, Ops, Shape
 from trendfold.kernel.machine_lanes import MachineProgram, aligned
 from trendfold.plan.carried import Carried, union
 
@@ -92,10 +101,10 @@ class Block:
     ops: dict[tuple[str, Symbol], Ops] = field(default_factory=dict)
 
     @property
-    def slots(self) -> Slots:
+    def slots(self) -> SlotLayout:
         """A slot per open window; few queries are not padded to a whole vector."""
         count = len(self.members)
-        return Slots(self.windows, padded(count) if count >= VECTOR else 1 << (count - 1).bit_length())
+        return SlotLayout(self.windows, padded(count) if count >= VECTOR else 1 << (count - 1).bit_length())
 
     @property
     def lanes(self) -> int:
@@ -226,7 +235,7 @@ def _local_symbols(block: Block, is_taken: Masks, first: Longs) -> tuple[list[Sy
     return [frozenset(np.flatnonzero(row).tolist()) for row in distinct], code.reshape(own.shape[:2])
 
 
-_AnyOp = TypeVar("_AnyOp", Op, LeastOp)
+_AnyOp = TypeVar("_AnyOp", LinearOp, LeastOp)
 _Shared = list[tuple[_AnyOp, frozenset[int]]]
 """Operations in order, and which local symbols share each."""
 
@@ -271,7 +280,7 @@ class _Emitted:
     """Operations as they are found, block by block; in the end they are sorted by list."""
 
     def __init__(self) -> None:
-        self.weights = Weights()
+        self.weights = LaneWeights()
         self.known: dict[tuple[int, bool, bytes], tuple[Longs, Runs]] = {}
         self.lists: list[Longs] = []
         self.place: list[Longs] = []
@@ -293,7 +302,7 @@ class _Emitted:
                 mask = np.isin(own, [present[i] for i in sharing])
                 self._add_least(block, least, lists + first_list, *self._runs_of(block, mask, least))
 
-    def _runs_of(self, block: Block, mask: Masks, op: Op | LeastOp) -> tuple[Longs, Runs]:
+    def _runs_of(self, block: Block, mask: Masks, op: LinearOp | LeastOp) -> tuple[Longs, Runs]:
         """Which mask each list has, and the masks as runs, found once per block."""
         covers = op.drops or op.drops_read
         key = id(block), covers, mask.tobytes()
@@ -302,7 +311,7 @@ class _Emitted:
             self.known[key] = code, self.weights.runs(distinct, block.slots, covers)
         return self.known[key]
 
-    def _add_linear(self, block: Block, op: Op, lists: Longs, mask: Longs, runs: Runs) -> None:
+    def _add_linear(self, block: Block, op: LinearOp, lists: Longs, mask: Longs, runs: Runs) -> None:
         run, which, is_last = runs.of_lists(mask)
         to, of = block.row(op.to, op.number), block.row(op.of, op.of_number)
         rows = block.first_row + to, block.first_row + of, op.column

@@ -13,7 +13,6 @@ share panes, whose slots are start states; windows per event need products of su
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +44,9 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import union
 from trendfold.plan.workload import windows_at_once
 from trendfold.query.nodes import Semantics
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.windows import Items
-
-if TYPE_CHECKING:
-    from trendfold.runtime.groups import GroupRows
 
 MOST_MOMENTS = 1 << 12
 """Where moments of several events settle in more ways than that, each query is folded alone."""
@@ -77,7 +74,7 @@ def needs_all_rows(members: tuple[QueryPlan, ...]) -> bool:
 
 
 @dataclass(frozen=True)
-class Ready:
+class ReadyMachines:
     """A group of which only the fold is left.
 
     parts  per block and kind of window: the members, in order of lanes, and how many items each has
@@ -118,17 +115,11 @@ class Ready:
         return LaneResults(np.zeros(at), np.zeros(at, np.int32), np.full(xat, np.inf))
 
 
-def make_ready(group: Group, together: GroupRows) -> Ready | None:
+def make_ready(group: Group, together: GroupRows) -> ReadyMachines | None:
     """The arrays of a group; None where values are too large, or moments settle in too many ways."""
-    kinds: dict[int, int] = {}
     members = [
-        LaneMember(
-            plan.operands[0].machine,
-            plan.operands[0].carried,
-            windows_at_once(plan),
-            kinds.setdefault(id(items), len(kinds)),
-        )
-        for plan, items in zip(group.members, together.items, strict=True)
+        LaneMember(plan.operands[0].machine, plan.operands[0].carried, windows_at_once(plan), which)
+        for plan, which in zip(group.members, together.window_of, strict=True)
     ]
     events = together.events(union(member.carried for member in members))
     if not events.is_small or _has_tiny_values(events):
@@ -140,9 +131,9 @@ def make_ready(group: Group, together: GroupRows) -> Ready | None:
         return None
     program = lower_machine_lanes(blocks, taken, settled)
     steps, step_of = _steps(events, program, which, len(taken.is_taken))
-    parts = _parts(blocks, members, together.items)
-    cuts = _cuts(together.items, members, parts, blocks, step_of)
-    return Ready(program, steps, cuts, blocks, parts)
+    parts = _parts(blocks, members, together.windows)
+    cuts = _cuts(together.windows, members, parts, blocks, step_of)
+    return ReadyMachines(program, steps, cuts, blocks, parts)
 
 
 def _has_tiny_values(events: Events) -> bool:
@@ -195,27 +186,27 @@ def _settled(
 
 
 def _parts(
-    blocks: list[Block], members: list[LaneMember], items: tuple[Items, ...]
+    blocks: list[Block], members: list[LaneMember], windows: tuple[Items, ...]
 ) -> list[tuple[Block, list[int], int]]:
     """The members of each block with windows of one kind: neighbours among its lanes."""
     found = []
     for block in blocks:
         for which in dict.fromkeys(members[k].which for k in block.members):
             own = [k for k in block.members if members[k].which == which]
-            found.append((block, own, len(items[own[0]].low)))
+            found.append((block, own, len(windows[which].low)))
     return found
 
 
 def _cuts(
-    items: tuple[Items, ...],
+    windows: tuple[Items, ...],
     members: list[LaneMember],
     parts: list[tuple[Block, list[int], int]],
     blocks: list[Block],
     step_of: NDArray[np.int64],
 ) -> LaneCuts:
     """Where windows close and open. Members with the same windows are cut together."""
-    first = {member.which: k for k, member in reversed(list(enumerate(members)))}
-    cut = [_cuts_of(items[first[which]], members[first[which]].windows, which) for which in sorted(first)]
+    slots = {member.which: member.windows for member in members}
+    cut = [_cuts_of(items, slots[which], which) for which, items in enumerate(windows)]
     row, is_open, which, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
     order = np.argsort(2 * row + is_open, kind="stable")
     found, at, xat = [], 0, 0
@@ -235,7 +226,7 @@ def _cuts(
         which[order],
         slot[order],
         item[order],
-        np.searchsorted(kinds, np.arange(len(first) + 1)).astype(np.int64),
+        np.searchsorted(kinds, np.arange(len(windows) + 1)).astype(np.int64),
         np.array([part[1:] for part in found], np.int64),
     )
 

@@ -1,13 +1,13 @@
 """The rows of queries that are folded in lanes, and what each kind of row means to each query, as masks.
 
-As runtime.groups.read_group, but for three things: where a member is *contiguous* all rows are kept; what a
-kind of row means to a query is a mask and not a set of positions per query; and an item of a contiguous
-query counts whatever rows it has, as if the query were alone.
+As group_rows.read_group, but for three things: where a member is *contiguous* all rows are kept; what a kind of
+row means to a query is a mask and not a set of positions per query; and a window of a contiguous query counts
+whatever rows it has, as if the query were alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -19,75 +19,105 @@ from trendfold.errors import LimitError
 from trendfold.events.buffers import empty
 from trendfold.kernel import rows as kernels
 from trendfold.kernel.lower_machine_lanes import Taken
-from trendfold.kernel.program import Folded
 from trendfold.plan import Group, QueryPlan
+from trendfold.plan.physical import why_apart
+from trendfold.plan.statistics import GroupStatistics
 from trendfold.query.nodes import Expression, Semantics, Window
-from trendfold.runtime.folds_in_lanes import fold_lanes, needs_all_rows
-from trendfold.runtime.groups import MOST_SYMBOLS, GroupFold, GroupRows
+from trendfold.runtime.folds_in_lanes import needs_all_rows
+from trendfold.runtime.group_rows import GroupRows
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.rows import (
+from trendfold.runtime.query_rows import (
     NO_SYMBOL,
     Rows,
     Symbols,
-    Workspace,
     by_alias,
     by_qualified_group,
     name_plain_groups,
-    occupied,
     own_types,
-    partitioning,
     pick,
-    place,
     takers_of,
 )
+from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tell_apart import tell_apart
-from trendfold.runtime.windows import Asked, Items, cut
+from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
 
 @dataclass(frozen=True)
 class LaneRows(GroupRows):
     """GroupRows without an alphabet of sets: `taken` has the masks.
 
-    has_all  whether rows that no member needs are here too
+    has_all       whether rows that no member needs are here too
+    is_contiguous per member
     """
 
-    taken: Taken | None = None
+    taken: Taken = field(default_factory=lambda: Taken(np.zeros((1, 0), np.bool_), np.zeros(1, np.int64)))
     has_all: bool = False
+    is_contiguous: tuple[bool, ...] = ()
 
-
-def fold_group_in_lanes(
-    group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None = None
-) -> GroupFold | None:
-    """Read and fold a group; items that hold none of a member's rows are left out, as if it were alone."""
-    together = read_lane_rows(group, workspace, origin, limits, asked)
-    folded = None if together is None else fold_lanes(group, together, limits)
-    if together is None or folded is None:
-        return None
-    items, found = [], []
-    for own, part, held in zip(together.items, folded, held_items(group, together), strict=True):
-        items.append(Items(own.segment[held], own.index[held], own.low[held], own.high[held]))
-        found.append(Folded(part.mantissa[held], part.exponent[held], part.extreme[held]))
-    return GroupFold(group, together, tuple(items), tuple(found))
+    def _held(self) -> list[NDArray[np.bool_]]:
+        """Per member and window whether it holds a row of the member's; of a contiguous member, any row."""
+        symbol = self.rows.symbols[0]
+        held = [np.ones(len(items.low), np.bool_) for items in self.items]
+        for number, items in enumerate(self.windows):
+            shared = [k for k, own in enumerate(self.window_of) if own == number]
+            members = [k for k in shared if not self.is_contiguous[k]]
+            own = [np.flatnonzero(self.taken.of_member(k).any(axis=1)) for k in members]
+            start = np.array([0, *accumulate(map(len, own))], np.int64)
+            order = np.argsort(items.low, kind="stable")
+            found = np.zeros((len(members), len(order)), np.bool_)
+            after = np.full(len(self.taken.is_taken), len(symbol), np.int64)
+            flat = np.concatenate([np.zeros(0, np.int64), *own])
+            kernels.mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
+            for k, row in zip(members, found, strict=True):
+                held[k][order] = row
+        return held
 
 
 def read_lane_rows(
-    group: Group, workspace: Workspace, origin: int, limits: Limits, asked: Asked | None = None
-) -> LaneRows | None:
-    """The rows and windows of all members; None where there are too many windows, or kinds of rows."""
+    group: Group, workspace: Workspace, request: Request = EVERYTHING
+) -> tuple[LaneRows | None, GroupStatistics]:
+    """The rows and windows of all members, and what is known of them; as group_rows.read_group."""
+    known = GroupStatistics(
+        rows=len(workspace.batch),
+        group_values=_group_values(group, workspace),
+        is_exact=request.arithmetic == "exact",
+    )
+    if why_apart(group, known):
+        return None, known
     symbols, taken = read_taken(group.members, workspace)
-    if len(taken.is_taken) > MOST_SYMBOLS:
-        return None
+    known = replace(known, kinds=len(taken.is_taken))
+    if why_apart(group, known):
+        return None, known
     has_all = needs_all_rows(group.members)
     rows = _read_rows(group, symbols, workspace, has_all)
     if group.members[0].qualified_keys:
-        rows, taken = _by_qualified_groups(group, rows, taken, workspace, limits)
+        rows, taken = _by_qualified_groups(group, rows, taken, workspace, request.limits)
     moment = empty(len(rows.row), np.int32)
     kernels.number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     try:
-        items = _items(group.members, rows, origin, limits, asked)
+        windows, window_of = _cut_windows(group.members, rows, request)
     except LimitError:  # a query alone has fewer windows, and is judged by those
-        return None
-    return LaneRows(rows, moment, (), items, workspace.batch, taken=taken, has_all=has_all)
+        return None, replace(known, windows_fit=False)
+    contiguous = tuple(member.query.semantics is Semantics.CONTIGUOUS for member in group.members)
+    together = LaneRows(
+        rows,
+        moment,
+        (),
+        windows,
+        window_of,
+        workspace.batch,
+        taken=taken,
+        has_all=has_all,
+        is_contiguous=contiguous,
+    )
+    return together, replace(known, rows=len(rows.row))
+
+
+def _group_values(group: Group, workspace: Workspace) -> int:
+    """How many values GROUP BY T.g has: the rows of a group of queries are copied once for each."""
+    keys = tuple(key.attribute for key in group.members[0].qualified_keys)
+    return workspace.partition((), keys)[1] if keys else 1
 
 
 def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bool) -> Rows:
@@ -102,41 +132,20 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bo
     return name_plain_groups(rows, workspace, first)
 
 
-def _items(
-    members: tuple[QueryPlan, ...], rows: Rows, origin: int, limits: Limits, asked: Asked | None
-) -> tuple[Items, ...]:
-    """The windows of every member; those of equal windows are cut once. All together are within the limit."""
+def _cut_windows(
+    members: tuple[QueryPlan, ...], rows: Rows, request: Request
+) -> tuple[tuple[Items, ...], tuple[int, ...]]:
+    """The windows of every distinct WITHIN and SLIDE, and whose they are. All members' are within the limit."""
     found: dict[Window | None, Items] = {}
-    left = limits.windows
+    left = request.limits.windows
     for member in members:
         window = member.query.window
         if window not in found:
-            found[window] = cut(member, rows, rows.time, origin, replace(limits, windows=left), asked)
+            bound = replace(request.limits, windows=left)
+            found[window] = cut(member, rows, rows.time, request.origin, bound, request.asked)
         left = max(0, left - len(found[window].low))
-    return tuple(found[member.query.window] for member in members)
-
-
-def held_items(group: Group, together: LaneRows) -> list[NDArray[np.bool_]]:
-    """Per member and item whether there is a row of the member's; of a contiguous member, any row."""
-    assert together.taken is not None
-    symbol = together.rows.symbols[0]
-    held: list[NDArray[np.bool_]] = [np.ones(len(items.low), np.bool_) for items in together.items]
-    for items in {id(each): each for each in together.items}.values():
-        members = [
-            k
-            for k, each in enumerate(together.items)
-            if each is items and group.members[k].query.semantics is not Semantics.CONTIGUOUS
-        ]
-        own = [np.flatnonzero(together.taken.of_member(k).any(axis=1)) for k in members]
-        start = np.array([0, *accumulate(map(len, own))], np.int64)
-        order = np.argsort(items.low, kind="stable")
-        found = np.zeros((len(members), len(order)), np.bool_)
-        after = np.full(len(together.taken.is_taken), len(symbol), np.int64)
-        flat = np.concatenate([np.zeros(0, np.int64), *own])
-        kernels.mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
-        for k, row in zip(members, found, strict=True):
-            held[k][order] = row
-    return held
+    number = {window: i for i, window in enumerate(found)}
+    return tuple(found.values()), tuple(number[member.query.window] for member in members)
 
 
 # ---- Kinds of rows ------------------------------------------------------------------------------------
