@@ -1,8 +1,8 @@
 """The rows of queries that are folded in lanes, and what each kind of row means to each query, as masks.
 
-As group_rows.read_group, but for three things: where a member is *contiguous* all rows are kept; what a kind of
-row means to a query is a mask and not a set of positions per query; and a window of a contiguous query counts
-whatever rows it has, as if the query were alone.
+As group_rows.read_group, but for three things: where a member is *contiguous* all rows are kept; what a kind
+of row means to a query is a mask and not a set of positions per query; and a window of a contiguous query
+counts whatever rows it has, as if the query were alone.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bo
 def _cut_windows(
     members: tuple[QueryPlan, ...], rows: Rows, request: Request
 ) -> tuple[tuple[Items, ...], tuple[int, ...]]:
-    """The windows of every distinct WITHIN and SLIDE, and whose they are. All members' are within the limit."""
+    """The windows of every distinct WITHIN and SLIDE, and whose they are; all are within the limit."""
     found: dict[Window | None, Items] = {}
     left = request.limits.windows
     for member in members:
