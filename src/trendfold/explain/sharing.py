@@ -39,6 +39,8 @@ def describe_sharing(plan: QueryPlan) -> Value:
 
 def tell_lanes(plan: QueryPlan, group: Group) -> list[str]:
     """What a query has in common with each other query of its lanes."""
+    if len(group.members) == 1:
+        return ["a lane of its own: NOT changes the class of pending counts in a few operations"]
     acts = "a burst of equal events is applied once" if group.method == LANES else "an event is applied once"
     lines = [f"one pass over rows sorted once; {acts} for all queries"]
     for k, member in enumerate(group.members):

@@ -244,6 +244,8 @@ def why_apart(group: Group, known: GroupStatistics) -> str:
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
     if why := why_apart(group, known):
         return Apart(why)
+    if group.method == MACHINE_LANES and len(group.members) == 1:
+        return Lanes("NOT changes the class of pending counts, which a lane does in a few operations")
     if group.method == MACHINE_LANES:
         return Lanes(f"{_many(group)} have the same partitions and groups; events are applied one by one")
     if group.method != LANES:
