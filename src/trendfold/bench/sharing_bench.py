@@ -1,7 +1,8 @@
 """Many queries over one stream: as lanes, with shared bursts, and as `auto` chooses; one core.
 
 SEQ(X, B+, Y) with ten types for X and ten for Y; B come in bursts. Rows are selected, sorted and split into
-windows beforehand, and all methods must give the same numbers before any is timed.
+windows beforehand, and all methods must give the same numbers before any is timed. Then fifty queries of
+every kind beside one (`many_queries`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from trendfold.api import parse
 from trendfold.bench.answers import trends, trends_of_each
 from trendfold.bench.harness import Case, Promise, Report
+from trendfold.bench.many_queries import many_queries
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.kernel.program import Folded
@@ -42,14 +44,14 @@ Fold = Callable[[], tuple[Folded, ...]]
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """All burst lengths and numbers of queries; then a different condition per query."""
+    """All burst lengths and numbers of queries, a condition per query; then fifty queries of every kind."""
     found = []
     for burst in BURSTS:
         workspace = bursts(seed, max(1_000, int(EVENTS * scale)), burst)
         for queries in QUERIES:
             found += _cell(workspace, burst, queries)
         found += _with_predicates(workspace, burst)
-    return found
+    return found + many_queries(seed, scale)
 
 
 def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:

@@ -10,9 +10,9 @@ from time import monotonic
 from trendfold.kernel.fold import fold_windows
 from trendfold.kernel.jit import has_compiled, watch_compiling
 
-FIRST = "compiling once: the first query of its kind on a machine takes up to a minute"
+FIRST = "compiling, once: the first query of its kind on a machine takes up to a minute"
 ON_WORKERS = (
-    "compiling once: the first query on a machine takes a minute or two, while Spark's workers compile"
+    "compiling, once: the first query on a machine takes a minute or two, while Spark's workers compile"
 )
 _EVERY_S = 5.0
 
@@ -39,7 +39,7 @@ class Teller:
             self.say(FIRST)
         elif now - self.last >= _EVERY_S:
             self.last = now
-            self.say(f"compiling once: {kernels} kernels in {now - self.began:.0f} s")
+            self.say(f"compiling, once: {kernels} kernels in {now - self.began:.0f} s")
 
 
 @cache

@@ -1,0 +1,77 @@
+"""Fifty queries beside one of each kind: whole runs in one process, from a table in memory to results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from trendfold.api import parse
+from trendfold.bench.answers import rows
+from trendfold.bench.harness import Case, Promise
+from trendfold.bench.ways import run
+
+EVENTS = 1_000_000
+FIFTY = 50
+
+PATTERN, WINDOW = "SEQ(A, B+, C)", "WITHIN 10000 s SLIDE 10000 s"
+KINDS: dict[str, tuple[str, float]] = {
+    "any": (f"RETURN COUNT(*) PATTERN {PATTERN} {{}} {WINDOW}", 0.12),
+    "next": (f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.12),
+    "contiguous": (f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS contiguous {{}} {WINDOW}", 0.1),
+    "NOT at the end": (f"RETURN COUNT(*) PATTERN SEQ(A, B+, NOT D) {{}} {WINDOW}", 0.12),
+    "next, 1,000 groups": (
+        f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} GROUP BY g {WINDOW}",
+        0.08,
+    ),
+    "next, 30 overlaps": (
+        f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 30000 s SLIDE 1000 s",
+        0.08,
+    ),
+    "next, windows of 12 events": (
+        f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 12 s SLIDE 12 s",
+        0.08,
+    ),
+    "next, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.15),
+}
+"""A query of each kind, with a place for its condition; and the least part of one query's events/s."""
+
+
+def many_queries(seed: int, scale: float) -> list[Case]:
+    """One query of each kind, and fifty that differ in a threshold."""
+    table = _events(seed, max(1_000, int(EVENTS * scale)))
+    found = []
+    for kind, (text, promised) in KINDS.items():
+        one, fifty = f"{kind}, one query", f"{kind}, {FIFTY} queries"
+        found.append(_case(one, table, text, 1))
+        case = _case(fifty, table, text, FIFTY, one, (Promise(promised, one),) if scale >= 1 else ())
+        found.append(case)
+    return found
+
+
+def _case(
+    name: str,
+    table: pa.Table,
+    text: str,
+    queries: int,
+    floor: str | None = None,
+    promises: tuple[Promise, ...] = (),
+) -> Case:
+    """Answers are compared with every query in a loop of its own."""
+    asked = parse(";".join(text.format(f"WHERE B.v > {10 * i}") for i in range(queries))).queries
+    alone = run(table, asked, "cogra", unit="s")
+    answered = run(table, asked, "auto", unit="s")
+    return Case(name, answered, len(table), floor, promises, name, rows, lambda: rows(alone()))
+
+
+def _events(seed: int, events: int) -> pa.Table:
+    """One event a second, of four types in any order."""
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "type": pa.array(rng.choice(list("ABCD"), events)).dictionary_encode(),
+            "ts": np.arange(events),
+            "v": rng.integers(0, 1_000, events),
+            "g": rng.integers(0, 1_000, events),
+            "x": rng.normal(size=events),
+        }
+    )
