@@ -709,7 +709,7 @@ def test_a_stream_tells_what_is_wrong_before_spark_starts(
     Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 events SLIDE 5 events", encoding="utf-8")
     assert "are required: --watermark" in fails(capsys, STREAM)
     told = fails(capsys, [*STREAM, "--watermark", "5 s"])
-    assert told.startswith("q.tql:1:28: query 'q1': windows that count events are for batch")
+    assert told.startswith("q.tql:1:28: query 'q1': count windows are for batch")
     Path("q.tql").write_text("RETURN COUNT(*) PATTERN A+ WITHIN 5 s SLIDE 5 s", encoding="utf-8")
     assert "--watermark is 'soon'" in fails(capsys, [*STREAM, "--watermark", "soon"])
     fine = [*STREAM, "--watermark", "5 s"]

@@ -64,7 +64,7 @@ def test_text_and_page_tell_the_path_and_the_gain(format: str) -> None:
         "(q1, q2)^A, (q3)",
         "1.28 times cheaper than 90,300",
         "pruned",
-        "uses up what it continues",
+        "consume the bindings they continue",
     ):
         assert words in shown
 

@@ -46,14 +46,18 @@ def test_the_template_and_the_panes_are_there() -> None:
 
 def test_a_query_outside_says_why() -> None:
     found = queries("hamlet")
-    assert "uses up what it continues" in found["q4"]["sharing"]["alone"]
+    assert "consume the bindings they continue" in found["q4"]["sharing"]["alone"]
     assert "MATCHES" in found["q5"]["reason"]
     assert queries("cogra")["q1"]["sharing"] == {}
 
 
 def test_text_and_page_tell_the_same() -> None:
     text, page = (str(tf.parse(WORKLOAD).explain("hamlet", format)) for format in ("text", "html"))
-    told = ("gcd of all window lengths and slides", "no aggregate in common", "uses up what it continues")
+    told = (
+        "gcd of all window lengths and slides",
+        "no aggregate in common",
+        "consume the bindings they continue",
+    )
     for words in told:
         assert words in " ".join(text.split())
         assert words in page
@@ -72,10 +76,10 @@ def test_auto_tells_who_are_lanes_together_and_why_others_are_alone() -> None:
     )
     a, b, c, d, e = to_json(workload.plan())["queries"]
     assert a["together"][1:] == [
-        "b: of the same shape: lanes side by side",
-        "c: of another shape: a block of its own",
+        "b: same shape: lanes side by side",
+        "c: different shape: a block of its own",
     ]
-    assert b["together"][1] == "a: of the same shape: lanes side by side"
+    assert b["together"][1] == "a: same shape: lanes side by side"
     assert c["sharing"] == {}
     assert d["sharing"] == {"alone": "NOT splits pending counts into broken and unbroken"}
-    assert e["sharing"] == {"alone": "no other query of its kind needs the same partitions and groups"}
+    assert e["sharing"] == {"alone": "no other query that fits into lanes has the same partitions and groups"}

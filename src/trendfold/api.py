@@ -1,4 +1,4 @@
-"""The whole river on one screen: parse, plan, run."""
+"""The user's entry point: parse a workload, plan it, explain it, run it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 ARITHMETICS = ("auto", "exact")
 UNBOUNDED = 2**62
-"""Matches that are counted and not kept."""
+"""The limit on matches that are only counted, not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Queries that are asked together."""
+    """Queries that are run together."""
 
     queries: tuple[Query, ...]
 
@@ -47,7 +47,7 @@ class Workload:
         return "\n\n".join(to_text(query) + ";" for query in self.queries)
 
     def plan(self, strategy: str = "auto") -> tuple[QueryPlan, ...]:
-        """How each query will be computed."""
+        """Plan every query under a strategy."""
         return plan_all(self.queries, strategy)
 
     def explain(
@@ -58,12 +58,12 @@ class Workload:
         analyze: bool = False,
         **options: Any,
     ) -> Explanation:
-        """How each query will be computed, or why not: `format` is text, json or html.
+        """Explain how each query will be computed, or why it cannot be: `format` is text, json or html.
 
-        data     the ways to fold are chosen for these rows, on the local engine; columns are named as for
-                 `run`. Joins of RETURN MATCHES are planned by the rates of the rows and run once, so that
-                 partial matches are measured and not only estimated
-        analyze  run the workload over `data`, on any engine, and tell what every step took
+        data     choose the ways to fold for these rows, on the local engine; columns are named as for `run`.
+                 Joins of RETURN MATCHES are planned from the rates of the rows and run once, so that partial
+                 matches are measured, not only estimated
+        analyze  run the workload over `data`, on any engine, and report rows, time and memory of each step
         """
         require_format(format)
         if data is None:
@@ -112,9 +112,9 @@ class Workload:
     ) -> Result:
         """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
 
-        time_unit    of times that are numbers: s, ms or us
-        time_format  how times are written, as for Python's strptime; without it they are ISO 8601 or numbers
-        csv          how a text file is written: `header`, `delimiter` and `schema`
+        time_unit    the unit of numeric times: s, ms or us
+        time_format  the format of times, as for Python's strptime; without it, ISO 8601 or numbers
+        csv          how to read a text file: `header`, `delimiter` and `schema`
 
         >>> import trendfold as tf
         >>> events = tf.datasets.ridesharing(events=1_000, seed=7)
@@ -172,14 +172,14 @@ class Workload:
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
 
-        watermark   how much later than others an event may come, as `10 min`
-        checkpoint  a folder; a stream that starts again on it goes on where it was
+        watermark   how late an event may arrive, such as `10 min`
+        checkpoint  a folder; a stream restarted on it resumes where it stopped
         output      a folder, `table:NAME`, `terminal`, or a function of (rows, batch, query)
         trigger     a duration, `availableNow`, or Spark's own keywords
         flush       with `availableNow`: report the windows that are open at the end
-        rejects     a folder for rows that are no events, for late ones and for those of the far future
-        overwrite   take over an output or rejects that another stream or run wrote: its rows are removed
-        max_ahead   how far ahead of the clock an event may be; one further is rejected. None for any time
+        rejects     a folder for rejected rows, late events and events too far in the future
+        overwrite   take over an output or rejects folder of another stream or run, and remove its rows
+        max_ahead   how far ahead of the clock an event may be before it is rejected; None for no bound
         """
         from trendfold.events.options import Options
         from trendfold.runtime import runtime
@@ -219,11 +219,11 @@ class Workload:
         return streaming.start(self.queries, stream, planned, settings)
 
     def cautions(self) -> tuple[str, ...]:
-        """What queries say that is allowed and hardly meant, a line each; `run` has them in its warnings."""
+        """Warnings about queries that are valid but hardly intended; the summary of `run` includes them."""
         return tuple(caution_text(caution) for query in self.queries for caution in cautions(query))
 
     def check_columns(self, schema: Schema, time_column: str, ticks: int) -> None:
-        """Raise one QueryError with every query that asks for what the columns cannot give."""
+        """Raise one QueryError with every query that does not fit the columns."""
         problems = []
         for query in self.queries:
             found = check_columns(query, schema)
@@ -241,7 +241,7 @@ def _require_arithmetic(arithmetic: str) -> None:
 
 
 def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
-    """A path with how its text is to be read."""
+    """Attach CSV options to a path."""
     if csv is None:
         return data
     from trendfold.events.sources import as_files
@@ -259,7 +259,7 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
 
 
 def _misfit_durations(query: Query, ticks: int) -> list[Problem]:
-    """A duration is a whole number of ticks of an integer time column."""
+    """Problems of durations that are not whole numbers of ticks of an integer time column."""
     window = query.window
     if window is None or window.unit is not WindowUnit.MICROSECONDS:
         return []
@@ -270,12 +270,12 @@ def _misfit_durations(query: Query, ticks: int) -> list[Problem]:
 
 
 def parse(text: str) -> Workload:
-    """A workload from its text, or one QueryError with every problem in it."""
+    """Parse a workload; raises one QueryError with every problem in the text."""
     return Workload(parse_queries(text))
 
 
 def read(path: str | Path) -> Workload:
-    """A workload from a file."""
+    """Read a workload from a file."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)

@@ -182,7 +182,7 @@ def test_what_is_shared_is_explained_and_what_is_refused_too() -> None:
     told = str(asked.explain("aseq"))
     assert "5 prefix counters alone, 3 counters and snapshots shared" in told
     assert "B  -> q3" in told
-    assert "shared as told of q1" in told
+    assert "shared as described for q1" in told
     assert "query 'q2': PATTERN has + or * (Kleene)" in " ".join(told.split())
 
 

@@ -19,77 +19,45 @@ import workloads
 from contract import engine
 from contract.test_together import SCHEMA
 from trendfold.errors import LimitError
-from trendfold.events.batch import Options, read_batch
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.kernel.lane_shapes import TEMPORARY, VOID, in_place
-from trendfold.kernel.lower_machine_lanes import why_not_lanes
-from trendfold.kernel.program import Folded
 from trendfold.plan import Group, QueryPlan, plan_auto
-from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
-from trendfold.query.nodes import WindowUnit
-from trendfold.runtime import local
-from trendfold.runtime.folding import FoldedQuery
-from trendfold.runtime.folds_in_lanes import MOST_MOMENTS, fold_lanes
-from trendfold.runtime.group_rows import GroupRows, read_group
+from trendfold.plan.logical import MACHINE_LANES
+from trendfold.plan.physical import Apart, Lanes
+from trendfold.plan.workload import grouped, rows_key, units, why_no_machine
+from trendfold.runtime.folding import fold_unit, prepare_group
+from trendfold.runtime.folds.in_machine_lanes import MANY_MOMENTS, MOST_MOMENTS, UNUSUAL
 from trendfold.runtime.lane_rows import read_lane_rows
-from trendfold.runtime.limits import DEFAULTS, Limits
-from trendfold.runtime.request import EVERYTHING
+from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.local import table_of
+from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.workspace import Workspace, shared_partitionings
-
-METHOD = "machine-lanes"
 
 
 def fits(plan: QueryPlan) -> bool:
     """Whether the machine of lanes takes a query."""
-    if plan.finds_matches or len(plan.operands) != 1 or plan.query.having is not None:
-        return False
-    operand, window = plan.operands[0], plan.query.window
-    is_timed = window is None or window.unit is WindowUnit.MICROSECONDS
-    return (
-        is_timed
-        and windows_at_once(plan) != PER_EVENT
-        and not why_not_lanes(operand.machine, operand.builds_trends)
-        and len({key.alias for key in plan.qualified_keys}) <= 1
-    )
+    return not why_no_machine(plan)
 
 
 def run_in_lanes(queries: Sequence[object], table: pa.Table, order_column: str | None) -> dict[str, pa.Table]:
     """All queries that fit, in groups as large as can be, down to one."""
     batch = read_batch(table, Options(order_column=order_column))
     plans = [plan_auto(query) for query in queries]
-    plans = list(grouped(plans, "auto", METHOD, lambda p: rows_key(p) if fits(p) else None, least=1))
+    plans = list(grouped(plans, "auto", MACHINE_LANES, lambda p: rows_key(p) if fits(p) else None, least=1))
     # GROUP BY T.g of one query alone may name a type that stands elsewhere too: it has no key.
     plans = [_alone(p) if p.group is None and fits(p) else p for p in plans]
-    workspace = Workspace(batch, shared=shared_partitionings(plans))
-    tables: dict[str, pa.Table] = {}
-    for group in {id(plan.group): plan.group for plan in plans if plan.group is not None}.values():
-        together, _ = read_lane_rows(group, workspace)
-        assert together is not None
-        folded = fold_lanes(group, together, DEFAULTS)
-        assert folded is not None
-        tables |= tables_of(group, together, folded)
-    return {plan.query.name: tables[plan.query.name] for plan in plans if plan.query.name in tables}
-
-
-def tables_of(group: Group, together: GroupRows, folded: tuple[Folded, ...]) -> dict[str, pa.Table]:
-    """The answers of a group's members."""
-    tables = {}
-    for plan, (items, own) in zip(group.members, together.occupied(folded), strict=True):
-        rows = together.rows_of(plan, group.members[0])
-        answer = FoldedQuery(plan, rows, items, (), together.batch, (own,))
-        tables[plan.query.name] = local.table_of(answer, EVERYTHING)
+    workspace, tables = Workspace(batch, shared=shared_partitionings(plans)), {}
+    for unit in units({i: plan for i, plan in enumerate(plans) if plan.group is not None}):
+        for folded, step in fold_unit(unit, workspace, EVERYTHING):
+            assert step is None or isinstance(step.way, Lanes) or folded.plan.qualified_keys, step
+            tables[folded.plan.query.name] = table_of(folded, EVERYTHING)
     return tables
 
 
-def in_lanes(group: Group, workspace: Workspace, limits: Limits = DEFAULTS) -> tuple[Folded, ...] | None:
-    """A group, read with all rows it needs, and folded."""
-    together, _ = read_lane_rows(group, workspace)
-    assert together is not None
-    return fold_lanes(group, together, limits)
-
-
 def _alone(plan: QueryPlan) -> QueryPlan:
-    return replace(plan, group=Group("auto", METHOD, (plan,)), number=0)
+    return replace(plan, group=Group("auto", MACHINE_LANES, (plan,)), number=0)
 
 
 def check(texts: Sequence[str], events: list[dict], table: pa.Table, order_column: str | None) -> int:
@@ -307,42 +275,45 @@ def test_a_count_doubles_with_every_event() -> None:
 
 def group_of(text: str, table: pa.Table) -> tuple[Group, Workspace]:
     """The queries of a text as one group."""
-    plans = grouped([plan_auto(query) for query in tf.parse(text)], "auto", METHOD, rows_key, least=1)
-    (group,) = {id(plan.group): plan.group for plan in plans}.values()
-    assert group is not None
-    return group, Workspace(read_batch(table, Options()))
+    plans = grouped([plan_auto(query) for query in tf.parse(text)], "auto", MACHINE_LANES, rows_key, least=1)
+    (unit,) = units(dict(enumerate(plans)))
+    assert unit.group is not None
+    return unit.group, Workspace(read_batch(table, Options()))
 
 
-def test_rows_of_groups_are_folded_too() -> None:
+def test_queries_that_use_up_or_negate_are_lanes_of_one_run() -> None:
     table = many_events(random.Random(5), 300, with_ties=True)
     text = (
         "QUERY a RETURN COUNT(*), MIN(B.y) PATTERN SEQ(A, B+, NOT D) WITHIN 90 s SLIDE 30 s;"
-        "QUERY b RETURN COUNT(*), AVG(B.x) PATTERN SEQ(A, B+) SEMANTICS next WHERE B.x < 2"
+        "QUERY b RETURN COUNT(*), AVG(B.x) PATTERN SEQ(A, B+) SEMANTICS next WHERE B.x < 2;"
+        "QUERY c RETURN COUNT(*) PATTERN SEQ(A, B+) SEMANTICS contiguous;"
+        "QUERY d RETURN COUNT(*) PATTERN SEQ(B, A+) SEMANTICS contiguous WITHIN 50 s SLIDE 50 s"
     )
-    group, workspace = group_of(text, table)
-    together, _ = read_group(group, workspace)
-    assert together is not None
-    folded = fold_lanes(group, together, DEFAULTS)
-    assert folded is not None
+    found = tf.parse(text).run(table)
+    assert [(step.queries, type(step.way)) for step in found.plan] == [
+        (("a", "b"), Lanes),
+        (("c", "d"), Lanes),
+    ]
     alone = tf.parse(text).run(table, strategy="cogra")
-    for name, found in tables_of(group, together, folded).items():
-        assert engine.difference(found.to_pylist(), alone[name].to_pylist(), 2) is None
+    for name in alone:
+        assert engine.difference(found[name].to_pylist(), alone[name].to_pylist(), 2) is None
 
 
-def test_contiguous_queries_need_all_rows() -> None:
+def test_contiguous_queries_are_given_all_rows() -> None:
     table = many_events(random.Random(5), 50, with_ties=False)
-    group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS contiguous", table)
-    rows, _ = read_group(group, workspace)
-    assert rows is not None
-    assert fold_lanes(group, rows, DEFAULTS) is None
-    assert in_lanes(group, workspace) is not None
+    rows = []
+    for semantics in ("next", "contiguous"):
+        group, workspace = group_of(f"RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS {semantics}", table)
+        together, _ = read_lane_rows(group, workspace)
+        assert together is not None
+        rows.append(len(together.rows.row))
+    assert rows[0] < rows[1] == len(table)
 
 
 @pytest.mark.parametrize("value", [1e70, -1e80, 1e-70])
 def test_values_of_unusual_size_are_left_to_each_query_alone(value: float) -> None:
     table = pa.table({"type": list("ABB"), "ts": [1, 2, 3], "x": [0.0, value, 1.0]})
-    group, workspace = group_of("RETURN SUM(B.x) PATTERN SEQ(A, B+)", table)
-    assert in_lanes(group, workspace) is None
+    assert prepare_group(*group_of("RETURN SUM(B.x) PATTERN SEQ(A, B+)", table)).way == Apart(UNUSUAL)
 
 
 def test_moments_may_settle_in_many_ways_but_not_in_all() -> None:
@@ -355,15 +326,17 @@ def test_moments_may_settle_in_many_ways_but_not_in_all() -> None:
         f"QUERY q{i} RETURN COUNT(*) PATTERN SEQ(A, NOT SEQ(D, C), B) WHERE D.x % {1 << i + 1} >= {1 << i}"
         for i in range(queries)
     )
-    group, workspace = group_of(text, table)
-    assert in_lanes(group, workspace) is None
+    way = prepare_group(*group_of(text, table)).way
+    assert isinstance(way, Apart)
+    assert way.why == MANY_MOMENTS
 
 
 def test_a_limit_on_state_is_kept() -> None:
     table = many_events(random.Random(5), 50, with_ties=False)
     group, workspace = group_of("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 50 s SLIDE 1 s", table)
+    ready = prepare_group(group, workspace, Request(limits=replace(DEFAULTS, state=100)))
     with pytest.raises(LimitError, match="state"):
-        in_lanes(group, workspace, replace(DEFAULTS, state=100))
+        ready.fold()
 
 
 @engine.many(300)

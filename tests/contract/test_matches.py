@@ -309,7 +309,7 @@ def test_matches_and_numbers_of_one_workload() -> None:
     ("text", "strategy", "reason"),
     [
         ("RETURN MATCHES PATTERN A", "cogra", "use 'auto', 'mcep' or 'construct'"),
-        ("RETURN COUNT(*) PATTERN A", "mcep", "RETURN asks for aggregates"),
+        ("RETURN COUNT(*) PATTERN A", "mcep", "RETURN has aggregates"),
     ],
 )
 def test_a_strategy_says_what_it_is_not_for(text: str, strategy: str, reason: str) -> None:

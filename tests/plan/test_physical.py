@@ -177,7 +177,7 @@ def test_queries_that_run_together_are_one_step() -> None:
 def test_queries_that_could_have_run_together_say_why_they_did_not() -> None:
     result = tf.parse(TWO.replace("B.x", "B.v")).run(events(), arithmetic="exact")
     assert [step.queries for step in result.plan] == [("q1",), ("q2",)]
-    assert all("one by one: whole numbers" in step.way.why for step in result.plan)
+    assert all("one by one: exact arithmetic" in step.way.why for step in result.plan)
 
 
 @pytest.mark.parametrize("strategy", ["hamlet", "aseq", "gloria"])

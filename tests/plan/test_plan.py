@@ -17,7 +17,7 @@ FINDERS = {"auto", "mcep", "construct"}
 @pytest.mark.parametrize("pattern", ["SEQ(A, B+)", "SEQ(A, AND(B, C))", "AND(SEQ(A, B), C)"])
 def test_matches_are_refused_before_anything_is_built(pattern: str, strategy: str) -> None:
     (query,) = tf.parse(f"QUERY late RETURN MATCHES PATTERN {pattern} WITHIN 5 s")
-    with pytest.raises(UnsupportedError, match="'late': RETURN MATCHES asks for trends"):
+    with pytest.raises(UnsupportedError, match="'late': RETURN MATCHES needs trends"):
         plan(query, strategy)
 
 

@@ -103,7 +103,7 @@ def test_windows_that_never_end_in_a_stream_are_all_told_of_at_once() -> None:
     """)
     with pytest.raises(QueryError) as told:
         require_streamable(workload.queries)
-    assert "query 'counted': windows that count events are for batch" in str(told.value)
+    assert "query 'counted': count windows are for batch" in str(told.value)
     assert "query 'endless': a query over a stream needs WITHIN" in str(told.value)
 
 

@@ -1,6 +1,6 @@
-"""Plans as text, JSON or a page.
+"""Plans as text, JSON or HTML.
 
-`describe` makes a plain value of a plan; every rendering reads nothing else, so no two of them can disagree.
+`describe` turns a plan into a plain value. All formats render only that value, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The plans of a workload; prints in its `format`, and shows as a picture in a notebook."""
+    """The plans of a workload; prints in its `format`, and renders as HTML in a notebook."""
 
     plans: tuple[Explained, ...]
     format: str = "text"
     ran: PhysicalPlan | None = None
-    """How the queries are folded over data that was given, or were folded."""
+    """The ways chosen for given data, or those of a run."""
 
     def __str__(self) -> str:
         return FORMATS[self.format](to_json(self.plans, self.ran))
@@ -60,10 +60,10 @@ def explain(
     drawings: Sequence[Drawing] | None = None,
     ran: PhysicalPlan | None = None,
 ) -> Explanation:
-    """Plan what can be planned together; a query that cannot be planned is explained by the reason.
+    """Plan all queries; for a query that cannot be planned, the explanation is the reason.
 
-    With `drawings`, the joins of queries that return matches are those of a run; with `ran`, so are the ways
-    in which aggregates are folded.
+    With `drawings`, the joins of RETURN MATCHES are those of a run; with `ran`, so are the ways to fold
+    aggregates.
     """
     require_format(format)
     alone = [_plan_or_reason(query, strategy) for query in queries]
@@ -74,7 +74,7 @@ def explain(
 
 
 def require_format(format: str) -> None:
-    """Raise if nothing can be shown so."""
+    """Raise if the format is unknown."""
     if format not in FORMATS:
         raise InputError(f"unknown format {format!r}; choose one of {', '.join(FORMATS)}")
 

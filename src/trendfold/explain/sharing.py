@@ -1,4 +1,4 @@
-"""What a query shares with those it is folded together with, and why it is alone."""
+"""What a query shares with the other queries of its group, or why it is folded alone."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 from trendfold.papers.gloria import Considered, Share, SharingPlan
 from trendfold.papers.hamlet.plan import Pair, Sharable
 from trendfold.plan import Group, QueryPlan
+from trendfold.plan.logical import LANES
 from trendfold.plan.workload import lane_shape
 
 Value = dict[str, Any]
 
 
 def describe_sharing(plan: QueryPlan) -> Value:
-    """The sharing of one plan as a value that JSON can hold; empty where queries are planned one by one."""
+    """The sharing of one plan as a JSON value; empty if queries are planned one by one."""
     if plan.alone:
         return {"alone": plan.alone}
     if plan.group is not None and isinstance(plan.group.details, SharingPlan):
@@ -37,13 +38,14 @@ def describe_sharing(plan: QueryPlan) -> Value:
 
 
 def tell_lanes(plan: QueryPlan, group: Group) -> list[str]:
-    """What a query has in common with each query it is folded together with, as lanes."""
-    lines = ["one pass over rows that are sorted once; a burst of equal events acts once, for all queries"]
+    """What a query has in common with each other query of its lanes."""
+    acts = "a burst of equal events is applied once" if group.method == LANES else "an event is applied once"
+    lines = [f"one pass over rows sorted once; {acts} for all queries"]
     for k, member in enumerate(group.members):
         if k == plan.number:
             continue
         is_alike = lane_shape(member) == lane_shape(plan)
-        what = "of the same shape: lanes side by side" if is_alike else "of another shape: a block of its own"
+        what = "same shape: lanes side by side" if is_alike else "different shape: a block of its own"
         lines.append(f"{member.query.name}: {what}")
     return lines
 
@@ -59,7 +61,7 @@ def _pair(pair: Pair, number: int, names: list[str]) -> Value:
 
 
 def _path(details: SharingPlan, number: int, names: list[str]) -> Value:
-    """The part of a GLORIA path that one query goes, and what the whole of it gains over not sharing."""
+    """The nodes of a GLORIA path that concern one query, and what the whole path saves over not sharing."""
     own = [each for each in details.considered if any(number in share.queries for share in each.chosen)]
     return {
         "cost": details.cost,

@@ -1,4 +1,4 @@
-"""Plans as a value that JSON can hold: what is computed, how finely, at what cost."""
+"""Plans as JSON values: machine, grains, accesses, state and cost."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.fold_steps import PhysicalPlan, way_name
+from trendfold.plan.logical import LANES, MACHINE_LANES
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
@@ -37,28 +38,28 @@ from trendfold.query.nodes import (
 from trendfold.query.printer import expression_text, pattern_text
 
 Value = dict[str, Any]
-"""What JSON can hold. A place is a position's number, or one of the signs ⊥ and ⊤."""
+"""A JSON object. A place is a position's number, or one of the signs ⊥ and ⊤."""
 
 T = TypeVar("T")
 
 NUMBER_BYTES, EXTREME_BYTES = 12, 8
 """A number is a mantissa of 8 bytes and an exponent of 4."""
 BINDING_BYTES = 12
-"""A binding kept by itself also knows its row, its moment, and when it was continued."""
+"""A binding kept by itself also stores its row, its moment, and when it was continued."""
 NEGATED_BYTES = 8
-"""One inside a NOT knows its row, and when its NOT began."""
+"""A binding inside a NOT stores its row, and when the NOT's trend began."""
 
 CONSTRUCT = "construct"
 STRATEGIES = {
-    "auto": "every place keeps as little as its answer allows; bindings are found by their values",
-    "cogra": "every place keeps as little as its answer allows",
-    "greta": "every binding is kept and asked one by one",
-    "hamlet": "bursts of E go once through a graphlet for all queries with E+, where that pays",
-    "hamlet-static": "bursts of E go once through a graphlet for all queries with E+",
+    "auto": "every place keeps the coarsest correct grain; bindings are found by value",
+    "cogra": "every place keeps the coarsest correct grain",
+    "greta": "every binding is kept and scanned",
+    "hamlet": "a graphlet folds each burst of E once for all queries with E+, where that pays",
+    "hamlet-static": "a graphlet folds each burst of E once for all queries with E+",
     "aseq": "queries share the counters of prefixes and sub-patterns that they have in common",
-    "gloria": "queries go through transitions together, with snapshots, by the cheapest path of a graph",
-    "gloria-greedy": "the same, choosing transition by transition",
-    "gloria-noprune": "the same, with nothing pruned from the graph",
+    "gloria": "queries share transitions through snapshots, along the cheapest path of a graph",
+    "gloria-greedy": "GLORIA with a greedy choice, transition by transition",
+    "gloria-noprune": "GLORIA without pruning the graph",
     CONSTRUCT: "builds every trend, up to limits.trends, then aggregates",
 }
 FINDING = {
@@ -86,12 +87,12 @@ Explained = QueryPlan | Traced | Unplanned
 
 
 def to_json(plans: Iterable[Explained], ran: PhysicalPlan | None = None) -> Value:
-    """All plans of a workload as one value that JSON can hold; with `ran`, how they were folded over data."""
+    """All plans of a workload as one JSON value; with `ran`, including the steps of each query."""
     return {"queries": [describe(each) | _steps(each.query.name, ran) for each in plans]}
 
 
 def _steps(query: str, ran: PhysicalPlan | None) -> Value:
-    """How one query was folded, or would be: each step with what it took, and with whom."""
+    """The steps that fold one query: ways, reasons, resources, and the queries folded with it."""
     if ran is None:
         return {}
     return {
@@ -112,7 +113,7 @@ def _steps(query: str, ran: PhysicalPlan | None) -> Value:
 
 
 def describe(plan: Explained) -> Value:
-    """One plan as a value that JSON can hold."""
+    """One plan as a JSON value."""
     query = plan.query
     head = {"query": query.name, "text": query_text(query)}
     if isinstance(plan, Unplanned):
@@ -139,7 +140,7 @@ def describe(plan: Explained) -> Value:
 
 
 def _asked(plan: QueryPlan) -> Value:
-    """What is told of every plan."""
+    """The entries that every plan has."""
     query = plan.query
     return {
         "strategy": plan.strategy,
@@ -153,7 +154,7 @@ def _asked(plan: QueryPlan) -> Value:
 
 
 def _spark(plan: QueryPlan) -> Value:
-    """How Spark may spread the query's work: the way is chosen when it sees the data."""
+    """How Spark may distribute the query's work; the route is chosen once the data is known."""
     mode, why = mode_of(plan, None)
     keys = segment_attributes(plan) if mode is not Mode.COMPLETE else (k.attribute for k in plan.plain_keys)
     routes = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
@@ -161,7 +162,7 @@ def _spark(plan: QueryPlan) -> Value:
 
 
 def _matches_on_spark(plan: QueryPlan) -> Value:
-    """How Spark may spread the finding of a query's matches."""
+    """How Spark may distribute the search for a query's matches."""
     keys, window = matching_attributes(plan), plan.query.window
     is_cut = window is not None and window.unit is not WindowUnit.EVENTS
     route = "by partition" if keys else "overlapping in time" if is_cut else "in one task"
@@ -169,18 +170,18 @@ def _matches_on_spark(plan: QueryPlan) -> Value:
 
 
 def _together(plan: QueryPlan) -> list[str]:
-    """What a query's group shares, told with the first of its members."""
+    """What a query's group shares; A-Seq's sharing is described with the group's first member."""
     group = plan.group
-    if group is not None and group.method == "lanes":
+    if group is not None and group.method in (LANES, MACHINE_LANES):
         return tell_lanes(plan, group)
     if group is None or not isinstance(group.details, PrefixPlan):
         return []
     names = [member.query.name for member in group.members]
-    return list(tell(group.details, names)) if plan.number == 0 else [f"shared as told of {names[0]}"]
+    return list(tell(group.details, names)) if plan.number == 0 else [f"shared as described for {names[0]}"]
 
 
 def _built_because(plan: QueryPlan) -> str:
-    """Why nothing cheaper than building trends will do; nothing where it was only asked for."""
+    """The reason that trends must be built; empty if building them is only the requested strategy."""
     has_cross = any(operand.machine.predicates.cross for operand in plan.operands)
     return "a cross predicate compares events that need not be neighbours" if has_cross else ""
 
@@ -190,7 +191,7 @@ def _patterns(query: Query) -> tuple[Pattern, ...]:
 
 
 def _partition_conjuncts(query: Query) -> list[str]:
-    """The parts of WHERE that say what every event is partitioned by."""
+    """The parts of WHERE that partition the events."""
     written = [f"[{', '.join(query.equivalence)}]"] if query.equivalence else []
     return written + [expression_text(c) for c in query.where if _is_partition(c, query)]
 
@@ -247,10 +248,10 @@ def _window(query: Query) -> Value:
 
 
 def _shared(plan: QueryPlan) -> Value:
-    """What windows that overlap share, in any operand; nothing where they do not overlap."""
+    """What overlapping windows share, in any operand; empty if they do not overlap."""
     ways = dict.fromkeys(plan.sharing(operand) for operand in plan.operands)
     found = [str(way) for way in ways if way is not None]
-    if found and plan.group is not None and plan.group.method == "lanes":
+    if found and plan.group is not None and plan.group.method in (LANES, MACHINE_LANES):
         found = ["together"]
     return {"folded": found} if found else {}
 
@@ -260,7 +261,7 @@ def _shared(plan: QueryPlan) -> Value:
 
 def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
     is_built = plan.strategy == CONSTRUCT
-    has_own = is_built or plan.strategy == "aseq"  # what the places of its machine would keep is not kept
+    has_own = is_built or plan.strategy == "aseq"  # its state is not that of the machine's places
     return {
         "pattern": pattern_text(pattern),
         "positions": _positions(operand.machine.automaton),
@@ -289,7 +290,7 @@ def _in_order(places: Iterable[int]) -> list[int]:
 
 
 def _positions(automaton: Automaton) -> list[Value]:
-    """Each position; of a negated one, whether it is first or last in its NOT."""
+    """All positions; for a negated position, `first` and `last` refer to its NOT."""
     guard_at = {p: g for g, guard in enumerate(automaton.guards) for p in guard.positions}
     first = automaton.first.union(*(guard.first for guard in automaton.guards))
     last = automaton.last.union(*(guard.last for guard in automaton.guards))
@@ -323,7 +324,7 @@ def _edges(machine: Machine, query: Query) -> list[Value]:
 def _resolved(
     machine: Machine, query: Query, wanted: PredicateKind, found: Sequence[T]
 ) -> list[tuple[str, T]]:
-    """The operand's predicates of one kind, each with the conjunct as it was written."""
+    """The operand's predicates of one kind, each with the text of its conjunct."""
     called = machine.automaton.called
     texts = [
         expression_text(conjunct)
@@ -340,7 +341,7 @@ def _adjacency(machine: Machine, query: Query) -> list[tuple[str, Pairwise]]:
 
 
 def _predicates(machine: Machine, query: Query) -> Value:
-    """Predicates by kind; of a neighbour predicate the edges, those inside a NOT too, that it stands on."""
+    """Predicates by kind; for an adjacency predicate, the edges it applies to, also inside a NOT."""
     inner = [edge for guard in machine.automaton.guards for edge in guard.edges]
     edges = sorted([*machine.automaton.edges, *inner])
     local = _resolved(machine, query, PredicateKind.LOCAL, machine.predicates.local)
@@ -386,7 +387,7 @@ def _guards(operand: OperandPlan, pattern: Pattern, is_built: bool) -> list[Valu
 
 
 def _negated(pattern: Pattern) -> list[Pattern]:
-    """What every NOT negates, in the order in which the automaton numbers its guards."""
+    """The negated sub-patterns, in the order of the automaton's guards."""
     found = []
     stack = [pattern]
     while stack:
@@ -408,7 +409,7 @@ def _where(automaton: Automaton, guard: int) -> str:
 
 
 def _judged(operand: OperandPlan, guard: int, is_built: bool) -> list[Value]:
-    """How a NOT is judged, and at which places its mass waits: one entry per way and reason."""
+    """How a NOT is evaluated, and at which places its mass is pending: one entry per reason."""
     machine = operand.machine
     places = _in_order(machine.exits(guard))
     if is_built:
@@ -437,7 +438,7 @@ def _grains(operand: OperandPlan) -> list[Value]:
 
 
 def _carried(operand: OperandPlan, query: Query) -> Value:
-    """The numbers, COUNT(*) first, and the extremes; each with the aggregates it is for."""
+    """The carried numbers, COUNT(*) first, and extremes, each with the aggregates that need it."""
     called = operand.machine.automaton.called
     asked = aggregates(query)
     mine = [(a, called(a.alias)) for a in asked if a.alias is not None]
@@ -461,11 +462,11 @@ def _measured(number: Number) -> str:
         case Measure.VALUE:
             return f"sum of {number.attribute}"
         case Measure.PRESENT:
-            return f"how many have {number.attribute}"
+            return f"how many non-null {number.attribute}"
 
 
 def _state(operand: OperandPlan, plan: QueryPlan) -> Value:
-    """The size of what waits, per stream and window."""
+    """The size of the state per partition, group and window."""
     machine = operand.machine
     numbers, extremes = operand.carried.width, len(operand.carried.extremes)
     vector = NUMBER_BYTES * numbers + EXTREME_BYTES * extremes
@@ -486,7 +487,7 @@ def _state(operand: OperandPlan, plan: QueryPlan) -> Value:
 
 
 def _cost(operand: OperandPlan, positions: list[int], reads: list[int]) -> str:
-    """The bound of the slowest way in which an event that takes these positions asks the places it reads."""
+    """The bound of the slowest access of an event that takes these positions to the places it reads."""
     machine = operand.machine
     if not reads:
         return "O(1)"
@@ -504,7 +505,7 @@ SCANNED = "O(bindings)"
 
 
 def _asked_inside(machine: Machine) -> list[int]:
-    """The positions inside NOTs whose bindings a neighbour predicate must see."""
+    """The positions inside NOTs whose bindings an adjacency predicate compares."""
     if not machine.by_event:
         return []
     edges = {edge for guard in machine.automaton.guards for edge in guard.edges}
@@ -512,7 +513,7 @@ def _asked_inside(machine: Machine) -> list[int]:
 
 
 def _costs(operand: OperandPlan) -> list[Value]:
-    """What an event of each type costs, at most, and what events of other types do."""
+    """The worst-case cost of an event of each type, and of events of all other types."""
     machine = operand.machine
     sources: dict[int, set[int]] = {}
     for p, q in machine.automaton.edges:

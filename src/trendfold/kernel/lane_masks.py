@@ -14,7 +14,7 @@ Masks = NDArray[np.bool_]
 Longs = NDArray[np.int64]
 
 
-class SlotLayout(NamedTuple):
+class MaskSlots(NamedTuple):
     """The lanes of a block: `windows` slots of `stride` lanes, of which the first are its queries'."""
 
     windows: int
@@ -52,14 +52,14 @@ class Runs(NamedTuple):
         return self.start[mask[which]] + at, which, at == sizes[which] - 1
 
 
-class LaneWeights:
+class MaskWeights:
     """A weight per lane of every run that needs them, as they are found; the first eight are 1."""
 
     def __init__(self) -> None:
         self.parts: list[NDArray[np.float64]] = [np.ones(VECTOR)]
         self.used = VECTOR
 
-    def runs(self, masks: Masks, slots: SlotLayout, covers: bool) -> Runs:
+    def runs(self, masks: Masks, slots: MaskSlots, covers: bool) -> Runs:
         """Masks of queries, bool[masks, queries], as runs; with `covers` they go over every lane."""
         vectors, of_queries = _tiled(masks, slots), _tiled(np.ones((1, masks.shape[1]), np.bool_), slots)
         some = vectors.any(axis=2)
@@ -77,7 +77,7 @@ class LaneWeights:
         return Runs(start, first, size, weight, np.where(is_mixed, VECTOR, 0), is_whole)
 
 
-def _tiled(masks: Masks, slots: SlotLayout) -> Masks:
+def _tiled(masks: Masks, slots: MaskSlots) -> Masks:
     """The same mask in every slot: bool[masks, vectors, 8]."""
     found = np.zeros((len(masks), slots.lanes), np.bool_)
     own = found[:, : slots.windows * slots.stride].reshape(len(masks), slots.windows, slots.stride)

@@ -31,7 +31,7 @@ from trendfold.plan.carried import Carried
 from trendfold.query.nodes import Semantics
 
 
-class LinearOp(NamedTuple):
+class LaneOp(NamedTuple):
     """d <- a·d + b·v·s, s <- c·s, of states and numbers; v is the event's value in a column, 0 is 1."""
 
     to: int
@@ -86,7 +86,7 @@ class LeastOp(NamedTuple):
 class Ops:
     """A list of operations of one shape; `temporaries` is how many rows beside the states it needs."""
 
-    linear: tuple[LinearOp, ...] = ()
+    linear: tuple[LaneOp, ...] = ()
     least: tuple[LeastOp, ...] = ()
     temporaries: int = 0
 
@@ -185,7 +185,7 @@ class Shape:
         for t in self._gathered(every):
             place = self.states[t].place
             linear += [
-                LinearOp(t, t + FRESH, 1, 1, 0, w, w) for w in self._numbers() if place in self.carries[w]
+                LaneOp(t, t + FRESH, 1, 1, 0, w, w) for w in self._numbers() if place in self.carries[w]
             ]
             for x, places in enumerate(self.xcarries):
                 if place in places:
@@ -248,7 +248,7 @@ class Shape:
 
     def _ops(self, matrix: Matrix, symbol: Symbol, shift: int = 0) -> Ops:
         """A matrix as operations on all numbers and extremes, and what the event's own values add."""
-        linear: list[LinearOp] = []
+        linear: list[LaneOp] = []
         least: list[LeastOp] = []
         most = 0
         for x, places in enumerate(self.xcarries):
@@ -271,14 +271,14 @@ class Shape:
 
         return {t: {s: n for s, n in row.items() if inside(s)} for t, row in matrix.items() if inside(t)}
 
-    def _fed(self, w: int, symbol: Symbol, shift: int) -> list[LinearOp]:
+    def _fed(self, w: int, symbol: Symbol, shift: int) -> list[LaneOp]:
         """What an event's values add to a number: a value per trend that it continues."""
         if w == 0:
             return []
         fed = self.carried.numbers[w - 1]
         column = 0 if fed.attribute is None else self.columns[fed.measure, fed.attribute]
         often = Counter((t, s) for t, s, position in self._terms(symbol) if position in fed.positions)
-        return [LinearOp(t + shift, s, 1, n, 1, w, 0, column) for (t, s), n in often.items()]
+        return [LaneOp(t + shift, s, 1, n, 1, w, 0, column) for (t, s), n in often.items()]
 
     def _fed_extreme(self, x: int, symbol: Symbol, shift: int) -> list[LeastOp]:
         fed = self.carried.extremes[x]
@@ -317,7 +317,7 @@ def _sum(kept: Matrix, gathered: Matrix) -> Matrix:
     return found
 
 
-def in_place(matrix: Matrix) -> tuple[list[LinearOp], int]:
+def in_place(matrix: Matrix) -> tuple[list[LaneOp], int]:
     """The rows of a matrix as operations on the vector itself, and how many temporaries they need.
 
     Row t is written when no row still to be written reads the old t.
@@ -325,7 +325,7 @@ def in_place(matrix: Matrix) -> tuple[list[LinearOp], int]:
     left = {t: dict(row) for t, row in matrix.items() if row != {t: 1}}
     stands_in: dict[int, int] = {}
     cleared: set[int] = set()
-    ops: list[LinearOp] = []
+    ops: list[LaneOp] = []
 
     def readers(s: int) -> list[int]:
         return [t for t, row in left.items() if t != s and s in row and s not in stands_in]
@@ -335,7 +335,7 @@ def in_place(matrix: Matrix) -> tuple[list[LinearOp], int]:
         if ready is None:
             copied = min(left, key=lambda t: len(readers(t)))
             temporary = TEMPORARY + len(stands_in)
-            ops.append(LinearOp(temporary, copied, 0, 1, 1))
+            ops.append(LaneOp(temporary, copied, 0, 1, 1))
             stands_in[copied] = temporary
             continue
         row = left[ready]
@@ -343,12 +343,12 @@ def in_place(matrix: Matrix) -> tuple[list[LinearOp], int]:
         terms = [(s, n) for s, n in row.items() if s != ready]
         for s, n in terms:
             is_last = s in left and s not in stands_in and readers(s) == [ready] and not left[s].get(s, 0)
-            ops.append(LinearOp(ready, stands_in.get(s, s), own, n, 0 if is_last else 1))
+            ops.append(LaneOp(ready, stands_in.get(s, s), own, n, 0 if is_last else 1))
             own = 1
             if is_last:
                 cleared.add(s)
         if not terms and own != 1:
-            ops.append(LinearOp(ready, VOID, own, 0, 1))
+            ops.append(LaneOp(ready, VOID, own, 0, 1))
         del left[ready]
         for s in cleared & {s for s, row in left.items() if not row}:
             del left[s]

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.kernel.lane_masks import (
     VECTOR,
-    LaneWeights,
     Longs,
     Masks,
+    MaskSlots,
+    MaskWeights,
     Runs,
-    SlotLayout,
     distinct_rows,
     padded,
 )
-from trendfold.kernel.lane_shapes import FRESH, TEMPORARY, VOID, LeastOp, LinearOp, Ops, Shape
+from trendfold.kernel.lane_shapes import FRESH, TEMPORARY, VOID, LaneOp, LeastOp, Ops, Shape
 from trendfold.kernel.machine_lanes import MachineProgram, aligned
 from trendfold.plan.carried import Carried, union
 
@@ -72,13 +72,6 @@ def taken_of(alphabet: Sequence[Sequence[Symbol]], members: Sequence[LaneMember]
     return Taken(found, first)
 
 
-def why_not_lanes(machine: Machine, builds_trends: bool = False) -> str:
-    """Why a machine cannot be lanes; empty if it can."""
-    if machine.by_event or builds_trends:
-        return "a predicate compares events, so bindings are kept one by one"
-    return ""
-
-
 # ---- Blocks -------------------------------------------------------------------------------------------
 
 
@@ -101,10 +94,10 @@ class Block:
     ops: dict[tuple[str, Symbol], Ops] = field(default_factory=dict)
 
     @property
-    def slots(self) -> SlotLayout:
+    def slots(self) -> MaskSlots:
         """A slot per open window; few queries are not padded to a whole vector."""
         count = len(self.members)
-        return SlotLayout(self.windows, padded(count) if count >= VECTOR else 1 << (count - 1).bit_length())
+        return MaskSlots(self.windows, padded(count) if count >= VECTOR else 1 << (count - 1).bit_length())
 
     @property
     def lanes(self) -> int:
@@ -235,7 +228,7 @@ def _local_symbols(block: Block, is_taken: Masks, first: Longs) -> tuple[list[Sy
     return [frozenset(np.flatnonzero(row).tolist()) for row in distinct], code.reshape(own.shape[:2])
 
 
-_AnyOp = TypeVar("_AnyOp", LinearOp, LeastOp)
+_AnyOp = TypeVar("_AnyOp", LaneOp, LeastOp)
 _Shared = list[tuple[_AnyOp, frozenset[int]]]
 """Operations in order, and which local symbols share each."""
 
@@ -280,7 +273,7 @@ class _Emitted:
     """Operations as they are found, block by block; in the end they are sorted by list."""
 
     def __init__(self) -> None:
-        self.weights = LaneWeights()
+        self.weights = MaskWeights()
         self.known: dict[tuple[int, bool, bytes], tuple[Longs, Runs]] = {}
         self.lists: list[Longs] = []
         self.place: list[Longs] = []
@@ -302,7 +295,7 @@ class _Emitted:
                 mask = np.isin(own, [present[i] for i in sharing])
                 self._add_least(block, least, lists + first_list, *self._runs_of(block, mask, least))
 
-    def _runs_of(self, block: Block, mask: Masks, op: LinearOp | LeastOp) -> tuple[Longs, Runs]:
+    def _runs_of(self, block: Block, mask: Masks, op: LaneOp | LeastOp) -> tuple[Longs, Runs]:
         """Which mask each list has, and the masks as runs, found once per block."""
         covers = op.drops or op.drops_read
         key = id(block), covers, mask.tobytes()
@@ -311,7 +304,7 @@ class _Emitted:
             self.known[key] = code, self.weights.runs(distinct, block.slots, covers)
         return self.known[key]
 
-    def _add_linear(self, block: Block, op: LinearOp, lists: Longs, mask: Longs, runs: Runs) -> None:
+    def _add_linear(self, block: Block, op: LaneOp, lists: Longs, mask: Longs, runs: Runs) -> None:
         run, which, is_last = runs.of_lists(mask)
         to, of = block.row(op.to, op.number), block.row(op.of, op.of_number)
         rows = block.first_row + to, block.first_row + of, op.column

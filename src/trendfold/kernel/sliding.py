@@ -344,6 +344,7 @@ def _apply(events, start, stop, steps, guards, semantics, is_before, frame, side
 
     Every step of the moment reads the product from before it.
     """
+    events, steps, side, total = lent(events), lent(steps), lent(side), lent(total)
     symbol = events.symbol
     of_start, of, to_start, to = steps.src_start, steps.src, steps.dst_start, steps.dst
     if is_before:

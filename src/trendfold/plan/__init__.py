@@ -1,4 +1,4 @@
-"""Query -> plan: what is computed and how finely (`logical`), and how its rows are folded (`physical`)."""
+"""Query -> plan: the machine and its grains (`logical`), and the way its rows are folded (`physical`)."""
 
 from trendfold.plan.logical import (
     PLANNERS,

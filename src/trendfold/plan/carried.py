@@ -1,4 +1,4 @@
-"""What rides on the count: the numbers and extremes that a query's aggregates need."""
+"""The numbers and extremes that are carried beside the count for a query's aggregates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trendfold.query.nodes import Aggregate, Function, Matches, Query
 
 
 class Measure(StrEnum):
-    """What one binding adds to a number."""
+    """The value that one binding adds to a number."""
 
-    BINDINGS = "bindings"  # one, always: COUNT(E)
-    VALUE = "value"  # the attribute, nothing if null: SUM
-    PRESENT = "present"  # one if the attribute is not null: tells SUM 0 from no SUM, divides AVG
+    BINDINGS = "bindings"  # always 1: COUNT(E)
+    VALUE = "value"  # the attribute, 0 if null: SUM
+    PRESENT = "present"  # 1 if the attribute is not null: tells a SUM of 0 from a null SUM, and divides AVG
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The least or greatest attribute among the bindings at some positions in any trend."""
+    """The least or greatest attribute of the bindings at some positions, over all trends."""
 
     attribute: str
     positions: frozenset[int]
@@ -39,19 +39,19 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Number 0 is COUNT(*); `numbers` follow it."""
+    """The aggregates kept at every state. Number 0 is COUNT(*); `numbers` follow it."""
 
     numbers: tuple[Number, ...] = ()
     extremes: tuple[Extreme, ...] = ()
 
     @property
     def width(self) -> int:
-        """How many numbers ride on a state, COUNT(*) among them."""
+        """How many numbers a state carries, including COUNT(*)."""
         return 1 + len(self.numbers)
 
 
 def union(parts: Iterable[Carried]) -> Carried:
-    """What all of them carry, each thing once."""
+    """The union of what several queries carry, without duplicates."""
     every = list(parts)
     return Carried(
         tuple(dict.fromkeys(number for part in every for number in part.numbers)),
@@ -60,7 +60,7 @@ def union(parts: Iterable[Carried]) -> Carried:
 
 
 def aggregates(query: Query) -> tuple[Aggregate, ...]:
-    """The aggregates of RETURN and HAVING, each once."""
+    """The distinct aggregates of RETURN and HAVING."""
     if isinstance(query.returns, Matches):
         return ()
     returned = [item.value for item in query.returns if isinstance(item.value, Aggregate)]
@@ -69,7 +69,7 @@ def aggregates(query: Query) -> tuple[Aggregate, ...]:
 
 
 def carried(query: Query, automaton: Automaton) -> Carried:
-    """What the bindings of one operand must carry for the query's aggregates."""
+    """The numbers and extremes that one operand must carry for the query's aggregates."""
     numbers: dict[Number, None] = {}
     extremes: dict[Extreme, None] = {}
     for aggregate in aggregates(query):
@@ -82,7 +82,7 @@ def carried(query: Query, automaton: Automaton) -> Carried:
 
 
 def numbers_of(aggregate: Aggregate, positions: frozenset[int]) -> tuple[Number, ...]:
-    """The numbers an aggregate of these positions is made from."""
+    """The numbers from which an aggregate of these positions is computed."""
     match aggregate.function:
         case Function.COUNT:
             return (Number(Measure.BINDINGS, positions),)

@@ -1,6 +1,6 @@
-"""What ways to fold cost, in nanoseconds measured on the kernels. Only the ratios matter.
+"""The cost of each way to fold, in nanoseconds measured on the kernels. Only the ratios matter.
 
-`trendfold bench windows`, `neighbour` and `sharing` show whether they still hold.
+`trendfold bench windows`, `neighbour` and `sharing` check that the ratios still hold.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from trendfold.plan.overlap import MatrixShape, Overlap
 from trendfold.plan.statistics import Work
 
 NEVER = 1 << 62
-"""More rows than there are."""
+"""More rows than any input has."""
 
 
-# ---------------------------------------------------------------- queries side by side
+# ---------------------------------------------------------------- queries in lanes
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What kernel.together costs, measured on one machine.
+    """The costs of kernel.together, measured on one machine.
 
-    event      to take up an event, or a burst, whatever it does
-    operation  to begin with one block of lanes
-    vector     eight lanes of one row
+    event      fixed cost of an event or a burst
+    operation  fixed cost of a block of lanes
+    vector     updating eight lanes of one row
     next       one more event of a burst
-    alone      an event of one query in a loop of its own
+    alone      an event of one query, folded by itself
     """
 
     event: float = 6.0
@@ -37,13 +37,13 @@ class Costs:
     alone: float = 10.0
 
     def apply(self, vectors: int, operations: int) -> float:
-        """The cost of one event, or of a burst that acts as one."""
+        """The cost of one event, or of a burst, which is applied as one event."""
         return self.event + self.operation * operations + self.vector * vectors
 
     def pays_alone(self, burst: float, vectors: int) -> bool:
-        """Whether a single query is cheaper as lanes, where events come in bursts of this length.
+        """Whether lanes are cheaper for a single query whose events come in bursts of this length.
 
-        Telling bursts apart costs about as much again as applying them.
+        Detecting bursts costs about as much again as applying them.
         """
         return 2 * self.apply(vectors, 1) + (burst - 1) * self.next < burst * self.alone
 
@@ -51,16 +51,16 @@ class Costs:
 DEFAULT_COSTS = Costs()
 
 WORTH_NS = 0.25e9
-"""Finding a shared plan takes a while: not where lanes are expected to take less than this."""
+"""Searching for a shared plan takes time, so it is skipped if lanes are expected to take less than this."""
 
 
 def may_be_worth_sharing(rows: int, lanes: int, costs: Costs) -> bool:
-    """Whether lanes may take so long that a shared plan should be looked for; a quick bound on `lanes_ns`."""
+    """Whether lanes may be slow enough to search for a shared plan; a quick bound on `lanes_ns`."""
     return rows * lanes / 8 * costs.vector >= WORTH_NS
 
 
 def lanes_ns(work: Iterable[Work], costs: Costs) -> float:
-    """All queries of a group side by side: a burst acts as one event, and is told apart event by event."""
+    """All queries of a group in lanes: a burst is applied as one event, and detected event by event."""
     return sum(
         each.bursts * costs.apply(each.vectors, each.operations) + (each.events - each.bursts) * costs.next
         for each in work
@@ -70,21 +70,21 @@ def lanes_ns(work: Iterable[Work], costs: Costs) -> float:
 # ---------------------------------------------------------------- overlapping windows: products of stretches
 
 _WINDOW_NS = 650
-"""A window on its own, besides its rows."""
+"""Fixed cost of a window folded separately."""
 _MEETING_NS = 200
-"""A window as a product, besides its stretches."""
+"""Fixed cost of a window computed as a product."""
 _FRONT_NS = 1_000
-"""A new front stack, besides its stretches."""
+"""Fixed cost of a new front stack."""
 
 
 def long_stretch(shape: MatrixShape) -> int:
-    """Rows from which on a stretch is worth a matrix of its own."""
+    """The least number of rows for which a stretch is worth a matrix."""
     saved = _short_row_ns(shape) - _long_row_ns(shape)
     return int(_product_ns(shape) / saved) + 1 if saved > 0 else NEVER
 
 
 def products_ns(overlap: Overlap, shape: MatrixShape) -> float:
-    """Windows as products by two stacks; the front stack is rebuilt about once per window length."""
+    """Overlapping windows share stretches (two stacks); the front stack is rebuilt about once per window."""
     rows = overlap.long_rows + overlap.short_rows
     fronts = rows * overlap.windows / overlap.window_rows
     return (
@@ -97,31 +97,31 @@ def products_ns(overlap: Overlap, shape: MatrixShape) -> float:
 
 
 def vectors_ns(overlap: Overlap, shape: MatrixShape) -> float:
-    """The same windows, each on its own."""
+    """The same windows, each folded separately."""
     return overlap.windows * _WINDOW_NS + overlap.window_rows * _row_ns(shape)
 
 
 def _row_ns(shape: MatrixShape) -> float:
-    """A row folded once; one that may change the class of a NOT takes the slow path."""
+    """Fold a row once; a row that may change the class of a NOT takes the slow path."""
     if shape.is_guarded:
         return 350
     return 6 if shape.is_count else 15 + 5 * shape.entry
 
 
 def _long_row_ns(shape: MatrixShape) -> float:
-    """A row folded into a matrix, from every start state."""
+    """Fold a row into a matrix, once per start state."""
     if shape.is_count and shape.is_any and not shape.is_guarded:
         return 9 * -(-shape.starts // 4)
     return (_row_ns(shape) + 2) * shape.starts
 
 
 def _short_row_ns(shape: MatrixShape) -> float:
-    """A row multiplied into both stacks."""
+    """Multiply a row into both stacks."""
     return 100 + 9 * (shape.states - 1) * shape.entry + 450 * shape.is_guarded
 
 
 def _product_ns(shape: MatrixShape) -> float:
-    """A matrix multiplied into both stacks."""
+    """Multiply a matrix into both stacks."""
     return 400 + 18 * shape.starts * (shape.states - 1) ** 2 * shape.entry
 
 
@@ -131,17 +131,17 @@ _NEAR_BYTES = 1 << 19
 
 
 def bindings_ns(window_rows: int, entry: int, is_next: bool) -> float:
-    """Windows one by one, where neighbours are compared: every row in each of its windows."""
+    """Windows one by one, where neighbours are compared: a row is processed in each of its windows."""
     return window_rows * (120 + 80 * entry if is_next else 100 * entry)
 
 
 def batches_ns(passed: int, window_rows: int, windows: int, entry: int, size: int, is_next: bool) -> float:
-    """The same in batches of so many windows: rows pass once per batch, and touch all windows of it.
+    """The same in batches of windows: a row is processed once per batch, and updates all windows of it.
 
-    Under *next* a row looks at a few bindings one by one; otherwise it walks a path of tree nodes, more of
-    which miss the cache the larger a batch is. Every window of a batch is cleared first, open or not.
+    Under *next* a row scans a few bindings; otherwise it walks a path of tree nodes, and the larger the
+    batch, the more of them miss the cache. Every window of a batch is cleared first, open or not.
 
-    passed  rows of all batches together
+    passed  total rows of all batches
     size    bytes of the largest batch
     """
     far = log2(1 + size / _NEAR_BYTES)

@@ -1,4 +1,4 @@
-"""What ran, as a plain value: per query or group of queries the way, why it was chosen, and what it took."""
+"""The physical plan of a run as a plain value: a step per query or group, with its way, reason and cost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _WAYS: dict[str, type[Fold]] = {way.__name__: way for way in NAMES}
 
 @dataclass(frozen=True, slots=True)
 class FoldStep:
-    """One fold: whose it was, how it was done, and what it took.
+    """One fold: its queries, its way, and the resources it used.
 
-    rows     the rows that were folded
-    seconds  for reading, choosing and folding; of all tasks together
-    bytes    the state that the fold held, the most of any task
-    tasks    how many tasks did this, on Spark
-    counts   what the fold counted: bursts, snapshots, partial matches, ...
+    rows     rows folded
+    seconds  time to read, choose and fold, summed over tasks
+    bytes    state held by the fold, the maximum over tasks
+    tasks    number of Spark tasks that ran this step
+    counts   counters of the fold: bursts, snapshots, partial matches, ...
     """
 
     queries: tuple[str, ...]
@@ -47,7 +47,7 @@ class FoldStep:
         return "\n".join(lines)
 
     def plus(self, other: FoldStep) -> FoldStep:
-        """The same step in two tasks."""
+        """Merge the same step of two tasks."""
         counts = {k: self.counts.get(k, 0) + other.counts.get(k, 0) for k in {**self.counts, **other.counts}}
         return replace(
             self,
@@ -60,7 +60,7 @@ class FoldStep:
 
 
 def way_name(way: Fold) -> str:
-    """What a way is called, with the numbers it was given."""
+    """The name of a way, with its parameters."""
     name = NAMES[type(way)]
     if isinstance(way, SharedPlan):
         return f"{name} of {way.method}"
@@ -70,7 +70,7 @@ def way_name(way: Fold) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalPlan:
-    """The steps of a run, in the order in which they were taken."""
+    """The steps of a run, in execution order."""
 
     steps: tuple[FoldStep, ...] = ()
 
@@ -89,7 +89,7 @@ class PhysicalPlan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What all steps counted."""
+        """The counters of all steps, summed."""
         total: dict[str, int] = {}
         for step in self.steps:
             for what, count in step.counts.items():
@@ -98,7 +98,7 @@ class PhysicalPlan:
 
 
 def merged(steps: Iterable[FoldStep]) -> PhysicalPlan:
-    """The steps of many tasks: equal ones added up."""
+    """Merge the steps of many tasks, adding up equal ones."""
     found: dict[tuple[tuple[str, ...], str, str], FoldStep] = {}
     for step in steps:
         key = step.queries, way_name(step.way), step.way.why
@@ -110,7 +110,7 @@ def merged(steps: Iterable[FoldStep]) -> PhysicalPlan:
 
 
 def to_value(step: FoldStep) -> dict[str, Any]:
-    """A step as JSON can hold it; the details of a shared plan stay where they are."""
+    """A step as a JSON value; the details of a shared plan are left out."""
     return {
         "queries": list(step.queries),
         "way": _way_value(step.way),
@@ -123,7 +123,7 @@ def to_value(step: FoldStep) -> dict[str, Any]:
 
 
 def from_value(value: Mapping[str, Any]) -> FoldStep:
-    """A step from its value."""
+    """Read a step from its JSON value."""
     return FoldStep(**{**value, "queries": tuple(value["queries"]), "way": _way(value["way"])})
 
 
@@ -144,7 +144,7 @@ def _way(value: Mapping[str, Any]) -> Fold:
 
 
 def size_text(count: int) -> str:
-    """Bytes in a unit that people read."""
+    """A number of bytes in a readable unit."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

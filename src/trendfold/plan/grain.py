@@ -1,4 +1,4 @@
-"""How finely each place must keep its bindings: COGRA's grains, and GRETA's."""
+"""How finely each place must keep its bindings: the grains of COGRA and GRETA."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from trendfold.query.nodes import Semantics
 
 
 class Grain(StrEnum):
-    """What a place keeps."""
+    """What a place keeps of its bindings."""
 
     PATTERN = "pattern"  # the bindings of the last moment, or those not yet continued
     TYPE = "type"  # one vector
-    CLASS = "class"  # one vector per class of the NOT behind it
+    CLASS = "class"  # one vector per class of the NOT after it
     EVENT = "event"  # every binding
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The grain of one place, and why."""
+    """The grain of one place, and the reason for it."""
 
     place: int
     grain: Grain
@@ -30,13 +30,13 @@ class Choice:
 
 
 def coarsest(automaton: Automaton, semantics: Semantics, predicates: Predicates) -> tuple[Choice, ...]:
-    """The coarsest grain that still answers right, per place (COGRA, section 3.2, with guards)."""
+    """The coarsest correct grain of each place (COGRA, section 3.2, with guards)."""
     total = Machine(automaton, semantics, predicates)
     return tuple(_choose(total, place) for place in _places(automaton))
 
 
 def finest(automaton: Automaton, why: str) -> tuple[Choice, ...]:
-    """Every binding kept, everywhere (GRETA, and building trends)."""
+    """Every binding kept at every place (GRETA, and building trends)."""
     return tuple(Choice(p, Grain.EVENT, why) for p in _places(automaton))
 
 
@@ -52,11 +52,11 @@ def _choose(machine: Machine, place: int) -> Choice:
     guard = machine.guard_at(place)
     if guard is not None:
         if _has_own_predicates(machine, guard):
-            return Choice(place, Grain.EVENT, "the NOT behind it has predicates between its own events")
+            return Choice(place, Grain.EVENT, "the NOT after it has predicates between its own events")
         split = classes(automaton.guards[guard])
         if split is None:
-            return Choice(place, Grain.EVENT, "the NOT behind it has too many classes")
-        return Choice(place, Grain.CLASS, f"the NOT behind it has {split.broken + 1} classes")
+            return Choice(place, Grain.EVENT, "the NOT after it has too many classes")
+        return Choice(place, Grain.CLASS, f"the NOT after it has {split.broken + 1} classes")
     if place in (START, END) or machine.semantics is Semantics.ANY:
         return Choice(place, Grain.TYPE, "no predicate compares it with the event after it")
     which = "last moment's" if machine.semantics is Semantics.CONTIGUOUS else "uncontinued"

@@ -1,4 +1,4 @@
-"""Query -> Plan: which machine, which grain, which strategy. Pure: same query, same plan."""
+"""Query -> QueryPlan: machine, grains and strategy. Pure: same query, same plan."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class OperandPlan:
     grains: tuple[Choice, ...]
     carried: Carried
     builds_trends: bool = False
-    """Whether its trends are built one by one, because nothing less can judge them."""
+    """Whether its trends are built one by one, because no coarser state can evaluate its predicates."""
     accesses: tuple[Access, ...] = ()
-    """How bindings kept one by one are found; without, each is asked."""
+    """How bindings kept one by one are found; if empty, they are scanned."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """All a runtime needs to know about one query before it sees data."""
+    """Everything a runtime needs to know about one query before it reads data."""
 
     query: Query
     strategy: str
@@ -45,9 +45,9 @@ class QueryPlan:
     group: Group | None = None
     """The queries it may be folded together with; `physical.choose` decides, once rows are known."""
     number: int = -1
-    """Its place among the members of the group."""
+    """Its index among the members of the group."""
     alone: str = ""
-    """Why a strategy that folds queries together folds this one with no other."""
+    """The reason that a strategy which folds queries together folds this one alone."""
 
     def sharing(self, operand: OperandPlan) -> Sharing | None:
         """What the windows of an operand can share; None where they do not overlap."""
@@ -56,7 +56,7 @@ class QueryPlan:
 
     @property
     def finds_matches(self) -> bool:
-        """Whether the trends themselves are asked for, and not numbers about them."""
+        """Whether the query returns trends (RETURN MATCHES) rather than aggregates."""
         return isinstance(self.query.returns, Matches)
 
     @property
@@ -70,38 +70,42 @@ class QueryPlan:
         return tuple(key for key in self.query.group_by if key.alias is not None)
 
 
-LANES = "lanes"
-"""The core's own method for a group of queries; the others are the papers'."""
+LANES, MACHINE_LANES = "lanes", "machine-lanes"
+"""The core's own methods for a group of queries; all others are papers' methods.
+
+Under *any* without NOT a burst of equal events acts once (kernel.together); any other linear machine steps
+event by event (kernel.machine_lanes).
+"""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Queries that are folded together, in one pass over rows that all of them need."""
+    """Queries that are folded together, in one pass over the rows of all of them."""
 
     strategy: str
-    """The strategy that put them together; it would do so again with some of them."""
+    """The strategy that grouped them; it regroups those that are left if some are removed."""
     method: str
     """LANES, or the paper's method: a key of its `run.FOLDS`."""
     members: tuple[QueryPlan, ...]
-    """Each planned as if it were alone."""
+    """The plan of each query by itself."""
     details: Any = None
-    """The plan of a paper's method; a plain value of its own."""
+    """The plan of a paper's method: a plain value that only the paper's package reads."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The names of its queries, which no other group of a workload has."""
+        """The names of its queries, unique among the groups of a workload."""
         return tuple(member.query.name for member in self.members)
 
 
 Planner = Callable[[Query], QueryPlan]
-"""A query in, its plan out. Never changes an answer, only its cost."""
+"""Plans one query. The choice of planner changes the cost, never the answer."""
 
 
 def plan_auto(query: Query) -> QueryPlan:
-    """The coarsest grain; bindings are found by their values where neighbours are compared; windows share.
+    """Plan at the coarsest grain, with bindings found by value and shared work for overlapping windows.
 
-    Trends are built only where a predicate compares events far apart. A plan equal to a named strategy's
-    keeps that name.
+    Trends are built only where a cross predicate needs them. A plan equal to a named strategy's keeps that
+    name.
     """
     if isinstance(query.returns, Matches):
         return _plan_matches(query, "mcep" if query.semantics is Semantics.ANY else "construct")
@@ -116,27 +120,27 @@ def plan_auto(query: Query) -> QueryPlan:
 
 
 def plan_construct(query: Query) -> QueryPlan:
-    """Every trend built, then aggregated: the two-step baseline of all five papers."""
+    """Build every trend, then aggregate: the two-step baseline of all five papers."""
     if isinstance(query.returns, Matches):
         return _plan_matches(query, "construct")
     return _plan(query, "construct", _automata(query))
 
 
 def plan_cogra(query: Query) -> QueryPlan:
-    """The coarsest grain per place, and every window on its own."""
+    """Plan at the coarsest grain per place, with every window folded separately."""
     return _plan(query, "cogra", _automata(query))
 
 
 def plan_greta(query: Query) -> QueryPlan:
-    """Every binding kept."""
+    """Keep every binding."""
     return _plan(query, "greta", _automata(query))
 
 
 def plan_mcep(query: Query) -> QueryPlan:
-    """Matches by joins that patterns share; what cannot be joined is walked."""
+    """Find matches by joins that patterns share; parts of variable length are walked."""
     if not isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN asks for aggregates, and strategy 'mcep' finds matches; "
+            f"query {query.name!r}: RETURN has aggregates, but strategy 'mcep' only finds matches; "
             f"use 'auto', or RETURN MATCHES"
         )
     return _plan_matches(query, "mcep")
@@ -152,7 +156,7 @@ PLANNERS: dict[str, Planner] = {
 
 
 def plan(query: Query, strategy: str = "auto") -> QueryPlan:
-    """The plan of one query under a strategy."""
+    """Plan one query under a strategy."""
     if strategy not in PLANNERS:
         raise UnsupportedError(f"unknown strategy {strategy!r}; choose one of {', '.join(PLANNERS)}")
     return PLANNERS[strategy](query)
@@ -162,7 +166,7 @@ def _automata(query: Query) -> tuple[Automaton, ...]:
     """The automaton of every operand."""
     if isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN MATCHES asks for trends, and this strategy aggregates without "
+            f"query {query.name!r}: RETURN MATCHES needs trends, but this strategy aggregates without "
             f"building them; use 'auto', 'mcep' or 'construct'"
         )
     return tuple(map(build, query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)))
@@ -183,7 +187,7 @@ def _plan_operand(query: Query, automaton: Automaton, strategy: str) -> OperandP
     if predicates.cross and strategy != "construct":
         raise UnsupportedError(
             f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy {strategy!r} "
-            f"cannot judge; use 'construct' or 'auto'"
+            f"cannot evaluate; use 'construct' or 'auto'"
         )
     if strategy == "cogra":
         grains = coarsest(automaton, query.semantics, predicates)

@@ -19,7 +19,7 @@ def flatten(pattern: Pattern) -> Automaton:
 
 
 def match_machine(query: Query) -> Machine:
-    """The positions that events can take in matches of a query, and its conditions."""
+    """The positions that events can take in a query's matches, and the query's conditions."""
     automaton = flatten(query.pattern)
     return Machine(automaton, query.semantics, split(query, automaton))
 

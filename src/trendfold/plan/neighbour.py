@@ -1,8 +1,8 @@
-"""How an event finds the bindings it may continue, where predicates compare it with them one by one.
+"""How an event finds the bindings it may continue, where predicates compare it with each of them.
 
 The sum over earlier bindings with a smaller value is a prefix sum. So a conjunction of comparisons
-`f(E) op g(NEXT(F))` needs no look at every binding: a table by key for `=`, a sum tree over ranks for an
-inequality (both of its sides for `!=`), trees below one another for two. Whatever else is asked is a scan.
+`f(E) op g(NEXT(F))` needs no scan: a table by key answers `=`, a sum tree over ranks answers an inequality
+(both sides of the value for `!=`), and nested trees answer two inequalities. Anything else is a scan.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from trendfold.query.nodes import (
 )
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""What a comparison becomes when its sides change places."""
+"""The operator of a comparison after its sides are swapped."""
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 class Structure(StrEnum):
-    """What the bindings of a place are kept in, for one way of asking them."""
+    """The data structure that holds the bindings of a place for one access."""
 
     TABLE = "table"
     TREE = "tree"
@@ -48,12 +48,12 @@ BOUNDS = {
     Structure.LAST: "O(last moment)",
     Structure.SCAN: "O(n)",
 }
-"""What an event pays, for n bindings."""
+"""The cost per event, for n bindings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`first op second`: a value of the earlier binding beside one of the event after it."""
+    """`first op second`: a value of the earlier binding compared with one of the event after it."""
 
     op: str
     first: Expression
@@ -62,10 +62,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How an event asks the bindings at `place`, under these predicates and this guard judged by time.
+    """How an event finds the bindings at `place` that satisfy these predicates and this guard judged by time.
 
-    `equal`, `ordered` (inequalities and !=), and the conditions on one side alone together mean what the
-    predicates mean; where something is left over, the structure is a scan and they are empty.
+    Together, `equal`, `ordered` (inequalities and !=), `first_if` and `second_if` (conditions on one event)
+    are equivalent to the predicates. Where they cannot be, they are empty and the structure is a scan.
     """
 
     place: int
@@ -78,27 +78,27 @@ class Access:
     first_if: tuple[Expression, ...] = ()
     second_if: tuple[Expression, ...] = ()
     is_online: bool = False
-    """Whether its tree grows with the values that come, instead of ranking all of them beforehand."""
+    """Whether its tree grows as values arrive, instead of ranking all values beforehand."""
 
     @property
     def bound(self) -> str:
-        """What an event pays."""
+        """The cost per event."""
         return BOUNDS[self.structure]
 
     @property
     def is_indexed(self) -> bool:
-        """Whether bindings are found by their values, without a look at the others."""
+        """Whether bindings are found by value, without a scan."""
         return self.structure in (Structure.TABLE, Structure.TREE, Structure.NESTED)
 
     @property
     def by_value(self) -> tuple[tuple[Comparison, ...], ...]:
-        """The comparisons by order, those of one value of the earlier event together."""
+        """The comparisons in `ordered`, grouped by the value of the earlier event."""
         firsts = dict.fromkeys(c.first for c in self.ordered)
         return tuple(tuple(c for c in self.ordered if c.first == first) for first in firsts)
 
 
 def accesses(machine: Machine) -> tuple[Access, ...]:
-    """Every way in which events ask the bindings kept one by one; ⊥, which is one binding, apart."""
+    """Every access of events to bindings kept one by one, except to ⊥, which is a single binding."""
     everything = frozenset(p.index for p in machine.automaton.positive)
     scans = [scan for step in machine.steps(everything) for scan in step.scans if scan.place != START]
     found = [_access(machine, scan) for scan in dict.fromkeys(scans)]
@@ -115,13 +115,13 @@ def _access(machine: Machine, scan: Scan) -> Access:
         for condition in _conjuncts(machine.predicates.adjacency[number].condition):
             added = _with(whole, condition)
             if added is None:
-                return _left_over(whole, "a predicate mixes values of both events")
+                return _scan(whole, "a predicate mixes values of both events")
             whole = added
     return _shaped(whole)
 
 
 def _with(access: Access, condition: Expression) -> Access | None:
-    """The access with one more condition, or None if it compares no value with another."""
+    """The access with one more condition; None if it names both events without comparing a value of each."""
     if not mentions(condition, is_next=True):
         return replace(access, first_if=(*access.first_if, condition))
     if not mentions(condition, is_next=False):
@@ -135,51 +135,53 @@ def _with(access: Access, condition: Expression) -> Access | None:
 
 
 def _shaped(access: Access) -> Access:
-    """The structure for conditions that are all comparisons."""
+    """Choose the structure of an access whose conditions are all comparisons."""
     orders = access.by_value
     unequal = [sum(c.op == "!=" for c in comparisons) for comparisons in orders]
     if any(count > 1 for count in unequal):
-        return _left_over(access, "a value must differ from several")
+        return _scan(access, "a value has several != comparisons")
     if len(orders) > 2:
-        return _left_over(access, "more than two values are compared by order")
+        return _scan(access, "more than two values are compared by order")
     key = "by key" if access.equal else ""
     if len(orders) == 2:
         why = ", ".join(filter(None, [key, "two values are compared by order"]))
         return replace(access, structure=Structure.NESTED, why=why)
     if not orders:
         if access.guard is None:
-            return replace(access, structure=Structure.TABLE, why=key or "their sum is all that is asked")
-        return replace(access, structure=Structure.TREE, why=f"{key or 'in order'}; NOT drops some")
+            return replace(access, structure=Structure.TABLE, why=key or "only their sum is needed")
+        return replace(access, structure=Structure.TREE, why=f"{key or 'in order'}; NOT discards some")
     both = "both sides of a value" if any(unequal) else "one side of a value"
     between = "between two values" if len(access.ordered) > 1 and not any(unequal) else both
     return replace(access, structure=Structure.TREE, why=", ".join(filter(None, [key, between])))
 
 
 def _as_neighbours_allow(access: Access, all_of_them: list[Access]) -> Access:
-    """Under *next* a binding that was continued is gone for all who ask, so they must agree on how.
+    """Under *next* a continued binding is removed for every access, so accesses to a place must agree on how.
 
-    A table forgets a whole key at once; where others ask the same bindings, they leave one by one.
+    A table removes a whole key at once. If other accesses use the same bindings, they are removed one by one.
     """
     others = [other for other in all_of_them if other.place == access.place and other is not access]
     if any(other.structure is Structure.SCAN for other in others) and access.is_indexed:
-        return _left_over(access, "another event asks the same bindings one by one")
+        return _scan(access, "another event scans the same bindings")
     if access.structure is Structure.TABLE and others:
-        return replace(access, structure=Structure.TREE, why=f"{access.why}; others ask the same bindings")
+        return replace(
+            access, structure=Structure.TREE, why=f"{access.why}; other events look up the same bindings"
+        )
     return access
 
 
-def _left_over(access: Access, why: str) -> Access:
+def _scan(access: Access, why: str) -> Access:
     return Access(access.place, access.predicates, access.guard, Structure.SCAN, why)
 
 
 def online(access: Access) -> Access:
-    """The same access without ranks, at the same bound, where one inequality or != is all that it asks."""
+    """The same access without ranks, at the same bound, if its only condition is one inequality or !=."""
     is_able = access.structure is Structure.TREE and not access.equal and len(access.ordered) == 1
     return replace(access, is_online=is_able)
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    """The parts that must all be true; null is as good as false here."""
+    """The conjuncts of a condition; null counts as false here."""
     match condition:
         case Logic("AND", parts):
             for part in parts:
@@ -196,7 +198,7 @@ def _conjuncts(condition: Expression) -> Iterator[Expression]:
 
 
 def comparison(condition: Expression) -> Comparison | None:
-    """A condition as a value of the first event beside one of the second, if it is that."""
+    """A condition as a comparison of a value of the first event with one of the second, or None."""
     match condition:
         case Compare(op, left, right) if is_first(left) and is_second(right):
             return Comparison(op, left, right)
@@ -206,15 +208,15 @@ def comparison(condition: Expression) -> Comparison | None:
 
 
 def mentions(node: Expression, *, is_next: bool) -> bool:
-    """Whether an expression names an attribute of the second event, or of the first."""
+    """Whether an expression names an attribute of the second event (`is_next`), or of the first."""
     return any(isinstance(part, Attribute) and part.is_next == is_next for part in walk(node))
 
 
 def is_first(node: Expression) -> bool:
-    """Whether a value is the first event's alone."""
+    """Whether an expression depends on the first event only."""
     return mentions(node, is_next=False) and not mentions(node, is_next=True)
 
 
 def is_second(node: Expression) -> bool:
-    """Whether a value is the second event's alone."""
+    """Whether an expression depends on the second event only."""
     return mentions(node, is_next=True) and not mentions(node, is_next=False)

@@ -1,7 +1,7 @@
-"""What overlapping windows can share, and the sizes of what they would share.
+"""What overlapping windows can share, and how large it is.
 
-Without compared neighbours a stretch of rows is a matrix, and a window the product of its stretches. With
-them, windows can pass through one set of trees together.
+If no predicate compares neighbours, a stretch of rows is a matrix, and a window is the product of its
+stretches. Otherwise a batch of windows can share one set of trees.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class MatrixShape:
     is_count: bool = False
     """Whether only counts are carried, and an event changes one of them."""
     is_any: bool = False
-    """Whether nothing is spent or forgotten: of counts, four rows are then folded at a time."""
+    """Whether mass is never removed (skip-till-any-match); counts then fold four matrix rows at a time."""
     is_guarded: bool = False
     """Whether a NOT splits pending counts into classes."""
 
@@ -44,7 +44,7 @@ class MatrixShape:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How far windows overlap: their rows, each in every window, and those of long and short stretches."""
+    """How far windows overlap: rows counted once per window, and the rows of long and of short stretches."""
 
     windows: int
     window_rows: int
@@ -57,17 +57,17 @@ class Sharing(StrEnum):
     """What overlapping windows can share."""
 
     STRETCHES = "stretches"
-    """Stretches between window edges are folded once and multiplied by two stacks."""
+    """Stretches between window edges are folded once and multiplied (two-stack aggregation)."""
     TREES = "trees"
-    """Windows of a batch pass through one set of trees together."""
+    """The windows of a batch share one set of trees."""
     NOTHING = "nothing"
 
 
 def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...]) -> Sharing | None:
     """What the windows of an operand can share; None where they do not overlap.
 
-    Compared bindings can be shared where each is one leaf of a tree or table that stays there, or under
-    *next* only leaves it: not if a NOT judged by time drops bindings, nor if they are scanned, or in nested
+    Windows can share bindings if each binding is one leaf of a tree or table, which never changes or, under
+    *next*, is only removed. They cannot if a NOT judged by time discards bindings, nor with scans or nested
     trees.
     """
     if window is None or (window.slide is not None and window.slide >= window.length):
@@ -94,6 +94,6 @@ def matrix_shape(machine: Machine, carried: Carried) -> MatrixShape:
 
 
 def starts_of(machine: Machine) -> tuple[int, ...]:
-    """The states that mass may enter a stretch from; ⊤ only collects, unless a NOT guards it."""
+    """The states from which mass can enter a stretch; ⊤ only collects mass, unless a NOT guards it."""
     passing = machine.guard_at(END) is None
     return tuple(i for i, s in enumerate(machine.states) if not (passing and s.place == END))

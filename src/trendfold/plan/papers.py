@@ -1,4 +1,4 @@
-"""The one table in which the core names the papers' methods; each is imported when it is asked for."""
+"""The one table in which the core names the papers' methods; each is imported on first use."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ PAPERS = {
     "gloria-greedy": "trendfold.papers.gloria",
     "gloria-noprune": "trendfold.papers.gloria",
 }
-"""Strategies that look at a workload as a whole, and the package of each.
+"""Strategies that plan a workload as a whole, and the package of each.
 
 Its `plan.PLANNERS` maps strategies to planners, `plan.fitted` fits the plan of a group to the statistics of
 its rows, and `run.FOLDS` maps the methods of groups to folds.
 """
 
 OFFERS = "trendfold.papers.gloria.choose"
-"""Where `auto` may find a shared plan that is cheaper than lanes."""
+"""The module that `auto` asks for a shared plan cheaper than lanes."""
 
 JOIN_PLANS = "trendfold.papers.mcep.plan"
-"""Where detection finds a plan for the joins of many patterns, by its `PlanSearch`."""
+"""The module whose `PlanSearch` plans the joins of many patterns for detection."""
 
 
 def paper(strategy: str, step: str) -> Any:
-    """The module of one step, `plan` or `run`, of a paper's method."""
+    """Import the module of one step, `plan` or `run`, of a paper's method."""
     return import_module(f"{PAPERS[strategy]}.{step}")
 
 
 def offer() -> Any:
-    """The module that offers `auto` a shared plan instead of lanes, once the rows are known."""
+    """Import the module that offers `auto` a shared plan instead of lanes, once statistics are known."""
     return import_module(OFFERS)
 
 
 def join_plans() -> ModuleType:
-    """The module that searches for join plans, once rates and selectivities are known."""
+    """Import the module that searches for join plans, once rates and selectivities are known."""
     return import_module(JOIN_PLANS)

@@ -1,8 +1,8 @@
-"""The ways to fold, and the one place that chooses among them.
+"""The ways to fold, and the one function that chooses among them.
 
-A way is a plain value: what it needs beyond the logical plan, and why it was chosen. `choose` is pure. Each
-engine calls it where the statistics are: in the process, in a task on Spark, at a release on a stream. What
-it answered is what `explain(data=...)` shows and what `result.plan` holds after a run.
+A way is a plain value: the parameters its runner needs beyond the logical plan, and the reason it was chosen.
+`choose` is pure. Each engine calls it where the statistics are measured: in the local process, in a Spark
+task, or at each release of a stream. `explain(data=...)` shows its choices; `result.plan` has those of a run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trendfold.plan.cost import (
     products_ns,
     vectors_ns,
 )
-from trendfold.plan.logical import LANES, Group, OperandPlan, QueryPlan
+from trendfold.plan.logical import LANES, MACHINE_LANES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import offer, paper
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
@@ -34,7 +34,7 @@ from trendfold.query.nodes import Semantics
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """Every window on its own: a vector of aggregates, one entry per state, updated event by event."""
+    """Each window separately: a vector of aggregates, one entry per state, updated event by event."""
 
     why: str
 
@@ -43,7 +43,7 @@ class Vectors:
 class Products:
     """Overlapping windows share the stretches between their edges (two-stack aggregation).
 
-    long  rows from which on a stretch becomes a matrix
+    long  stretches of at least this many rows become a matrix
     """
 
     long: int
@@ -52,9 +52,9 @@ class Products:
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Bindings are kept one by one, and found by their values in tables and trees, or scanned.
+    """Bindings are kept one by one and found by value in tables and trees, or scanned.
 
-    windows  how many overlapping windows pass through the same trees at once; 1 for each on its own
+    windows  how many overlapping windows share the same trees; 1 if each has its own
     """
 
     windows: int
@@ -73,7 +73,7 @@ OperandFold = Vectors | Products | Bindings | Trends
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The operands of an outermost AND, each folded in a way of its own; their aggregates are multiplied."""
+    """The operands of an outermost AND, each folded its own way; their aggregates are multiplied."""
 
     operands: tuple[OperandFold, ...]
     why: str
@@ -81,24 +81,24 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """`GROUP BY T.g` in one pass: from T on, every value of g has a slot of its own."""
+    """`GROUP BY T.g` in one pass: from T on, each value of g has its own slot."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Queries side by side in one pass: a lane is a query in an open window; a burst acts once for all."""
+    """Many queries in one pass: a lane is a query in an open window; a burst is applied once for all."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
-    """A paper's method, by its own plan.
+    """A paper's method with its own plan.
 
     method   a key of the paper's `run.FOLDS`
-    details  the plan
+    details  the plan of that method
     """
 
     method: str
@@ -108,21 +108,21 @@ class SharedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """Stretches of rows become matrices where the rows are; matrices are multiplied in time order."""
+    """Each task folds its stretches of rows into matrices; the matrices are multiplied in time order."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """For matches: events are joined to partial matches, by one plan for all queries."""
+    """RETURN MATCHES: events are joined to partial matches by one join plan for all queries."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Walks:
-    """For matches: each is built event by event."""
+    """RETURN MATCHES: each match is built event by event."""
 
     why: str
 
@@ -152,17 +152,17 @@ NAMES: Mapping[type[Fold], str] = {
     Walks: "walks",
     Apart: "one by one",
 }
-"""What each way is called in `explain` and `result.plan`."""
+"""The name of each way in `explain` and `result.plan`."""
 
 
-# ---------------------------------------------------------------- what is decided before rows are read
+# ---------------------------------------------------------------- decided before rows are read
 
 
 def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
-    """Whether the values of GROUP BY T.g stay in one stream; otherwise each value gets a stream of its own.
+    """Whether all values of GROUP BY T.g stay in one stream; otherwise each value gets its own stream.
 
-    HAVING and `exact` need whole numbers of any size, which are computed stream by stream. A window that
-    moves with every event depends on the events of its own group.
+    HAVING and `exact` need exact integers, which are computed stream by stream. Per-event windows depend on
+    the events of their own group.
     """
     if len(plan.operands) != 1 or len({key.alias for key in plan.qualified_keys}) != 1:
         return False
@@ -180,16 +180,16 @@ def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
     )
 
 
-# ---------------------------------------------------------------- what leaves a part of the source on Spark
+# ---------------------------------------------------------------- what Spark tasks exchange
 
 _ROW_BYTES = 24
-"""What a row costs on its way, about."""
+"""Approximate bytes of a shuffled row."""
 _FEW_BYTES = 1 << 16
-"""Matrices of this size are always sent."""
+"""Matrices up to this size are always sent."""
 
 
 def choose_exchange(rows: int, matrix_bytes: int) -> Matrices | None:
-    """Whether matrices of rows in time order are exchanged; None where the rows themselves are smaller."""
+    """Exchange matrices instead of rows; None where the rows themselves are smaller."""
     if matrix_bytes > max(rows * _ROW_BYTES, _FEW_BYTES):
         return None
     return Matrices("parts of the source are in time order, and matrices are smaller than their rows")
@@ -209,66 +209,74 @@ def choose(unit: Group, statistics: GroupStatistics, costs: Costs) -> GroupFold:
 def choose(
     unit: QueryPlan | Group, statistics: QueryStatistics | GroupStatistics, costs: Costs
 ) -> QueryFold | GroupFold:
-    """The way to fold one query, or queries that may be folded together."""
+    """Choose the way to fold one query, or a group of queries."""
     match unit, statistics:
         case Group(), GroupStatistics():
             return _choose_group(unit, statistics, costs)
         case QueryPlan(), QueryStatistics():
             return _choose_query(unit, statistics, costs)
-    raise TypeError(f"{type(unit).__name__} has other statistics than {type(statistics).__name__}")
+    raise TypeError(f"cannot choose for a {type(unit).__name__} by {type(statistics).__name__}")
 
 
 MOST_KINDS = 1 << 12
-"""Kinds of rows that queries folded together may tell apart."""
+"""The most kinds of rows that a group of queries may distinguish."""
 
 
 def why_apart(group: Group, known: GroupStatistics) -> str:
-    """Why the queries of a group are folded one by one, as far as is known; empty if there is no reason."""
-    is_lanes = group.method == LANES
+    """The reason, given the statistics so far, to fold the queries of a group one by one; empty if none."""
+    is_lanes = group.method in (LANES, MACHINE_LANES)
     if known.is_exact:
-        return "whole numbers of any size are counted query by query"
+        return "exact arithmetic is computed query by query"
     if is_lanes and known.group_values > len(group.members):
         return (
-            f"GROUP BY has {known.group_values:,} values, more than the {len(group.members)} queries that "
-            f"would share a copy of the rows per value"
+            f"GROUP BY has {known.group_values:,} values, and folding together copies the rows once per "
+            f"value: more often than {len(group.members)} queries read them"
         )
     if known.kinds > MOST_KINDS:
-        return f"their conditions tell {known.kinds:,} kinds of rows apart, more than {MOST_KINDS:,}"
+        return f"their conditions distinguish {known.kinds:,} kinds of rows, more than {MOST_KINDS:,}"
     if not known.windows_fit:
-        return "all their windows together are past the limit 'windows'"
+        return "together their windows exceed the limit 'windows'"
     if is_lanes and not known.values_are_small:
-        return "values are so large that the coefficients of a burst may leave the range of doubles"
-    return ""
+        return "values are so large that the coefficients of a burst may overflow a double"
+    return known.obstacle
 
 
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
     if why := why_apart(group, known):
         return Apart(why)
+    if group.method == MACHINE_LANES:
+        return Lanes(f"{_many(group)} have the same partitions and groups; events are applied one by one")
     if group.method != LANES:
         details = paper(group.method, "plan").fitted(group, known)
-        return SharedPlan(group.method, details, f"strategy {group.strategy!r} was asked for")
+        return SharedPlan(group.method, details, f"strategy {group.strategy!r} was requested")
     expected = lanes_ns(known.work, costs)
     if expected >= WORTH_NS:
         shared = offer().cheaper(group.members, known, expected)
         if shared is not None:
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
-    return Lanes(f"{plural(len(group.members), 'query', 'queries')} need the same partitions and groups")
+    return Lanes(
+        f"{_many(group)} have the same partitions and groups; bursts are applied once"
+    )
+
+
+def _many(group: Group) -> str:
+    return plural(len(group.members), "query", "queries")
 
 
 def _choose_query(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> QueryFold:
     if known.groups_are_slots:
-        return Slots(f"GROUP BY {plan.qualified_keys[0].alias} groups trends, and nothing before it")
+        return Slots(f"GROUP BY {plan.qualified_keys[0].alias} splits trends only from there on")
     if _pays_as_lanes(plan, known, costs):
-        return Lanes(f"equal events come in bursts of {known.burst:.0f}, and a burst acts once")
+        return Lanes(f"equal events come in bursts of {known.burst:.0f}, and each burst is applied once")
     ways = tuple(
         _choose_operand(plan, operand, each)
         for operand, each in zip(plan.operands, known.operands, strict=True)
     )
-    return ways[0] if len(ways) == 1 else Combined(ways, "AND judges each operand alone")
+    return ways[0] if len(ways) == 1 else Combined(ways, "AND folds its operands separately")
 
 
 def _pays_as_lanes(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> bool:
-    """Whether a single query that only counts is cheaper as lanes, because its rows come in bursts."""
+    """Whether lanes are cheaper for a single query that only counts, because its rows come in bursts."""
     if known.is_exact or not plan.shares_windows or not can_be_lanes(plan) or plan.qualified_keys:
         return False
     carried = plan.operands[0].carried
@@ -290,20 +298,20 @@ def _choose_operand(plan: QueryPlan, operand: OperandPlan, known: OperandStatist
     each, shared = vectors_ns(known.overlap, shape), products_ns(known.overlap, shape)
     if shared >= each:
         return Vectors(
-            f"windows overlap, but on its own each is expected to be {_times(shared, each)} cheaper"
+            f"windows overlap, but folding each separately is expected to be {_times(shared, each)} cheaper"
         )
     why = f"windows overlap; sharing stretches is expected to be {_times(each, shared)} cheaper"
     return Products(long_stretch(shape), why)
 
 
 LARGEST_STACKS = 1 << 28
-"""Bytes that products of stretches may take at once."""
+"""The most bytes that products of stretches may hold at once."""
 LARGEST_BATCH = 1 << 28
-"""Bytes that a batch of windows may take at once."""
+"""The most bytes that a batch of windows may hold."""
 
 
 def _choose_bindings(plan: QueryPlan, operand: OperandPlan, known: OperandStatistics) -> Bindings:
-    """Windows one by one, or in the batches that cost least."""
+    """Choose windows one by one, or the cheapest batch size."""
     if plan.sharing(operand) is not Sharing.TREES:
         return Bindings(1, "a predicate compares neighbours")
     entry = operand.carried.width + len(operand.carried.extremes)
@@ -331,8 +339,8 @@ def _why_alone(plan: QueryPlan, operand: OperandPlan) -> str:
     if found is None:
         return "one window over all rows" if plan.query.window is None else "windows do not overlap"
     if found is Sharing.NOTHING:
-        return f"strategy {plan.strategy!r} folds every window on its own"
-    return "no two windows have a row in common"
+        return f"strategy {plan.strategy!r} folds every window separately"
+    return "no two windows share a row"
 
 
 def _times(more: float, less: float) -> str:

@@ -1,4 +1,4 @@
-"""How the work of one query can be spread over tasks: what a part of its rows is good for, and why."""
+"""How the work of one query can be distributed over tasks, and the reason."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ class Mode(StrEnum):
     """What a task can do with a part of the rows."""
 
     LINEAR = "linear"
-    """Any stretch of a segment becomes a matrix: the rows may stay where they are."""
+    """Any stretch of a segment becomes a matrix: no shuffle is needed."""
     PARTIAL = "partial"
-    """Whole segments give totals, which are added up."""
+    """A task needs whole segments and returns partial totals, which are added up."""
     COMPLETE = "complete"
-    """Whole groups give finished rows."""
+    """A task needs whole groups and returns finished rows."""
 
 
 def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str = "auto") -> tuple[Mode, str]:
-    """What a task can do for one query, and why; without `kinds`, values are taken to be floats."""
+    """The mode of one query, and the reason; without `kinds`, all values are assumed to be floats."""
     window = plan.query.window
     if plan.finds_matches:
-        return Mode.COMPLETE, "matches are found where all rows of a partition, or of a time, are together"
+        return Mode.COMPLETE, "finding matches needs all rows of a partition, or of a time range, in one task"
     if arithmetic == "exact":
-        return Mode.COMPLETE, "whole numbers of any size are counted where a group's rows are together"
+        return Mode.COMPLETE, "exact arithmetic needs all rows of a group in one task"
     if plan.query.having is not None:
-        return Mode.COMPLETE, "HAVING is judged on true values, where a group's rows are together"
+        return Mode.COMPLETE, "HAVING needs exact values, and so all rows of a group in one task"
     if window is not None and not is_linear(plan) and _moves(plan):
-        return Mode.COMPLETE, "its windows move with the events of a whole group"
+        return Mode.COMPLETE, "its windows depend on the events of the whole group"
     if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in _compared(plan)):
-        return Mode.COMPLETE, "MIN and MAX of other values than floats are ranks among a group's rows"
+        return Mode.COMPLETE, "MIN and MAX of values other than floats are ranks among a group's rows"
     if plan.group is not None and plan.group.strategy != "auto":
         return Mode.PARTIAL, f"{plan.group.strategy} folds queries together, segment by segment"
     if is_linear(plan):
-        return Mode.LINEAR, "any stretch of its rows is a matrix"
+        return Mode.LINEAR, "any stretch of its rows can be folded into a matrix"
     if plan.qualified_keys:
         return Mode.PARTIAL, f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not rows"
-    return Mode.PARTIAL, "neighbours are compared, so a segment's rows must be together"
+    return Mode.PARTIAL, "bindings are kept one by one, so a segment's rows must be in one task"
 
 
 def _moves(plan: QueryPlan) -> bool:
@@ -50,12 +50,12 @@ def _moves(plan: QueryPlan) -> bool:
 
 
 def segment_attributes(plan: QueryPlan) -> tuple[str, ...]:
-    """The attributes whose values name a segment."""
+    """The attributes whose values identify a segment."""
     return tuple(dict.fromkeys((*plan.partition, *(key.attribute for key in plan.plain_keys))))
 
 
 def matching_attributes(plan: QueryPlan) -> tuple[str, ...]:
-    """The attributes whose values bring the rows of a match together; events are numbered by group."""
+    """The shuffle key for finding matches; for count windows the group, in which events are numbered."""
     window = plan.query.window
     if window is not None and window.unit is WindowUnit.EVENTS:
         return tuple(key.attribute for key in plan.plain_keys)
@@ -63,26 +63,26 @@ def matching_attributes(plan: QueryPlan) -> tuple[str, ...]:
 
 
 def ends_with_segment(plan: QueryPlan) -> bool:
-    """Whether a group's trends all lie in one segment, so that nothing is left to be added up."""
+    """Whether all trends of a group lie in one segment, so that its totals are already final."""
     return set(plan.partition) <= {key.attribute for key in plan.plain_keys}
 
 
 def is_linear(plan: QueryPlan) -> bool:
-    """Whether stretches of the query's rows are matrices, and windows products of them."""
+    """Whether stretches of the query's rows fold into matrices, and windows are products of them."""
     window = plan.query.window
     moves = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
     return not moves and not plan.qualified_keys and not any(o.machine.by_event for o in plan.operands)
 
 
 def keeps_other_rows(plan: QueryPlan) -> bool:
-    """Whether rows of types outside the pattern matter: they lie between neighbours, or are counted."""
+    """Whether rows of types outside the pattern matter: they separate neighbours, or fill count windows."""
     window = plan.query.window
     counts = window is not None and window.unit is WindowUnit.EVENTS
     return counts or plan.query.semantics is Semantics.CONTIGUOUS
 
 
 def aggregates_of(plan: QueryPlan) -> list[Aggregate]:
-    """What RETURN and HAVING ask for."""
+    """The aggregates of RETURN and HAVING."""
     if isinstance(plan.query.returns, Matches):
         return []
     returned = [item.value for item in plan.query.returns if isinstance(item.value, Aggregate)]

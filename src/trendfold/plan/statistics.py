@@ -1,4 +1,4 @@
-"""What is known of the data when a way to fold is chosen: plain numbers, measured where the rows are."""
+"""Data statistics from which a way to fold is chosen: plain numbers, measured where the rows are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trendfold.plan.overlap import Overlap
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """Overlapping windows in batches: how many at once, the rows of all batches, and bytes of the largest."""
+    """Overlapping windows in batches: windows per batch, rows of all batches, and bytes of the largest."""
 
     windows: int
     passed: int
@@ -19,12 +19,12 @@ class BatchSize:
 
 @dataclass(frozen=True, slots=True)
 class OperandStatistics:
-    """What is known of one operand's windows; without measurements, they do not overlap.
+    """Statistics of one operand's windows; the defaults mean that windows do not overlap.
 
-    overlap      rows and stretches, where windows can share stretches
-    stack_bytes  memory that their products would take
-    window_rows  rows of all windows, each row in every window, where windows can share trees
-    batches      sizes of the batches they could pass the trees in
+    overlap      rows and stretches, if windows can share stretches
+    stack_bytes  memory that the products of stretches would take
+    window_rows  rows counted once per window, if windows can share trees
+    batches      possible batch sizes, if windows can share trees
     """
 
     overlap: Overlap | None = None
@@ -35,11 +35,11 @@ class OperandStatistics:
 
 @dataclass(frozen=True, slots=True)
 class QueryStatistics:
-    """What is known of the rows of one query.
+    """Statistics of the rows of one query.
 
     burst             rows per run of equal symbols
     groups_are_slots  whether the values of GROUP BY T.g were left in one stream (`physical.groups_as_slots`)
-    is_exact          whether whole numbers of any size are asked for
+    is_exact          whether the run computes exact integers (arithmetic='exact')
     """
 
     rows: int
@@ -51,7 +51,7 @@ class QueryStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What lanes do for one kind of row: its events, their bursts, and what a burst touches."""
+    """The work of lanes for one kind of row: its events, their bursts, and what a burst updates."""
 
     events: int
     bursts: int
@@ -61,15 +61,16 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """What is known of the rows of queries that may be folded together; measured until one thing forbids it.
+    """Statistics of the rows of a group of queries; measuring stops once one forbids folding together.
 
-    group_values      distinct values of GROUP BY T.g; 1 without
-    kinds             kinds of rows that the conditions of all queries tell apart
+    group_values      distinct values of GROUP BY T.g; 1 without it
+    kinds             kinds of rows that the conditions of all queries distinguish
     windows_fit       whether the windows of all queries together are within the limit
-    values_are_small  whether products of values and counts stay doubles
-    work              per kind of row, where the rows are so many that a shared plan may pay
+    values_are_small  whether products of values and counts stay within the range of doubles
+    obstacle          why lowering found that the rows cannot be lanes; empty otherwise
+    work              per kind of row, if there are enough rows for a shared plan to pay
     frequencies       events per type in one of the longest windows
-    window_share      part of all rows that one of the longest windows holds
+    window_share      share of all rows that one of the longest windows holds
     """
 
     rows: int = 0
@@ -78,6 +79,7 @@ class GroupStatistics:
     windows_fit: bool = True
     values_are_small: bool = True
     is_exact: bool = False
+    obstacle: str = ""
     work: tuple[Work, ...] = ()
     frequencies: Mapping[str, float] = field(default_factory=dict)
     window_share: float = 1.0

@@ -1,4 +1,4 @@
-"""Queries -> plans of a whole workload: which queries are folded together, and how."""
+"""Queries -> the plans of a workload: which queries are folded together, and how."""
 
 from __future__ import annotations
 
@@ -6,34 +6,35 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trendfold.errors import UnsupportedError
-from trendfold.plan.logical import LANES, PLANNERS, Group, QueryPlan, plan, plan_auto
+from trendfold.plan.logical import LANES, MACHINE_LANES, PLANNERS, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.papers import PAPERS, paper
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
-"""All queries in, a plan for each out; those with a group are folded together."""
+"""Plans all queries of a workload; those with a group are folded together."""
 
 MOST_WINDOWS = 64
-"""A query whose windows overlap more often is folded alone, where they share their stretches."""
+"""A query with more windows per event is folded alone, so that its windows can share stretches."""
 
 PER_EVENT = 1 << 30
-"""Stands for many windows at once: as many as there are events in one."""
+"""Stands for one window per event: an event is in as many windows as a window has events."""
 
 
 def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Each query's best plan; those that may be vector lanes side by side are."""
+    """Plan each query by itself, and group those that can be folded in lanes."""
     plans = tuple(map(plan_auto, queries))
     found = grouped(plans, "auto", LANES, lambda each: rows_key(each) if can_be_lanes(each) else None)
+    found = grouped(found, "auto", MACHINE_LANES, _machine_key)
     if len(found) < 2:
         return found
-    return tuple(replace(p, alone=why_no_lanes(p) or _NOBODY) if p.group is None else p for p in found)
+    return tuple(replace(p, alone=why_no_machine(p) or _NO_PARTNER) if p.group is None else p for p in found)
 
 
-_NOBODY = "no other query of its kind needs the same partitions and groups"
+_NO_PARTNER = "no other query that fits into lanes has the same partitions and groups"
 
 
 def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPlan, ...]:
-    """The plans of a workload under a strategy."""
+    """Plan a workload under a strategy."""
     if strategy == "auto":
         return plan_auto_together(queries)
     if strategy in PAPERS:
@@ -47,10 +48,10 @@ def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPla
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Queries for which one choice is made: those of a group, or one alone.
+    """The queries for which `choose` makes one choice: those of a group, or a single one.
 
     plans    some or all members of the group
-    numbers  their places in the workload
+    numbers  their indices in the workload
     """
 
     plans: tuple[QueryPlan, ...]
@@ -59,7 +60,7 @@ class Unit:
 
 
 def units(plans: Mapping[int, QueryPlan]) -> list[Unit]:
-    """Plans by their places in the workload, as units, in the order of their first queries."""
+    """Split plans, given by their indices in the workload, into units, ordered by their first queries."""
     together: dict[tuple[str, ...] | int, list[int]] = {}
     for number, each in plans.items():
         together.setdefault(number if each.group is None else each.group.key, []).append(number)
@@ -70,7 +71,7 @@ def units(plans: Mapping[int, QueryPlan]) -> list[Unit]:
 
 
 def regrouped(plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
-    """Some plans of a workload: where members of a group are missing, the others are grouped anew."""
+    """Plan the queries of incomplete groups again, for a subset of a workload's plans."""
     found = list(plans)
     for unit in units(dict(enumerate(plans))):
         if unit.group is not None and len(unit.plans) < len(unit.group.members):
@@ -88,7 +89,7 @@ def grouped(
     least: int = 2,
     details: Callable[[Sequence[QueryPlan]], object] = lambda members: None,
 ) -> tuple[QueryPlan, ...]:
-    """Plans with a group for those of equal keys, if there are at least so many of them; None stays alone."""
+    """Group plans with equal keys, if at least `least` have the key; a key of None leaves a plan alone."""
     together: dict[Hashable, list[int]] = {}
     for number, each in enumerate(plans):
         if (found := key(each)) is not None:
@@ -105,7 +106,7 @@ def grouped(
 
 
 def rows_key(plan: QueryPlan) -> Hashable | None:
-    """Equal for queries whose rows can be sorted into the same segments; None where nobody else's could be.
+    """A key equal for queries whose rows have the same segments; None if no other query can have the same.
 
     GROUP BY T.g is the same for two queries if T stands for all positions of the same types.
     """
@@ -123,47 +124,62 @@ def rows_key(plan: QueryPlan) -> Hashable | None:
     return plan.partition, plain, tuple((types, tuple(names)) for types, names in qualified.items())
 
 
+def _machine_key(plan: QueryPlan) -> Hashable | None:
+    """As `rows_key`, where no burst can act once; *contiguous* queries need all rows, so they are apart."""
+    if plan.group is not None or why_no_machine(plan):
+        return None
+    key = rows_key(plan)
+    return None if key is None else (key, plan.query.semantics is Semantics.CONTIGUOUS)
+
+
 def can_be_lanes(plan: QueryPlan) -> bool:
-    """Whether a query's machine can stand beside others of its shape (see kernel.together)."""
+    """Whether a query can be folded in lanes together with others (see kernel.together)."""
     return not why_no_lanes(plan)
 
 
 def why_no_lanes(plan: QueryPlan) -> str:
-    """Why a query cannot be lanes beside others; empty if it can."""
-    if plan.finds_matches:
-        return "it asks for matches, not for aggregates"
-    (operand, *more) = plan.operands
-    machine, window = operand.machine, plan.query.window
-    if more:
-        return "AND combines operands that are judged alone"
+    """The reason that bursts cannot be applied once for a query (kernel.together); empty if they can."""
+    if why := why_no_machine(plan):
+        return why
     if plan.query.semantics is not Semantics.ANY:
-        return f"under {plan.query.semantics} an event uses up what it continues"
-    if operand.builds_trends or machine.by_event:
-        return "a predicate compares events, so bindings are kept one by one"
-    if machine.automaton.guards:
+        return f"under {plan.query.semantics}, events consume the bindings they continue"
+    if plan.operands[0].machine.automaton.guards:
         return "NOT splits pending counts into broken and unbroken"
+    return ""
+
+
+def why_no_machine(plan: QueryPlan) -> str:
+    """The reason that a query cannot be folded in lanes at all; empty if it can."""
+    if plan.finds_matches:
+        return "it returns matches, not aggregates"
+    (operand, *more) = plan.operands
+    window = plan.query.window
+    if more:
+        return "AND folds its operands separately"
+    if operand.builds_trends or operand.machine.by_event:
+        return "a predicate compares events, so bindings are kept one by one"
     if plan.query.having is not None:
-        return "HAVING is judged on true values, query by query"
+        return "HAVING needs exact values, which are computed query by query"
     if len({key.alias for key in plan.qualified_keys}) > 1:
         return "GROUP BY names several aliases"
     if window is not None and window.unit is not WindowUnit.MICROSECONDS:
-        return "its windows are counted in events"
+        return "its windows are count windows"
     if windows_at_once(plan) == PER_EVENT:
-        return "its windows move with every event"
+        return "it has a window per event"
     if windows_at_once(plan) > MOST_WINDOWS:
-        return f"its windows overlap more than {MOST_WINDOWS} times, so they share their stretches instead"
+        return f"more than {MOST_WINDOWS} of its windows overlap, so they share stretches instead"
     return ""
 
 
 def lane_shape(plan: QueryPlan) -> Hashable:
-    """Equal for queries whose machines differ in the types of their positions only."""
+    """A key equal for queries whose machines differ only in the types of their positions."""
     (operand,) = plan.operands
     automaton = operand.machine.automaton
     return len(automaton.positions), frozenset(automaton.edges), operand.carried
 
 
 def windows_at_once(plan: QueryPlan) -> int:
-    """In how many windows an event can be; many where a window moves with every event."""
+    """The most windows that hold one event; PER_EVENT for windows without SLIDE."""
     window = plan.query.window
     if window is None:
         return 1

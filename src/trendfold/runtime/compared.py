@@ -1,4 +1,4 @@
-"""Conditions on two events, and the NOTs that are judged by time: what kernels ask besides the machine."""
+"""Conditions on two events and guards judged by time, which kernels evaluate besides the machine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from trendfold.runtime.values import no_trends
 
 
 def pairs_of(machine: Machine, rows: Rows, batch: EventBatch, asked: Collection[int] | None = None) -> Pairs:
-    """The conditions on two events, over the columns of the rows; only those `asked`, if it is given."""
+    """Compile the conditions on two events over the columns of the rows; only those in `asked`, if given."""
     conditions = (*machine.predicates.adjacency, *machine.predicates.cross)
     return compile_pairs(conditions, lambda name: batch.column(name).take(rows.row), len(rows.row), asked)
 
 
 def asked_one_by_one(plan: OperandPlan) -> frozenset[int]:
-    """The adjacency predicates that are judged pair by pair: those of scans, and inside a NOT."""
+    """The adjacency predicates evaluated pair by pair: those of scans, and those inside a NOT."""
     machine = plan.machine
     indexed = {(a.place, a.predicates, a.guard) for a in plan.accesses if a.is_indexed}
     everything = frozenset(p.index for p in machine.automaton.positive)
@@ -41,7 +41,7 @@ def asked_one_by_one(plan: OperandPlan) -> frozenset[int]:
 def latest_of(
     plan: QueryPlan, number: int, rows: Rows, events: Events, pairs: Pairs, limits: Limits
 ) -> NDArray[np.int32]:
-    """The latest start of each NOT's trends, moment by moment."""
+    """The latest start of a trend of each NOT, moment by moment."""
     machine, carried = plan.operands[number].machine, plan.operands[number].carried
     moments = int(events.moment[-1]) + 1 if len(events.moment) else 0
     latest = np.full((len(machine.automaton.guards), moments), -1, np.int32)

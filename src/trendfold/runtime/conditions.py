@@ -46,7 +46,7 @@ def compile_pairs(
     rows: int,
     asked: Collection[int] | None = None,
 ) -> Pairs:
-    """Compile all conditions of a machine, or only those `asked`; their numbers do not change."""
+    """Compile all conditions of a machine, or only those in `asked`, which keep their numbers."""
     programs = _Programs(lookup, rows)
     for number, condition in enumerate(conditions):
         if asked is None or number in asked:

@@ -2,7 +2,7 @@
 
 A decimal is summed as an unscaled integer and gets its point back at the end.
 
-The wide fold has already run. It tells which rows exist and how large their numbers are, and so how many
+The wide fold has already run. It determines which rows exist and how large their numbers are, and so how many
 digits each window item needs; only the items of the requested rows are folded again.
 """
 
@@ -280,7 +280,7 @@ class Exact:
         most = float(sizes.max(initial=1.0))
         if most >= _WHOLE_DOUBLES:
             raise LimitError(
-                f"query {self.plan.query.name!r}: strategy 'construct' adds up to 2^53 bindings exactly; "
+                f"query {self.plan.query.name!r}: strategy 'construct' is exact up to 2^53 bindings; "
                 f"use another strategy, or arithmetic='auto'"
             )
         return most

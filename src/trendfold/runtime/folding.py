@@ -1,4 +1,4 @@
-"""Queries and rows -> aggregates per window: read, measure, choose, fold. The same for every engine."""
+"""Plans and rows -> aggregates per window: read, measure, choose, fold. The same for every engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
 from trendfold.plan.fold_steps import FoldStep
-from trendfold.plan.logical import LANES
+from trendfold.plan.logical import LANES, MACHINE_LANES
 from trendfold.plan.papers import paper
 from trendfold.plan.physical import (
     Apart,
@@ -36,8 +36,10 @@ from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
 from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
+from trendfold.runtime.folds.in_machine_lanes import ReadyMachineLanes, make_machine
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
+from trendfold.runtime.lane_rows import read_lane_rows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
@@ -49,7 +51,7 @@ from trendfold.runtime.workspace import Workspace
 
 @dataclass(frozen=True)
 class FoldedQuery:
-    """The aggregates of one query: per operand those of every window item."""
+    """The aggregates of one query: per operand, those of every window item."""
 
     plan: QueryPlan
     rows: Rows
@@ -59,11 +61,11 @@ class FoldedQuery:
     folded: tuple[Folded, ...]
 
     def totals(self) -> Totals:
-        """The aggregates of every window and group."""
+        """Add up the aggregates of every window and group."""
         return total(self.rows, self.items, self.folded)
 
     def exact(self, totals: Totals, limits: Limits) -> Exact:
-        """What gives the whole numbers of some rows of the result."""
+        """The exact numbers of the result's rows, computed on request."""
         given = self.plan, self.rows, self.items, self.events, self.batch, limits
         return Exact(*given, self.folded, totals.of_item, totals.operands)
 
@@ -71,7 +73,7 @@ class FoldedQuery:
 def fold_unit(
     unit: Unit, workspace: Workspace, request: Request
 ) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
-    """The aggregates of every query of a unit; the step that made them comes with the first."""
+    """Fold every query of a unit; the step of a group comes with its first query."""
     apart = None
     if unit.group is not None:
         started = perf_counter()
@@ -89,7 +91,7 @@ def fold_unit(
 
 
 def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[FoldStep]:
-    """How a unit would be folded, without folding it: rows are read and measured, and the way is chosen."""
+    """Read and measure the rows of a unit and choose its way, without folding it."""
     apart = None
     if unit.group is not None:
         started = perf_counter()
@@ -112,8 +114,8 @@ class ReadyQuery:
     """A query whose rows are selected, sorted and cut into windows, and whose way is chosen.
 
     operands  its operands with their rows
-    material  per operand what was made while measuring, for the way that is taken
-    slots     the slots of group values, where `way` is Slots
+    material  per operand, intermediate results of measuring that the runner of the chosen way reuses
+    slots     the slots of group values, if `way` is Slots
     """
 
     plan: QueryPlan
@@ -128,11 +130,11 @@ class ReadyQuery:
     lanes: ReadyLanes | None = None
 
     def fold(self) -> tuple[Folded, ...]:
-        """The aggregates of every window item, per operand."""
+        """Fold every window item, per operand."""
         return self.fold_with_size()[0]
 
     def fold_with_size(self) -> tuple[tuple[Folded, ...], int]:
-        """The same, with the bytes of state that were held."""
+        """The same, with the bytes of state held."""
         match self.way:
             case Slots():
                 assert self.slots is not None
@@ -147,12 +149,12 @@ class ReadyQuery:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the fold counted."""
+        """The counters of the fold."""
         return _counts(self.lanes) if self.lanes is not None else {}
 
     def step(self, seconds: float, apart: Apart | None = None) -> FoldStep:
-        """What is done, and with `apart` why it is not done together with other queries."""
-        why = self.way.why if apart is None else f"{self.way.why}; one by one: {apart.why}"
+        """The step of this fold; `apart` adds the reason that it is not folded with other queries."""
+        why = self.way.why if apart is None else f"{self.way.why}; not folded with other queries: {apart.why}"
         return FoldStep((self.plan.query.name,), replace(self.way, why=why), len(self.rows.row), seconds)
 
     def folded(self, folded: tuple[Folded, ...]) -> FoldedQuery:
@@ -196,7 +198,7 @@ def prepare(
 
 
 _LOOKED_AT = 1 << 16
-"""Rows from which the length of bursts is told."""
+"""The number of rows sampled to measure the length of bursts."""
 
 
 def _burst(rows: Rows) -> float:
@@ -206,7 +208,7 @@ def _burst(rows: Rows) -> float:
 
 
 def require_few_groups(plan: QueryPlan, rows: Rows, limits: Limits) -> None:
-    """Raise if a query has too many groups, before anything is kept per group."""
+    """Raise if a query has too many groups, before memory is allocated per group."""
     limits.check_groups(plan.query.name, group_count(rows))
 
 
@@ -215,33 +217,36 @@ def require_few_groups(plan: QueryPlan, rows: Rows, limits: Limits) -> None:
 
 @dataclass(frozen=True)
 class ReadyGroup:
-    """Queries whose rows are read together, and whose way is chosen; without rows, they are folded apart."""
+    """A group of queries whose rows are read and whose way is chosen; without rows, they are folded apart."""
 
     group: Group
     way: GroupFold
     statistics: GroupStatistics
     limits: Limits
     together: GroupRows | None = None
-    lanes: ReadyLanes | None = None
+    lanes: ReadyLanes | ReadyMachineLanes | None = None
 
     def fold(self) -> tuple[tuple[Folded, ...], int]:
-        """Per member the whole trends of its windows, and the bytes of state that were held."""
+        """Per member the aggregates of its windows, and the bytes of state held."""
         assert self.together is not None
         match self.way:
             case Lanes():
                 assert self.lanes is not None
                 self.limits.check_state(self.group.members[0].query.name, self.lanes.bytes, HELD)
                 folded = self.lanes.fold()
-                self.together.counts.update(_counts(self.lanes))
+                if isinstance(self.lanes, ReadyLanes):
+                    self.together.counts.update(_counts(self.lanes))
                 return folded, self.lanes.bytes
             case SharedPlan(method, details, _):
                 group = replace(self.group, method=method, details=details)
                 return paper(method, "run").FOLDS[method](group, self.together, self.limits), 0
-        raise AssertionError(f"{self.way} folds no group")
+        raise AssertionError(f"{self.way} cannot fold a group")
 
 
 def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTHING) -> ReadyGroup:
     """Read the rows of queries that may be folded together, measure them, and choose how."""
+    if group.method == MACHINE_LANES:
+        return _prepare_machine(group, workspace, request)
     together, known = read_group(group, workspace, request)
     lanes = None
     if together is not None and group.method == LANES:
@@ -253,10 +258,21 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
     return ReadyGroup(group, way, known, request.limits, together, lanes)
 
 
+def _prepare_machine(group: Group, workspace: Workspace, request: Request) -> ReadyGroup:
+    """The same where queries are lanes of one machine, whatever their semantics and NOTs."""
+    together, known = read_lane_rows(group, workspace, request)
+    lanes = None
+    if together is not None:
+        lanes, obstacle = make_machine(group, together)
+        known = replace(known, obstacle=obstacle)
+    way = choose(group, known, DEFAULT_COSTS)
+    return ReadyGroup(group, way, known, request.limits, together, lanes)
+
+
 def _with_rates(
     group: Group, together: GroupRows, lanes: ReadyLanes | None, known: GroupStatistics
 ) -> GroupStatistics:
-    """The work of lanes and the frequencies of types, where a shared plan may be made of them."""
+    """Add the work of lanes and the frequencies of types, if a shared plan may be chosen."""
     if lanes is not None and not may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS):
         return known
     return replace(

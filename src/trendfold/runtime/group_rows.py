@@ -1,8 +1,8 @@
-"""The rows that all queries of a group need, once: selected, sorted, told apart and cut into windows."""
+"""The rows of a group of queries: selected, classified, sorted and cut into windows, once for all members."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -38,7 +38,7 @@ from trendfold.runtime.windows import Items, cut
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
 _MEMBER = 1 << 20
-"""Positions of the k-th member are numbered from k times this."""
+"""The positions of member k are numbered from k times this."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class GroupRows:
     """The rows of all members of a group, by segment (one partition's stream of one group) and time.
 
     rows       `rows.symbols[0]` are symbols of the whole group; rows that no member needs are left out
-    moment     int32[n]  numbered through; equal for rows that are not before each other
-    alphabet   per symbol and member the positions that such a row can take; symbol 0 is none for all
+    moment     int32[n]  numbered consecutively; equal for rows of the same moment
+    alphabet   per symbol and member the positions that such a row can take; symbol 0 takes none
     windows    the windows of every distinct WITHIN and SLIDE, as stretches of these rows
-    window_of  per member which of `windows` are its own
-    counts     what the fold counts, for the summary: bursts, snapshots, ...
+    window_of  per member the index of its windows in `windows`
+    counts     counters of the fold for the summary: bursts, snapshots, ...
     """
 
     rows: Rows
@@ -63,38 +63,47 @@ class GroupRows:
 
     @property
     def items(self) -> tuple[Items, ...]:
-        """Per member its windows."""
+        """The windows of each member."""
         return tuple(self.windows[number] for number in self.window_of)
 
     def events(self, carried: Carried) -> Events:
-        """The rows with all that members carry; where they carry numbers, column 0 of the values is 1."""
+        """The rows with the values that members carry; if they carry numbers, column 0 of the values is 1."""
         found = values_beside(carried, self.rows.symbols[0], self.moment, self.rows.row, self.batch)
-        if carried.numbers and found.values.shape[1] == 0:  # bindings are counted, nothing else is added
+        if carried.numbers and found.values.shape[1] == 0:  # only bindings are counted
             return found._replace(values=np.ones((len(self.moment), 1)))
         return found
 
     def rows_of(self, member: QueryPlan, first: QueryPlan) -> Rows:
-        """The rows with the groups named by the keys of one member, and not by those of the first."""
+        """The rows with groups named by the keys of one member instead of those of the first."""
         own = zip(member.query.group_by, first.query.group_by, strict=True)
         return replace(self.rows, group_rows={key: self.rows.group_rows[other] for key, other in own})
 
     def occupied(self, folded: tuple[Folded, ...]) -> Iterator[tuple[Items, Folded]]:
-        """Per member its windows that hold a row of its own, as if it were alone, and their aggregates."""
+        """Per member the windows that hold a row it needs, as if folded alone, and their aggregates."""
         for own, part, held in zip(self.items, folded, self._held(), strict=True):
             items = Items(own.segment[held], own.index[held], own.low[held], own.high[held])
             yield items, Folded(part.mantissa[held], part.exponent[held], part.extreme[held])
 
+    @property
+    def kinds(self) -> int:
+        """How many kinds of rows there are: symbols of the whole group."""
+        return len(self.alphabet)
+
+    def _own_kinds(self, member: int) -> Sequence[int]:
+        """The kinds of rows that a member needs."""
+        return [a for a, symbols in enumerate(self.alphabet) if symbols[member]]
+
     def _held(self) -> list[NDArray[np.bool_]]:
         """Per member and window whether it holds a row of the member's."""
-        symbol, alphabet = self.rows.symbols[0], self.alphabet
+        symbol = self.rows.symbols[0]
         held: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_)] * len(self.window_of)
         for number, items in enumerate(self.windows):
             members = [k for k, own in enumerate(self.window_of) if own == number]
-            own = [[a for a, symbols in enumerate(alphabet) if symbols[k]] for k in members]
+            own = [self._own_kinds(k) for k in members]
             start = np.cumsum([0, *map(len, own)])
             order = np.argsort(items.low, kind="stable")
             found = np.zeros((len(members), len(order)), np.bool_)
-            after = np.full(len(alphabet), len(symbol), np.int64)
+            after = np.full(self.kinds, len(symbol), np.int64)
             flat = np.array([a for each in own for a in each], np.int64)
             mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
             for k, row in zip(members, found, strict=True):
@@ -104,7 +113,7 @@ class GroupRows:
 
 
 def as_group(rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch) -> GroupRows:
-    """The rows of one query as those of a group."""
+    """The rows of one query as a group with one member."""
     alphabet = tuple((symbol,) for symbol in rows.alphabets[0])
     return GroupRows(rows, moment, alphabet, (items,), (0,), batch)
 
@@ -112,13 +121,13 @@ def as_group(rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBa
 def read_group(
     group: Group, workspace: Workspace, request: Request = EVERYTHING
 ) -> tuple[GroupRows | None, GroupStatistics]:
-    """The rows and windows of all members, and what is known of them.
+    """Read the rows and windows of all members, and measure them.
 
-    Reading stops as soon as it is known that the members are folded one by one.
+    Reading stops at the first reason to fold the members one by one.
     """
     known = GroupStatistics(
         rows=len(workspace.batch),
-        group_values=_group_values(group, workspace),
+        group_values=group_values(group, workspace),
         is_exact=request.arithmetic == "exact",
     )
     if why_apart(group, known):
@@ -132,21 +141,21 @@ def read_group(
     number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
     try:
-        windows, window_of = _cut_windows(group, rows, alphabet, request)
+        windows, window_of = cut_windows(group, rows, alphabet, request)
     except LimitError:  # a query alone has fewer windows, and is judged by those
         return None, replace(known, windows_fit=False)
     together = GroupRows(rows, moment, alphabet, windows, window_of, workspace.batch)
     return together, replace(known, rows=len(rows.row))
 
 
-def _group_values(group: Group, workspace: Workspace) -> int:
+def group_values(group: Group, workspace: Workspace) -> int:
     """How many values GROUP BY T.g has: the rows of a group of queries are copied once for each."""
     keys = tuple(key.attribute for key in group.members[0].qualified_keys)
     return workspace.partition((), keys)[1] if keys else 1
 
 
 def window_share(together: GroupRows) -> float:
-    """What part of all rows one of the longest windows holds, on average."""
+    """The average share of all rows that one of the longest windows holds."""
     means = [float(np.mean(items.high - items.low)) for items in together.windows if len(items.low)]
     return max(means, default=0.0) / max(1, len(together.moment))
 
@@ -162,7 +171,7 @@ def frequencies(group: Group, together: GroupRows) -> dict[str, float]:
 
 
 def _types(group: Group, symbols: tuple[Symbol, ...]) -> set[str]:
-    """The type of the rows of a symbol, as the members name it; none if no member can take them."""
+    """The types of the rows of a symbol, as members name them; empty if no member can take such rows."""
     return {
         member.operands[0].machine.automaton.positions[p].type
         for member, taken in zip(group.members, symbols, strict=True)
@@ -184,7 +193,7 @@ def _by_member(symbol: Symbol, members: int) -> tuple[Symbol, ...]:
 
 
 def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Limits) -> Rows:
-    """As rows.read_rows, for all members at once: they are sorted and grouped alike."""
+    """Like query_rows.read_rows, for all members at once: they have the same order and groups."""
     first = group.members[0]
     by = partitioning(first)
     if by in workspace.shared:
@@ -203,9 +212,9 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Lim
 
 
 def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
-    """The types of an alias of the first member, which the others group by too, and all their positions.
+    """The types of an alias of the first member, by which all members group, and all their positions.
 
-    A member without others may have positions of such a type that its alias does not stand for.
+    A group of one member may have positions of such a type outside the alias.
     """
     automaton = group.members[0].operands[0].machine.automaton
     if len(group.members) == 1:
@@ -215,12 +224,12 @@ def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
     return types, frozenset(position for type_, _, position in _takers(group) if type_ in types)
 
 
-def _cut_windows(
+def cut_windows(
     group: Group, rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], request: Request
 ) -> tuple[tuple[Items, ...], tuple[int, ...]]:
-    """The windows of every distinct WITHIN and SLIDE, and whose they are. All members' are within the limit.
+    """Cut the windows of every distinct WITHIN and SLIDE; all members' windows count towards the limit.
 
-    Windows that move with events are a member's own.
+    Also returns, per member, the index of its windows. Per-event and count windows are never shared.
     """
     limits, left = request.limits, request.limits.windows
     number: dict[Window | None, int] = {}

@@ -104,7 +104,7 @@ def _leaves(query: Query, node: Expression) -> list[Aggregate]:
 def _undecided(
     query: Query, node: Expression, lookup: Lookup, sizes: Mapping[Aggregate, _Size], rows: int
 ) -> NDArray[np.bool_]:
-    """Where doubles are not enough: arithmetic on large numbers, and comparisons of large, close numbers."""
+    """Where doubles do not suffice: arithmetic on large numbers, and comparisons of large, close numbers."""
     found = np.zeros(rows, np.bool_)
     for part in walk(node):
         match part:
@@ -215,7 +215,7 @@ class _Judge:
                 inside = _logic("AND", [_compare(">=", one, ends[0]), _compare("<=", one, ends[1])])
                 return None if inside is None else inside != negated
             case Literal() | Like():
-                raise AssertionError("holds no number of any size")
+                raise AssertionError("contains no exact number")
 
     def _plain(self, node: Expression, row: int) -> Any:
         if isinstance(node, Literal) and isinstance(node.value, int):

@@ -7,8 +7,8 @@ counts whatever rows it has, as if the query were alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,8 @@ from trendfold.kernel.lower_machine_lanes import Taken
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
-from trendfold.query.nodes import Expression, Semantics, Window
-from trendfold.runtime.folds_in_lanes import needs_all_rows
-from trendfold.runtime.group_rows import GroupRows
+from trendfold.query.nodes import Expression, Semantics
+from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     NO_SYMBOL,
@@ -39,85 +38,56 @@ from trendfold.runtime.query_rows import (
 )
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tell_apart import tell_apart
-from trendfold.runtime.windows import Items, cut
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LaneRows(GroupRows):
-    """GroupRows without an alphabet of sets: `taken` has the masks.
+    """GroupRows without an alphabet of sets: `taken` has what a kind of row means to each query, as masks.
 
-    has_all       whether rows that no member needs are here too
-    is_contiguous per member
+    contiguous  the members of which all rows count, whatever they can take
     """
 
-    taken: Taken = field(default_factory=lambda: Taken(np.zeros((1, 0), np.bool_), np.zeros(1, np.int64)))
-    has_all: bool = False
-    is_contiguous: tuple[bool, ...] = ()
+    taken: Taken
+    contiguous: frozenset[int] = frozenset()
 
-    def _held(self) -> list[NDArray[np.bool_]]:
-        """Per member and window whether it holds a row of the member's; of a contiguous member, any row."""
-        symbol = self.rows.symbols[0]
-        held = [np.ones(len(items.low), np.bool_) for items in self.items]
-        for number, items in enumerate(self.windows):
-            shared = [k for k, own in enumerate(self.window_of) if own == number]
-            members = [k for k in shared if not self.is_contiguous[k]]
-            own = [np.flatnonzero(self.taken.of_member(k).any(axis=1)) for k in members]
-            start = np.array([0, *accumulate(map(len, own))], np.int64)
-            order = np.argsort(items.low, kind="stable")
-            found = np.zeros((len(members), len(order)), np.bool_)
-            after = np.full(len(self.taken.is_taken), len(symbol), np.int64)
-            flat = np.concatenate([np.zeros(0, np.int64), *own])
-            kernels.mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
-            for k, row in zip(members, found, strict=True):
-                held[k][order] = row
-        return held
+    def _own_kinds(self, member: int) -> Sequence[int]:
+        kinds: list[int] = np.flatnonzero(self.taken.of_member(member).any(axis=1)).tolist()
+        return range(len(self.taken.is_taken)) if member in self.contiguous else kinds
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of rows there are."""
+        return len(self.taken.is_taken)
 
 
 def read_lane_rows(
     group: Group, workspace: Workspace, request: Request = EVERYTHING
 ) -> tuple[LaneRows | None, GroupStatistics]:
-    """The rows and windows of all members, and what is known of them; as group_rows.read_group."""
-    known = GroupStatistics(
-        rows=len(workspace.batch),
-        group_values=_group_values(group, workspace),
-        is_exact=request.arithmetic == "exact",
-    )
+    """The rows and windows of all members, and what is known of them; see group_rows.read_group."""
+    known = GroupStatistics(rows=len(workspace.batch), is_exact=request.arithmetic == "exact")
     if why_apart(group, known):
         return None, known
     symbols, taken = read_taken(group.members, workspace)
-    known = replace(known, kinds=len(taken.is_taken))
+    known = replace(known, kinds=len(taken.is_taken), group_values=group_values(group, workspace))
     if why_apart(group, known):
         return None, known
-    has_all = needs_all_rows(group.members)
-    rows = _read_rows(group, symbols, workspace, has_all)
+    contiguous = frozenset(
+        k for k, plan in enumerate(group.members) if plan.query.semantics is Semantics.CONTIGUOUS
+    )
+    rows = _read_rows(group, symbols, workspace, bool(contiguous))
     if group.members[0].qualified_keys:
         rows, taken = _by_qualified_groups(group, rows, taken, workspace, request.limits)
     moment = empty(len(rows.row), np.int32)
     kernels.number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     try:
-        windows, window_of = _cut_windows(group.members, rows, request)
+        windows, window_of = cut_windows(group, rows, (), request)
     except LimitError:  # a query alone has fewer windows, and is judged by those
         return None, replace(known, windows_fit=False)
-    contiguous = tuple(member.query.semantics is Semantics.CONTIGUOUS for member in group.members)
     together = LaneRows(
-        rows,
-        moment,
-        (),
-        windows,
-        window_of,
-        workspace.batch,
-        taken=taken,
-        has_all=has_all,
-        is_contiguous=contiguous,
+        rows, moment, (), windows, window_of, workspace.batch, taken=taken, contiguous=contiguous
     )
     return together, replace(known, rows=len(rows.row))
-
-
-def _group_values(group: Group, workspace: Workspace) -> int:
-    """How many values GROUP BY T.g has: the rows of a group of queries are copied once for each."""
-    keys = tuple(key.attribute for key in group.members[0].qualified_keys)
-    return workspace.partition((), keys)[1] if keys else 1
 
 
 def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bool) -> Rows:
@@ -130,22 +100,6 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bo
     segment, none = occupied(placed.segment), np.zeros(0, np.int64)
     rows = Rows(placed.row, placed.time, (placed.symbol,), (symbols.alphabet,), segment, none, {})
     return name_plain_groups(rows, workspace, first)
-
-
-def _cut_windows(
-    members: tuple[QueryPlan, ...], rows: Rows, request: Request
-) -> tuple[tuple[Items, ...], tuple[int, ...]]:
-    """The windows of every distinct WITHIN and SLIDE, and whose they are; all are within the limit."""
-    found: dict[Window | None, Items] = {}
-    left = request.limits.windows
-    for member in members:
-        window = member.query.window
-        if window not in found:
-            bound = replace(request.limits, windows=left)
-            found[window] = cut(member, rows, rows.time, request.origin, bound, request.asked)
-        left = max(0, left - len(found[window].low))
-    number = {window: i for i, window in enumerate(found)}
-    return tuple(found.values()), tuple(number[member.query.window] for member in members)
 
 
 # ---- Kinds of rows ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ class Limits:
     """Upper bounds on what a run may hold in memory."""
 
     trends: int = 10_000_000
-    """Trends built one by one, per query that cannot be answered otherwise."""
+    """Trends built one by one, per query that cannot be answered any other way."""
     groups: int = 10_000_000
     """Groups of one query."""
     matches: int = 1_000_000

@@ -1,4 +1,4 @@
-"""The reference runtime: one process, no JVM."""
+"""The reference engine: one process, no JVM."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from trendfold.runtime.windows import unique_windows
 from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 Progress = Callable[[str, int, int], None]
-"""Called with the query just finished, how many are done, and how many there are."""
+"""Called with the query just finished, the number of finished queries, and their total number."""
 
 
 def read(data: Any, columns: Collection[str], options: Options) -> Source:
-    """The rows of an input, with the columns that are asked for."""
+    """Read the given columns of an input."""
     named = options.time_column, options.time_format
     source = read_source(in_format(data, *named), columns, options.time_column).with_text(*named)
     require_columns(source.schema, options)
@@ -50,7 +50,7 @@ def run(
     progress: Progress | None = None,
     arithmetic: str = "auto",
 ) -> Result:
-    """All queries over one source: its columns are read once, then each unit of queries is folded in turn."""
+    """Run all queries over one source: read its columns once, then fold one unit of queries after another."""
     started = time.perf_counter()
     if options.on_reject == "fail":
         source.require_whole()
@@ -93,7 +93,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The table of one query, how many windows it looked at, and what ran, told with its first query."""
+    """The table of one query, its number of windows, and the step of its unit (with the first query only)."""
 
     query: str
     table: pa.Table
@@ -104,7 +104,7 @@ class Answer:
 def answers(
     plans: Sequence[QueryPlan], workspace: Workspace, options: Options, request: Request
 ) -> Iterator[Answer]:
-    """The answers of all queries: matches first, then aggregates, one unit after the other."""
+    """Answer all queries: matches first, then aggregates, unit by unit."""
     matches, steps = run_matches(plans, workspace, options, request.limits)
     told = {step.queries[0]: step for step in steps}
     for name, table in matches.items():
@@ -116,20 +116,20 @@ def answers(
 
 
 def choices(plans: Sequence[QueryPlan], workspace: Workspace, request: Request) -> PhysicalPlan:
-    """How aggregates would be folded over these rows; nothing is folded."""
+    """Choose how aggregates would be folded over these rows, without folding."""
     found = units({i: plan for i, plan in enumerate(plans) if not plan.finds_matches})
     return PhysicalPlan(tuple(step for unit in found for step in choose_unit(unit, workspace, request)))
 
 
 def table_of(folded: FoldedQuery, request: Request) -> pa.Table:
-    """The table of one query: its aggregates added up per window and group, after HAVING."""
+    """Build the table of one query: aggregates per window and group, filtered by HAVING."""
     totals = folded.totals()
     exact = folded.exact(totals, request.limits)
     return build_table(totals, exact, request.origin, is_exact=request.arithmetic == "exact")
 
 
 def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:
-    """A warning per type of a pattern that never occurs (spec 1)."""
+    """A warning for each type of a pattern that no event has (spec 1)."""
     asked: dict[str, list[str]] = {}
     for plan in plans:
         types = {p.type for operand in plan.operands for p in operand.machine.automaton.positions}
@@ -145,7 +145,7 @@ def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, 
 
 
 def infinite_columns(tables: dict[str, pa.Table]) -> tuple[str, ...]:
-    """A warning per column whose numbers left the range of doubles (spec 9)."""
+    """A warning for each column with numbers beyond the range of doubles (spec 9)."""
     found = []
     for name, table in tables.items():
         for field in table.schema:
@@ -153,7 +153,7 @@ def infinite_columns(tables: dict[str, pa.Table]) -> tuple[str, ...]:
                 values = table.column(field.name).drop_null().to_numpy()
                 if np.isinf(values).any():
                     found.append(
-                        f"query {name!r}: {field.name!r} passes 1.8e308 and reads inf; "
+                        f"query {name!r}: {field.name!r} exceeds 1.8e308 and is reported as inf; "
                         f"use LOG2 or arithmetic='exact'"
                     )
     return tuple(found)

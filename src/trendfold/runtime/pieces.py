@@ -1,7 +1,7 @@
-"""Rows of a linear query -> a matrix per segment and stretch, so that parts of a stream can be folded apart.
+"""Rows of a linear query -> a matrix per segment and stretch, so that tasks can fold parts of a segment.
 
-A piece is a stretch of one segment that lies in one pane. Pieces of one segment that do not overlap in
-time, put in order, are the whole segment: windows are products of them, wherever each was folded.
+A piece is a stretch of one segment that lies in one pane. The pieces of a segment do not overlap in time; in
+time order they make up the segment, and windows are products of them, wherever each was folded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def matrix_bytes(plan: QueryPlan) -> int:
 
 @dataclass(frozen=True)
 class Cut:
-    """A query's rows, cut into pieces: rows [bounds[k], bounds[k+1]) of `rows` are piece k."""
+    """The rows of a query cut into pieces: rows [bounds[k], bounds[k+1]) are piece k."""
 
     rows: Rows
     bounds: NDArray[np.int64]
@@ -58,24 +58,26 @@ class Cut:
 
 
 def cut_pieces(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
-    """Cut at the edges of all windows, and where a time of `gaps` lies between two rows."""
+    """Cut a query's rows at all window edges, and where a time of `gaps` lies between two rows."""
     return cut_rows(read_rows(plan, workspace), pane_of(plan), origin, gaps)
 
 
 def pane_of(plan: QueryPlan) -> int | None:
-    """How far apart the edges of all windows lie; None for one window without edges."""
+    """The pane length: the distance between window edges; None for a single window without edges."""
     window = plan.query.window
     return None if window is None else gcd(window.length, window.slide or window.length)
 
 
 def cut_rows(rows: Rows, pane: int | None, origin: int, gaps: NDArray[np.int64]) -> Cut:
-    """Rows cut into the panes of every segment, and at `gaps`."""
+    """Cut rows at the panes of every segment, and at `gaps`."""
     if pane is None:
         starts, owner = rows.segment[:-1], np.arange(len(rows.segment) - 1, dtype=np.int32)
     else:
         ever = np.iinfo(np.int64)
         panes = rows.segment, rows.time, pane, pane, origin, ever.min, ever.max
-        count = kernels.count_sliding(*panes, len(rows.row))  # each has a row of its own
+        count = kernels.count_sliding(
+            *panes, len(rows.row)
+        )  # every pane holds a row that no other pane holds
         owner, _, starts, _ = kernels.cut_sliding(*panes, count)
     bounds = np.append(starts, len(rows.row)).astype(np.int64)
     if len(gaps) and len(starts):
@@ -87,7 +89,7 @@ def cut_rows(rows: Rows, pane: int | None, origin: int, gaps: NDArray[np.int64])
 
 
 def fold_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> pa.Table:
-    """The matrices of all pieces, with the attributes of their segments and their first and last times."""
+    """Fold every piece into a matrix, with the attributes of its segment and its first and last times."""
     rows, batch = cut.rows, workspace.batch
     columns = name_pieces(plan, workspace, cut)
     moment = moments(rows, batch)
@@ -106,7 +108,7 @@ def moments(rows: Rows, batch: EventBatch) -> NDArray[np.int32]:
 
 
 def name_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> dict[str, Any]:
-    """What tells pieces apart: the attributes of their segments, and their first and last times."""
+    """The key columns of pieces: the attributes of their segments, and their first and last times."""
     rows = cut.rows
     at = pa.array(rows.row[rows.segment[:-1]][cut.segment])
     columns = {
@@ -120,9 +122,9 @@ def name_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> dict[str, An
 def pack_folded(
     label: str, folded: Folded, count: int, is_there: NDArray[np.bool_] | None = None
 ) -> dict[str, pa.Array]:
-    """One operand's numbers as columns of fixed-size lists; exponents only where there are any.
+    """Pack one operand's numbers into columns of fixed-size lists; exponents only if there are any.
 
-    Rows that are not there are null.
+    Missing rows are null.
     """
     parts: dict[str, NDArray[Any]] = folded._asdict()
     mask = None if is_there is None else pa.array(~is_there)
@@ -136,7 +138,7 @@ def pack_folded(
 
 
 def unpack_folded(table: pa.Table, operand: int, shape: tuple[int, ...], extremes: int) -> Folded:
-    """What `pack_folded` packed; `shape` is that of one row's mantissas, whose last part are the numbers."""
+    """Unpack what `pack_folded` packed; `shape` is that of one row's mantissas, numbers last."""
     count = table.num_rows
 
     def part(name: str, last: int, dtype: type[np.generic], nothing: float) -> NDArray[Any]:
@@ -144,7 +146,7 @@ def unpack_folded(table: pa.Table, operand: int, shape: tuple[int, ...], extreme
         if f"{name} {operand}" in table.column_names:
             lists = table.column(f"{name} {operand}")
             for chunk, rows in zip(lists.chunks, _rows_of(lists), strict=True):
-                values = chunk.flatten().to_numpy(zero_copy_only=False)  # of those that are not null
+                values = chunk.flatten().to_numpy(zero_copy_only=False)  # non-null rows only
                 whole[rows][chunk.is_valid().to_numpy(zero_copy_only=False)] = values.reshape(
                     -1, whole.shape[1]
                 )
@@ -158,7 +160,7 @@ def unpack_folded(table: pa.Table, operand: int, shape: tuple[int, ...], extreme
 
 
 def _rows_of(lists: pa.ChunkedArray) -> Iterator[slice]:
-    """The rows of every chunk."""
+    """The range of rows of every chunk."""
     ends = list(accumulate(map(len, lists.chunks), initial=0))
     return (slice(*edges) for edges in pairwise(ends))
 
@@ -166,7 +168,7 @@ def _rows_of(lists: pa.ChunkedArray) -> Iterator[slice]:
 def multiply_pieces(
     plan: QueryPlan, pieces: pa.Table, batch: EventBatch, origin: int, limits: Limits = DEFAULTS
 ) -> tuple[Rows, Items, tuple[Folded, ...]]:
-    """The whole trends of every window, from all pieces of some segments. Raises an OverlapError.
+    """The aggregates of every window, from all pieces of some segments; raises OverlapError.
 
     `batch` holds the pieces' attributes, row by row (see `as_batch`).
     """
@@ -194,7 +196,7 @@ def multiply_pieces(
 
 
 def as_batch(keys: pa.Table, schema: pa.Schema, like: EventBatch) -> EventBatch:
-    """A batch whose rows stand for segments or groups: their attributes, and nothing else."""
+    """A batch with one row per segment or group, which holds only its attributes."""
     count = keys.num_rows
     columns = [
         decoded(keys.column(f.name)).cast(f.type) if f.name in keys.column_names else pa.nulls(count, f.type)
@@ -208,5 +210,5 @@ def as_batch(keys: pa.Table, schema: pa.Schema, like: EventBatch) -> EventBatch:
 
 
 def concat(tables: Sequence[pa.Table]) -> pa.Table:
-    """One table of many with like columns; a column without values takes the others' type."""
+    """Concatenate tables with the same columns; a column without values takes the others' type."""
     return pa.concat_tables(tables, promote_options="permissive").combine_chunks()

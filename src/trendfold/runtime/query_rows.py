@@ -46,16 +46,16 @@ class Rows:
 
 
 def group_count(rows: Rows) -> int:
-    """How many groups the rows have."""
+    """The number of groups of the rows."""
     return int(rows.group.max(initial=-1)) + 1
 
 
 def read_rows(
     plan: QueryPlan, workspace: Workspace, *, splits: bool = True, limits: Limits = DEFAULTS
 ) -> Rows:
-    """Everything a query needs of the events, in the order its kernels read.
+    """Read the rows that a query needs, in the order in which its kernels read them.
 
-    With `splits`, partitions are split into a stream per value of GROUP BY T.g.
+    With `splits`, each partition is split into a stream per value of GROUP BY T.g.
     """
     plain = tuple(key.attribute for key in plan.plain_keys)
     partition, distinct = workspace.partition(plan.partition, plain)
@@ -64,7 +64,7 @@ def read_rows(
         read_symbols(takers_of(operand.machine), workspace, by_row=not is_shared) for operand in plan.operands
     ]
     number = _number(plan, workspace, plain)
-    # Rows that can take no position matter only to what lies between neighbours.
+    # Rows that can take no position matter only where they separate neighbours.
     keeps_all = plan.query.semantics is Semantics.CONTIGUOUS
     if not keeps_all and len(read) > 1:
         relevant = np.zeros(len(workspace.batch), np.bool_)
@@ -94,22 +94,25 @@ def read_rows(
 
 @dataclass(frozen=True)
 class Symbols:
-    """Per row of the batch the set of positions it can take, as a place in the alphabet; 0 is none."""
+    """Per row of the batch its symbol, the set of positions it can take, as an index into the alphabet.
+
+    Symbol 0 is the empty set.
+    """
 
     symbol: NDArray[Any]
     alphabet: tuple[Symbol, ...]
     of_type: NDArray[np.int32] | None
-    """The symbol of each code of a type, where the type alone decides."""
+    """The symbol of each type code, if the type alone determines the symbol."""
 
 
 def pick(placed: Placed, symbols: Symbols, keeps_all: bool) -> Placed:
-    """The rows of one query out of all rows; with `keeps_all` all of them, with its symbols."""
+    """Select the rows of one query and set their symbols; with `keeps_all`, select all rows."""
     code, symbol_of = placed.symbol, symbols.of_type
-    if symbol_of is None:  # a condition tells rows of one type apart
+    if symbol_of is None:  # a condition distinguishes rows of one type
         code = symbols.symbol[placed.row].astype(np.int32)
         symbol_of = np.arange(len(symbols.alphabet), dtype=np.int32)
     found = len(code) if keeps_all else kernels.count_picked(code, symbol_of)
-    # One more than is found: the kernel writes every row, and stays where it should not have.
+    # One more than is found: the kernel writes every row, and overwrites those that are not selected.
     row, symbol = empty(found + 1, placed.row.dtype), empty(found + 1, np.int32)
     times, segment = empty(found + 1, np.int64), np.empty(len(placed.segment), np.int64)
     count = kernels.pick_rows(
@@ -119,7 +122,7 @@ def pick(placed: Placed, symbols: Symbols, keeps_all: bool) -> Placed:
 
 
 Taker = tuple[str, tuple[Expression, ...], int]
-"""A position: the type of the events that can take it, the conditions they must meet, and its number."""
+"""A position: the type of the events that can take it, the conditions they must satisfy, and its number."""
 
 
 def takers_of(machine: Machine) -> Iterator[Taker]:
@@ -129,9 +132,9 @@ def takers_of(machine: Machine) -> Iterator[Taker]:
 
 
 def read_symbols(takers: Iterable[Taker], workspace: Workspace, *, by_row: bool = True) -> Symbols:
-    """Which positions events can take: by type alone, unless a condition on one event tells them apart.
+    """Determine which positions events can take: by type alone, unless a local predicate distinguishes them.
 
-    Without `by_row` symbols are not looked up for every row where the type alone decides.
+    Without `by_row`, symbols that the type alone determines are not looked up for every row.
     """
     batch = workspace.batch
     code_of = {name: code for code, name in enumerate(batch.type_names)}
@@ -165,7 +168,7 @@ def _conditional_symbols(
     workspace: Workspace,
     alphabet: dict[Symbol, int],
 ) -> NDArray[np.int32]:
-    """The symbols of one type's rows, from which of its positions' conditions hold."""
+    """The symbols of the rows of one type, by which conditions of its positions hold."""
     held, kind = tell_apart(list(dict.fromkeys(c for each in groups for c in each)), rows, workspace)
     kinds = int(kind.max(initial=-1)) + 1
     meets = [
@@ -183,7 +186,7 @@ def _conditional_symbols(
 
 
 def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> NDArray[np.int64] | None:
-    """Per row its number in its plain group by (time, order); ties are an error (spec 7)."""
+    """Number the rows of each plain group by (time, order); ties are an error (spec 7)."""
     window = plan.query.window
     if window is None or window.unit is not WindowUnit.EVENTS:
         return None
@@ -205,7 +208,7 @@ def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> ND
 
 
 def name_plain_groups(rows: Rows, workspace: Workspace, plan: QueryPlan) -> Rows:
-    """Name the plain group of every segment; partitions of one group share it."""
+    """Set the plain group of every segment; the partitions of a group share it."""
     first = rows.row[rows.segment[:-1]]
     if not plan.plain_keys:
         return replace(rows, group=np.zeros(len(first), np.int64))
@@ -218,7 +221,7 @@ def name_plain_groups(rows: Rows, workspace: Workspace, plan: QueryPlan) -> Rows
 
 
 def by_alias(keys: Sequence[GroupKey]) -> list[tuple[str, tuple[GroupKey, ...]]]:
-    """Keys of one alias belong together: a trend has one value of them all."""
+    """Collect keys by alias: a trend has one value of all keys of an alias."""
     found: dict[str, list[GroupKey]] = {}
     for key in keys:
         found.setdefault(key.alias or "", []).append(key)
@@ -234,9 +237,9 @@ def by_qualified_group(
     keys: tuple[GroupKey, ...],
     limits: Limits,
 ) -> Rows:
-    """One stream per segment and value of the keys of an alias T.
+    """Split each segment into a stream per value of the keys of an alias T.
 
-    own_types  the types that stand only at T's positions
+    own_types  the types that occur only at T's positions
     takers     those positions, per operand
     """
     value, distinct = workspace.partition((), tuple(key.attribute for key in keys))
@@ -272,22 +275,22 @@ def by_qualified_group(
 
 
 _PER_GROUP = "a copy of the events per group", "group by an attribute with fewer values"
-"""What a stream per group holds, and how there would be less of it; see Limits.check_state."""
+"""What a stream per group holds, and how to reduce it; see Limits.check_state."""
 
 _STREAM_BYTES = 8 * 8
 
 
 def _copied_bytes(rows: Rows) -> int:
-    """How large one copy of a row is, with the note of where it comes from."""
+    """The size of one copy of a row, including the index of its original."""
     copied = [rows.row, rows.time, *rows.symbols, *([] if rows.number is None else [rows.number])]
     return 8 + 1 + sum(array.itemsize for array in copied)
 
 
 @dataclass(frozen=True)
 class _Streams:
-    """The streams that segments are copied into.
+    """The streams into which segments are copied.
 
-    start    int64[s+1]  where each segment's streams begin
+    start    int64[s+1]  where the streams of each segment begin
     parent   int64[v]    the segment of each stream
     value    int64[v]    the code of its group key; in order within a segment
     example  int[v]      a batch row that has the value
@@ -307,10 +310,10 @@ def _streams(
     can_take: NDArray[np.bool_],
     limits: Limits,
 ) -> _Streams:
-    """A stream per segment and value of a row that can take the alias's positions."""
+    """A stream per segment and value among the rows that can take the alias's positions."""
     owner = np.repeat(np.arange(len(rows.segment) - 1), np.diff(rows.segment))
-    # A window that moves with every event may end at an event of any partition of the group (spec 7), so
-    # then each partition gets a stream for every value of its group; otherwise only for its own.
+    # A per-event window may end at an event of any partition of the group (spec 7), so each partition then
+    # gets a stream for every value of its group; otherwise only for the values it has.
     is_per_event = plan.query.window is not None and plan.query.window.slide is None
     scope = rows.group if is_per_event else np.arange(len(rows.segment) - 1)
     seen, at = np.unique(scope[owner[can_take]] * distinct + value[can_take], return_index=True)
@@ -332,7 +335,7 @@ def _can_take(rows: Rows, takers: tuple[frozenset[int], ...]) -> NDArray[np.bool
 
 
 def own_types(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozenset[int], ...]]:
-    """The types that stand only at the alias's positions, and those positions per operand."""
+    """The types that occur only at the alias's positions, and those positions per operand."""
     inside: set[str] = set()
     outside: set[str] = set()
     takers = []
@@ -348,7 +351,7 @@ def own_types(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozen
 def _without(
     alphabet: tuple[Symbol, ...], positions: frozenset[int]
 ) -> tuple[NDArray[np.int32], tuple[Symbol, ...]]:
-    """Per symbol the symbol that takes none of `positions`, and the alphabet grown by those."""
+    """Per symbol the symbol without `positions`, and the alphabet extended by these symbols."""
     grown = {symbol: i for i, symbol in enumerate(alphabet)}
     without = [grown.setdefault(symbol - positions, len(grown)) for symbol in alphabet]
     return np.array(without, np.int32), tuple(grown)

@@ -1,7 +1,7 @@
-"""When windows of a stream are reported, and which events they still need (spec 10).
+"""When the windows of a stream are reported, and which events they still need (spec 10).
 
-Times are microseconds. A watermark says that no event before it is waited for any longer; ALWAYS is the
-watermark before the first.
+Times are microseconds. A watermark is the time before which events are no longer awaited; ALWAYS is the
+watermark before the first one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEVER = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The windows of one query as the watermark moves on; only those that begin after `since`."""
+    """The windows of one query that begin after `since`, reported as the watermark advances."""
 
     window: Window
     origin: int
@@ -33,7 +33,7 @@ class Release:
         return watermark if self.window.slide is None else self._last_end(watermark)
 
     def floor(self, watermark: int) -> int:
-        """No window that is still open needs an event before this time."""
+        """No open window needs an event before this time."""
         if watermark == ALWAYS:
             return ALWAYS
         if self.window.slide is None:
@@ -41,7 +41,7 @@ class Release:
         return self._last_end(watermark) + self.window.slide - self.window.length
 
     def asked(self, before: int, watermark: int) -> Asked:
-        """The windows to report when the watermark moves from `before`.
+        """The windows to report when the watermark advances from `before`.
 
         A window (t - w, t] is complete only when the watermark is past t itself.
         """
@@ -50,14 +50,14 @@ class Release:
         return Asked(before, watermark - (self.window.slide is None), self.since)
 
     def due(self, low: int, watermark: int) -> int:
-        """The watermark at which the first window of events from `low` on is to be reported."""
+        """The watermark at which the first window that holds an event from `low` on must be reported."""
         if self.window.slide is None:
             return max(low, watermark) + 1
         first = self._last_end(low) + self.window.slide
         return first if watermark == ALWAYS else max(first, self._last_end(watermark) + self.window.slide)
 
     def open_windows(self, low: int, high: int, watermark: int) -> tuple[int, int] | None:
-        """The first and last window, by number, that may hold an event between two times and is open."""
+        """The numbers of the first and last open windows that may hold an event between two times."""
         if self.window.slide is None or high < low:
             return None
         first = self._number(max(low, watermark)) + 1
@@ -70,7 +70,7 @@ class Release:
         return (time - self.origin - self.window.length) // self.window.slide
 
     def _last_end(self, time: int) -> int:
-        """The last end of a window at or before a time."""
+        """The last window end at or before a time."""
         assert self.window.slide is not None
         return self.origin + self._number(time) * self.window.slide + self.window.length
 
@@ -89,7 +89,7 @@ def require_streamable(queries: tuple[Query, ...]) -> None:
             hint = "add a window, such as WITHIN 10 min SLIDE 1 min"
             problems.append(Problem(message, query.name, query.text, hint=hint))
         elif window.unit is WindowUnit.EVENTS:
-            message = "windows that count events are for batch: in a stream no number of an event is final"
+            message = "count windows are for batch: in a stream an event's number is never final"
             hint = "use a duration, such as WITHIN 10 min SLIDE 1 min"
             problems.append(Problem(message, query.name, query.text, window.span, hint))
     if problems:

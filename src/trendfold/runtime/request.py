@@ -1,4 +1,4 @@
-"""What all queries of a run are asked with."""
+"""The settings that all queries of a run share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trendfold.runtime.windows import Asked
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Where windows are counted from, the limits, the arithmetic, and which windows are asked for."""
+    """The origin of windows, the limits, the arithmetic, and the windows to compute."""
 
     origin: int = 0
     limits: Limits = DEFAULTS
     arithmetic: str = "auto"
     asked: Asked | None = None
-    """Only these windows; None for all."""
+    """Compute only these windows; None for all."""
 
 
 EVERYTHING = Request()
-"""All windows, by the usual limits."""
+"""All windows, with default limits."""

@@ -1,4 +1,4 @@
-"""What a run hands back: one table per query, rejects, and a summary."""
+"""The result of a run: one table per query, rejects, and a summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trendfold.plan.fold_steps import PhysicalPlan
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What happened in a run."""
+    """Counts, timings, notices and warnings of a run."""
 
     engine: str
     events: int
@@ -23,17 +23,17 @@ class Summary:
     seconds: float
     warnings: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    """What was decided on the way and may be of interest; nothing is wrong."""
+    """Decisions worth knowing about; nothing is wrong."""
     routes: Mapping[str, str] = field(default_factory=dict)
-    """On Spark, per query how its rows got to where they were folded."""
+    """On Spark, the route of each query's rows."""
     sharing: Mapping[str, int] = field(default_factory=dict)
-    """Where queries were folded together: bursts of equal events, those that acted once for all, ..."""
+    """Counters of queries folded together: bursts of equal events, bursts shared by all, ..."""
     reject_reasons: Mapping[str, int] = field(default_factory=dict)
-    """How many rows are rejected, by kind of reason."""
+    """The number of rejected rows, by kind of reason."""
 
     @property
     def has_no_events(self) -> bool:
-        """Whether there were rows, and every one of them is rejected."""
+        """Whether there were rows and all of them were rejected."""
         return 0 < self.events == self.rejects
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Summary:
             lines.append("together: " + ", ".join(counted))
         lines += (f"notice: {notice}" for notice in self.notices)
         warnings = [f"warning: {warning}" for warning in self.warnings]
-        # That most rows are rejected is the first warning, and the first thing to know.
+        # If most rows were rejected, that is the first warning, and the first thing to print.
         first = warnings[:1] if 2 * self.rejects > self.events else []
         return "\n".join([*first, *lines, *warnings[len(first) :]])
 
@@ -59,27 +59,27 @@ class Summary:
 class Result(Mapping[str, Any]):
     """The results of a run, by query name; `rejects` has a column `reason`.
 
-    Tables are pyarrow Tables, or on Spark DataFrames: views of one table that Spark keeps until `unpersist`.
+    Tables are pyarrow Tables; on Spark they are DataFrames, views of one table cached until `unpersist`.
     """
 
     tables: Mapping[str, Any] = field(repr=False)
     rejects: Any = field(repr=False)
     summary: Summary
     plan: PhysicalPlan = field(default_factory=PhysicalPlan, repr=False)
-    """What ran: per query or group the way, why it was chosen, and what it took."""
+    """The steps that ran: per query or group the way, the reason it was chosen, and its cost."""
     kept: Any = field(default=None, repr=False)
-    """On Spark the one table that all others are views of."""
+    """On Spark, the table of which all others are views."""
 
     def with_notices(self, more: tuple[str, ...]) -> Result:
         """The same result with more notices in its summary."""
         return replace(self, summary=replace(self.summary, notices=(*more, *self.summary.notices)))
 
     def with_warnings(self, more: tuple[str, ...]) -> Result:
-        """The same result with more to be warned of."""
+        """The same result with more warnings in its summary."""
         return replace(self, summary=replace(self.summary, warnings=(*self.summary.warnings, *more)))
 
     def unpersist(self) -> None:
-        """Let Spark forget the results; using them again computes them again."""
+        """Drop the results from Spark's cache; using them again recomputes them."""
         if self.kept is not None:
             self.kept.unpersist()
 

@@ -95,7 +95,7 @@ def add_up(part: Folded, where: NDArray[np.int64], count: int) -> Folded:
 
 
 def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = False) -> pa.Table:
-    """The result of one query: window, group, aggregates; ordered by window, then group."""
+    """Build the result of one query: window, group and aggregates, ordered by window, then group."""
     plan, rows, batch = exact.plan, exact.rows, exact.batch
     query = plan.query
     kept = np.ones(len(totals), np.bool_)

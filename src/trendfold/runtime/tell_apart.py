@@ -1,7 +1,7 @@
-"""Which kinds of rows conditions tell apart: hundreds of queries ask `x > 1`, `x > 2`, ... of one column.
+"""Classify rows into kinds: hundreds of queries may test `x > 1`, `x > 2`, ... on one column.
 
-A row of a kind meets the same conditions as any other, so conditions are judged once per kind. Comparisons of
-one column with constants cut it into intervals: a row's kind is its interval, found by one search, whatever
+All rows of a kind satisfy the same conditions, so conditions are evaluated once per kind. Comparisons of a
+column with constants cut it into intervals: a row's kind is its interval, found by one binary search whatever
 the number of constants. Any other condition is a bit.
 """
 
@@ -22,13 +22,13 @@ from trendfold.runtime.sorting import combine, dense
 from trendfold.runtime.workspace import Workspace
 
 _BITS = 31
-"""Conditions that are packed into one number."""
+"""How many conditions are packed into one number."""
 
 
 def tell_apart(
     conditions: Sequence[Expression], rows: NDArray[np.int64], workspace: Workspace
 ) -> tuple[dict[Expression, NDArray[np.bool_]], NDArray[Any]]:
-    """Per condition and kind of row whether it holds, and the kind of every row."""
+    """Classify rows: per condition and kind whether it holds, and the kind of every row."""
     cut_by, bits = _comparisons(conditions, workspace)
     parts = [_intervals(workspace.batch.column(name).take(rows), cuts) for name, cuts in cut_by.items()]
     parts += [_packed(bits[k : k + _BITS], rows, workspace) for k in range(0, len(bits), _BITS)]
@@ -53,9 +53,9 @@ def tell_apart(
 def _comparisons(
     conditions: Sequence[Expression], workspace: Workspace
 ) -> tuple[dict[str, NDArray[Any]], list[Expression]]:
-    """Per attribute that several conditions compare with numbers, these numbers in order; and all others.
+    """Per attribute that several conditions compare with numbers, these numbers sorted; and all others.
 
-    A condition whose truth is there already is a bit: its column may not be.
+    A condition that is already evaluated becomes a bit, because its columns may be missing from the batch.
     """
     compared: dict[str, dict[Expression, int | float]] = {}
     for condition in conditions:
@@ -72,7 +72,7 @@ def _comparisons(
 
 
 def _threshold(condition: Expression) -> tuple[str, int | float] | None:
-    """The attribute and the number that a condition compares."""
+    """The attribute and the number that a condition compares, or None."""
     match condition:
         case Compare(_, Attribute(name=name), Literal(value=value)) | Compare(
             _, Literal(value=value), Attribute(name=name)
@@ -83,7 +83,7 @@ def _threshold(condition: Expression) -> tuple[str, int | float] | None:
 
 
 def _cuts(numbers: list[int | float], kind: Kind) -> NDArray[Any] | None:
-    """Several numbers as the column's values are, where that changes none of them."""
+    """Numbers converted to the column's type; None if there is only one, or if converting changes any."""
     if len(numbers) > 1 and kind is Kind.FLOAT and all(float(number) == number for number in numbers):
         return np.array(numbers, np.float64)
     is_whole = all(isinstance(number, int) and abs(number) < 2**62 for number in numbers)
@@ -91,7 +91,7 @@ def _cuts(numbers: list[int | float], kind: Kind) -> NDArray[Any] | None:
 
 
 def _intervals(column: Column, cuts: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """Per row where its value lies among the cuts, on one or between two; null is 0."""
+    """Per row the interval of its value: on a cut or between two; null is 0."""
     code = np.empty(len(column.values), np.int64)
     find_intervals(column.values.astype(cuts.dtype, copy=False), cuts, code)
     return (code if column.is_whole else np.where(column.valid, code, 0)), 2 * len(cuts) + 2
@@ -100,7 +100,7 @@ def _intervals(column: Column, cuts: NDArray[Any]) -> tuple[NDArray[np.int64], i
 def _packed(
     conditions: Sequence[Expression], rows: NDArray[np.int64], workspace: Workspace
 ) -> tuple[NDArray[np.int64], int]:
-    """Per row a bit for each condition that holds."""
+    """Per row the conditions that hold, as bits."""
     code = np.zeros(len(rows), np.int64)
     for k, condition in enumerate(conditions):
         code |= workspace.holds(condition)[rows].astype(np.int64) << k

@@ -18,13 +18,13 @@ from trendfold.runtime.conditions import is_exact
 from trendfold.runtime.query_rows import Rows
 
 _LARGEST_VALUE = 2.0**200
-"""Past it a value times a count that is far smaller than a sum may still show in it; see kernel.wide."""
+"""Beyond this, a value times a count far smaller than a sum may still affect the sum; see kernel.wide."""
 
 
 def read_events(
     plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
 ) -> Events:
-    """What the kernels read of the rows for one operand, the `number`-th."""
+    """The rows as kernels read them for operand `number`."""
     return values_beside(plan.carried, rows.symbols[number], moment, rows.row, batch)
 
 
@@ -35,7 +35,7 @@ def values_beside(
     row: NDArray[Any],
     batch: EventBatch,
 ) -> Events:
-    """Rows with the values that numbers add and extremes compare, side by side."""
+    """Rows with the values that numbers add and extremes compare, one array each."""
     added = [_values(batch.column(name).take(row), measure) for measure, name in value_columns(carried)]
     compared = [_extremes(batch.column(name), row, is_max) for name, is_max in extreme_columns(carried)]
     beside = _beside(1.0, added, len(moment))
@@ -44,37 +44,37 @@ def values_beside(
 
 
 def no_trends(items: int, width: int, extremes: int) -> Folded:
-    """Items without any trend."""
+    """The aggregates of items that have no trend."""
     return Folded(
         np.zeros((items, width)), np.zeros((items, width), np.int32), np.full((items, extremes), np.inf)
     )
 
 
 def _beside(first: float, columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
-    """A constant and then the columns side by side, so that one event's values lie together."""
+    """A constant and then the columns as one row-major array: the values of an event are contiguous."""
     return np.stack([np.full(rows, first), *columns], axis=1) if columns else np.zeros((rows, 0))
 
 
 def _values(column: Column, measure: Measure) -> NDArray[np.float64]:
-    """What SUM adds up, 0 for null; or 1 where there is a value."""
+    """The values that SUM adds up, 0 for null; or 1 per non-null value."""
     if measure is Measure.PRESENT:
         return column.valid.astype(np.float64)
     return np.where(column.valid, column.values.astype(np.float64), 0.0)
 
 
 def _extremes(column: Column, rows: NDArray[np.int64], is_max: bool) -> NDArray[np.float64]:
-    """What MIN compares: the values, or their ranks where a double could not tell them apart."""
+    """The numbers that MIN compares: the values, or their ranks if doubles cannot distinguish them."""
     values = column.values.astype(np.float64) if is_exact(column) else ranked(column)[1].astype(np.float64)
     return np.where(column.valid, -values if is_max else values, np.inf)[rows]
 
 
 def ranked(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct values of a column in order, and per row the place of its value among them."""
+    """The sorted distinct values of a column, and per row the index of its value among them."""
     return np.unique(column.values.astype(np.int64), return_inverse=True)
 
 
 def decode_extreme(column: Column, extreme: NDArray[np.float64], is_max: bool) -> NDArray[Any]:
-    """The attribute's values back from what MIN compared; 0 where there was none."""
+    """Decode what MIN compared into values of the attribute; 0 where there was none."""
     found = np.where(np.isfinite(extreme), -extreme if is_max else extreme, 0.0) + 0.0
     if column.kind is Kind.FLOAT:
         return found

@@ -1,4 +1,4 @@
-"""Rows -> window items: which stretch of which segment belongs to which window (spec 7)."""
+"""Rows -> window items: the stretch of each segment that belongs to each window (spec 7)."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _LONGEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The windows that are asked for: those that end in (after, until] and begin after `since`."""
+    """The windows to compute: those that end in (after, until] and begin after `since`."""
 
     after: int
     until: int
     since: int
 
     def numbers(self, length: int, slide: int, origin: int) -> tuple[int, int]:
-        """The first and the last of such windows that slide, by number."""
+        """The numbers of the first and last of these among sliding windows."""
         ends_after = (self.after - origin - length) // slide + 1
         first = max(ends_after, (self.since - origin) // slide + 1, _LOWEST)
         return first, min((self.until - origin - length) // slide, _HIGHEST)
 
     def holds(self, ending: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
-        """Which windows that end at some times are asked for."""
+        """Which of the windows that end at the given times are to be computed."""
         since = min(self.since + length, _HIGHEST)
         found: NDArray[np.bool_] = (ending > max(self.after, since)) & (ending <= self.until)
         return found
@@ -65,9 +65,9 @@ def cut(
     limits: Limits = DEFAULTS,
     asked: Asked | None = None,
 ) -> Items:
-    """All window items that hold any row, or those asked for. `time` is that of the rows, in microseconds.
+    """Cut rows into all window items that hold a row, or those in `asked`; `time` is in microseconds.
 
-    Items are counted before memory is taken for them: windows of days that slide by milliseconds are many.
+    Items are counted before memory is allocated: windows of days that slide by milliseconds are many.
     """
     window, name = plan.query.window, plan.query.name
     if window is None:
@@ -92,7 +92,7 @@ def cut(
 def _endings(
     plan: QueryPlan, rows: Rows, time: NDArray[np.int64], asked: Asked | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Per group the times at which it has an event that can take a *last* position, of any operand."""
+    """Per group the times of events that can take a *last* position of any operand."""
     ends = np.zeros(len(rows.row), np.bool_)
     for operand, symbol, alphabet in zip(plan.operands, rows.symbols, rows.alphabets, strict=True):
         last = operand.machine.automaton.last
@@ -108,7 +108,7 @@ def _endings(
 def bounds(
     window: Window, index: NDArray[np.int64], origin: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where windows begin and end: microseconds, or numbers of events."""
+    """The bounds of windows: in microseconds, or in event numbers."""
     if window.slide is None:
         return index - window.length, index
     start = index * window.slide + (origin if window.unit is WindowUnit.MICROSECONDS else 0)
@@ -116,23 +116,23 @@ def bounds(
 
 
 def unique_windows(items: Items) -> NDArray[np.int64]:
-    """The windows that were looked at."""
+    """The distinct windows of the items."""
     return np.asarray(pc.unique(pa.array(items.index)))
 
 
 def open_at_once(items: Items) -> int:
-    """The most windows that hold one row; they end in the order in which they begin."""
+    """The most windows that hold one row; windows end in the order in which they begin."""
     ended = np.searchsorted(items.high, items.low, side="right")
     return int((np.arange(1, len(items.low) + 1) - ended).max(initial=1))
 
 
 def read_origin(origin: int | float | str | datetime | None, time_unit: str) -> int:
-    """Where windows are counted from, in microseconds: a time, or the midnight of a zone on 1970-01-01."""
+    """The origin of windows in microseconds: a time, or midnight on 1970-01-01 in a time zone."""
     match origin:
         case None:
             return 0
         case bool():
-            raise InputError("origin is a time or the name of a zone")
+            raise InputError("origin must be a time or the name of a time zone")
         case int() | float():
             return round(origin * TICKS[time_unit])
         case datetime():
@@ -144,7 +144,7 @@ def read_origin(origin: int | float | str | datetime | None, time_unit: str) -> 
     try:
         return _micros(datetime(1970, 1, 1, tzinfo=ZoneInfo(origin)))
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        message = f"origin {origin!r} is neither an ISO 8601 time nor a zone such as 'Europe/Berlin'"
+        message = f"origin {origin!r} is neither an ISO 8601 time nor a time zone such as 'Europe/Berlin'"
         raise InputError(message) from None
 
 

@@ -1,4 +1,4 @@
-"""What all queries of a workload share over a batch of events: conditions, keys and orders, computed once."""
+"""Conditions, keys and sort orders over a batch of events, computed once for all queries of a workload."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trendfold.runtime.sorting import combine, narrow, numbered, row_numbers, so
 class TimeOrder:
     """All rows of a batch by (time, order).
 
-    row   int[n]    row numbers, or empty where the batch is in that order already
+    row   int[n]    row numbers, or empty if the batch is already in that order
     time  int64[n]  the times in that order
     """
 
@@ -38,12 +38,12 @@ Partitioning = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def partitioning(plan: QueryPlan) -> Partitioning:
-    """How a query partitions its rows."""
+    """The attributes by which a query partitions its rows."""
     return plan.partition, tuple(key.attribute for key in plan.plain_keys)
 
 
 def shared_partitionings(plans: Iterable[QueryPlan]) -> frozenset[Partitioning]:
-    """Those that are worth sorting all rows by: for three queries or more."""
+    """The partitionings by which all rows are sorted once: those of three queries or more."""
     counts = Counter(partitioning(plan) for plan in plans if len(plan.operands) == 1)
     return frozenset(each for each, count in counts.items() if count >= _MANY)
 
@@ -53,31 +53,31 @@ _MANY = 3
 
 @dataclass
 class Workspace:
-    """What the queries of one workload share: every predicate, key and order is computed once."""
+    """A batch with a cache of every predicate, key and sort order that its queries need."""
 
     batch: EventBatch
     _conditions: dict[Expression, NDArray[np.bool_]] = field(default_factory=dict)
     _keys: dict[tuple[tuple[str, ...], ...], tuple[NDArray[Any], int]] = field(default_factory=dict)
     shared: frozenset[Partitioning] = frozenset()
-    """How several queries partition: rows are sorted by it once, and each query picks its own."""
+    """Partitionings of several queries: all rows are sorted once, and each query selects its own."""
     _placed: dict[Partitioning, Placed] = field(default_factory=dict)
     _time_order: TimeOrder | None = None
 
     def holds(self, condition: Expression) -> NDArray[np.bool_]:
-        """Where a local condition is true, over all rows."""
+        """Where a local predicate is true, over all rows."""
         if condition not in self._conditions:
             column = evaluate(condition, attribute_lookup(self.batch.column))
             self._conditions[condition] = np.broadcast_to(is_true(column), (len(self.batch),))
         return self._conditions[condition]
 
     def knows(self, condition: Expression) -> bool:
-        """Whether the truth of a condition is there already; its columns may not be."""
+        """Whether a condition is already evaluated; its columns may then be missing from the batch."""
         return condition in self._conditions
 
     def partition(self, strict: tuple[str, ...], loose: tuple[str, ...]) -> tuple[NDArray[Any], int]:
-        """Codes of the values of some attributes, and how many; -1 where a `strict` one is null.
+        """Codes of the values of some attributes, and their number; -1 where a `strict` one is null.
 
-        Without attributes the array is empty: all rows are of partition 0.
+        Without attributes the array is empty: all rows are in partition 0.
         """
         if (strict, loose) not in self._keys:
             self._keys[strict, loose] = self._encode(strict, loose)
@@ -97,7 +97,7 @@ class Workspace:
         return combined, distinct
 
     def placed(self, by: Partitioning) -> Placed:
-        """All rows sorted by partition and time, whatever they are; their symbols are the codes of types."""
+        """All rows, of any type, sorted by partition and time; their symbols are type codes."""
         if by not in self._placed:
             self._placed[by] = place(self, self.batch.type_code, *self.partition(*by), keeps_all=True)
         return self._placed[by]
@@ -111,20 +111,20 @@ class Workspace:
 
     @property
     def row_type(self) -> type[np.integer[Any]]:
-        """The type of row numbers: 32 bits where they are enough."""
+        """The integer type of row numbers: 32 bits if that is enough."""
         return np.int32 if len(self.batch) < 2**31 else np.int64
 
 
 def _codes(column: Column) -> tuple[NDArray[Any], int]:
-    """Integers that are equal exactly where the values are, and a number above them all; null is 0."""
+    """Codes that are equal exactly where the values are, and an upper bound on them; null is 0."""
     if column.kind is not Kind.FLOAT:
         return codes(column)
-    distinct, code = numbered(column.values.view(np.int64))  # there is one zero, and no NaN is valid
+    distinct, code = numbered(column.values.view(np.int64))  # zeros have one sign, and NaN is null
     return np.where(column.valid, code + 1, 0), len(distinct) + 1
 
 
 def _sort(batch: EventBatch) -> TimeOrder:
-    """Stable: by order first, then by time."""
+    """Stable sort: by order first, then by time."""
     if batch.order is None and kernels.is_sorted(batch.time):
         return TimeOrder(np.zeros(0, np.int32), batch.time)
     row, time = row_numbers(len(batch)), batch.time
@@ -148,7 +148,7 @@ class Placed:
 def place(
     workspace: Workspace, symbol: NDArray[Any], partition: NDArray[Any], distinct: int, keeps_all: bool
 ) -> Placed:
-    """Sort rows by partition, stable in time; with `keeps_all` also those that can take no position."""
+    """Sort rows by partition, stable in time; with `keeps_all`, include rows that can take no position."""
     order = workspace.time_order
     start = np.zeros(distinct + 1, np.uint32 if len(workspace.batch) < 2**31 else np.uint64)
     kernels.count_rows(symbol, partition, keeps_all, start)

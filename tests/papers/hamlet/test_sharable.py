@@ -130,7 +130,7 @@ def test_queries_are_grouped_by_their_streams_and_by_what_connects_them() -> Non
     ]
     assert found.groups[1].families == ()
     assert found.groups[1].pairs == (Pair(0, 1, obstacle="no Kleene sub-pattern of one type in common"),)
-    assert found.alone == {3: "no other query partitions and groups its rows alike"}
+    assert found.alone == {3: "no other query has the same partitions and groups"}
 
 
 def test_a_type_at_several_positions_is_told() -> None:

@@ -1,4 +1,4 @@
-"""One runner per way to fold an operand, in one table; `plan.physical.choose` says which one is taken."""
+"""One runner per way to fold an operand, in one table; `plan.physical.choose` picks the way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trendfold.runtime.folds import by_bindings, by_building, by_products, by_ve
 from trendfold.runtime.folds.operand import OperandRows
 
 Runner = Callable[[OperandRows, Any, Any], tuple[Folded, int]]
-"""(rows, way, material) -> the whole trends of every window, and the bytes of state that were held."""
+"""(rows, way, material) -> the aggregates of every window, and the bytes of state held."""
 
 RUNNERS: dict[type[OperandFold], Runner] = {
     Vectors: by_vectors.fold,
@@ -23,12 +23,12 @@ RUNNERS: dict[type[OperandFold], Runner] = {
 
 
 def measure(here: OperandRows) -> tuple[OperandStatistics, Any]:
-    """What is known of an operand's windows, and the material made on the way, for the way to be chosen."""
+    """Measure an operand's windows; also returns intermediate results for the runner of the chosen way."""
     if here.operand.builds_trends:
         return OperandStatistics(), None
     return by_bindings.measure(here) if here.operand.machine.by_event else by_products.measure(here)
 
 
 def fold_operand(here: OperandRows, way: OperandFold, material: Any) -> tuple[Folded, int]:
-    """Fold an operand in the way that was chosen."""
+    """Fold an operand in the chosen way."""
     return RUNNERS[type(way)](here, way, material)

@@ -1,6 +1,6 @@
-"""Accesses + rows -> an index: ranks of all values, once, so that bindings are found without asking each.
+"""Accesses and rows -> an index: all values are ranked once, so that bindings are found without a scan.
 
-Ranks are taken over whole segments; the windows of a segment share them.
+Ranks are computed per segment; the windows of a segment share them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trendfold.runtime.sorting import order_of
 Lookup = Callable[[str], Column]
 Truths = NDArray[np.bool_]
 Sides = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Doubles that compare as the values of bindings and of the events that ask them do; NaN is null."""
+"""Doubles that compare like the values of bindings and of the events that look them up; NaN is null."""
 
 
 def build_index(
@@ -43,9 +43,9 @@ def build_index(
     is_next: bool,
     lists: dict[int, int],
 ) -> BindingIndex:
-    """The trees of all accesses, and per row where it stands in each.
+    """Build the trees of all accesses, and per row its position in each tree.
 
-    Under *next* bindings leave one by one, so each has a leaf of its own, and leaves are all there is.
+    Under *next* bindings are removed one by one, so each has its own leaf, and trees have no inner nodes.
     """
     accesses, rows = asked.accesses, len(symbol)
     pairs = max((_pairs(access) for access in accesses), default=1)
@@ -99,16 +99,16 @@ def build_index(
 
 
 def _pairs(access: Access) -> int:
-    """How many stretches of leaves an event may ask for: two around a value that it must differ from.
+    """How many ranges of leaves an event may look up: two, around the value, for `!=`.
 
-    By two values, as many for each of them.
+    With two compared values, as many for each of them.
     """
     each = 1 + any(c.op == "!=" for c in access.ordered)
     return 2 * each if access.structure is Structure.NESTED else each
 
 
 def _levels(access: Access, first: Truths, segment: NDArray[np.int64]) -> int:
-    """How many trees an access has: one, or those that are nested."""
+    """The number of trees of an access: one, or the levels of nested trees."""
     if access.structure is not Structure.NESTED:
         return 1
     asked = np.concatenate([[0], np.cumsum(first)])[segment]
@@ -116,7 +116,7 @@ def _levels(access: Access, first: Truths, segment: NDArray[np.int64]) -> int:
 
 
 def _starts(sizes: Sequence[Sequence[int]], most: int) -> tuple[NDArray[np.uint64], int]:
-    """Where each level of each tree begins, all of them one after another, and where they end."""
+    """The offset of each level of each tree, laid out consecutively, and the total size."""
     start = np.zeros((len(sizes), most), np.uint64)
     at = 0
     for i, levels in enumerate(sizes):
@@ -138,7 +138,7 @@ def _entries(
     second: Truths,
     is_apart: bool,
 ) -> tuple[Entries, list[Sides]]:
-    """The rows that are asked and those that ask, and the values they are compared by."""
+    """The rows of bindings and of lookups of an access, and the values by which they are compared."""
     rows = len(first)
     first = first & _holds(access.first_if, lookup, rows)
     second = second & _holds(access.second_if, lookup, rows)
@@ -158,7 +158,7 @@ def _holds(conditions: Sequence[Expression], lookup: Lookup, rows: int) -> Truth
 
 
 def _sides(compared: Comparison, lookup: Lookup, rows: int) -> Sides:
-    """The same array twice where an attribute is compared with itself."""
+    """Both sides of a comparison; the same array twice if an attribute is compared with itself."""
     match compared.first, compared.second:
         case Attribute(name=a), Attribute(name=b) if a == b:
             column = side_column(compared.first, lookup, rows)
@@ -168,7 +168,7 @@ def _sides(compared: Comparison, lookup: Lookup, rows: int) -> Sides:
 
 @dataclass
 class Entries:
-    """The rows that are asked and those that ask, in groups of one segment and one key."""
+    """The rows of bindings and the rows of events that look them up, in groups of one segment and key."""
 
     segment: NDArray[np.int64]
     keys: Sequence[Sides]
@@ -178,19 +178,19 @@ class Entries:
 
     @cached_property
     def is_own(self) -> bool:
-        """Whether all rows are asked and ask, in one group."""
+        """Whether all rows are both bindings and lookups, in one group."""
         return not self._has_groups and bool(self.first.all()) and bool(self.second.all())
 
     @cached_property
     def rows(self) -> tuple[Any, Any]:
-        """Rows that are asked, and rows that ask: indices, or a slice of all."""
+        """Rows of bindings, and rows of lookups: indices, or a slice of all rows."""
         if self.is_own:
             return slice(None), slice(None)
         return np.flatnonzero(self.first), np.flatnonzero(self.second)
 
     @cached_property
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Per entry, those that are asked first: its group. Per group: its segment."""
+        """Per entry, bindings before lookups: its group. Per group: its segment."""
         asked, asking = self.rows
         segments = len(self.segment) - 1
         owner = np.repeat(np.arange(segments), np.diff(self.segment))
@@ -203,9 +203,9 @@ class Entries:
         return code, segment
 
     def fill(self, access: Access, orders: Sequence[Sides], leaf: Ints, span: Ints) -> int:
-        """Fill in the leaves of rows that are asked and the spans of those that ask.
+        """Fill in the leaves of bindings and the spans of lookups.
 
-        All comparisons are of one value of the earlier event. Returns the most leaves of a segment.
+        All comparisons are with one value of the earlier event. Returns the most leaves of a segment.
         """
         if self.is_own and len(orders) == 1 and orders[0][0] is orders[0][1] and len(span.T) == 2:
             (value, _), op = orders[0], access.ordered[0].op
@@ -244,7 +244,7 @@ class Entries:
         return size
 
     def _group_of(self, side: int) -> Any:
-        """The groups of the rows that are asked, or of those that ask."""
+        """The groups of bindings (side 0), or of lookups (side 1)."""
         if not self._has_groups:
             return 0
         return np.split(self.groups[0], [len(self.rows[0])])[side]
@@ -254,7 +254,7 @@ class Entries:
         return bool(self.keys) or len(self.segment) > 2
 
     def _base(self, count: Ints) -> tuple[NDArray[np.int64], int]:
-        """Per group the leaves of its segment before its own; and the most leaves of a segment."""
+        """Per group the number of leaves before it in its segment; and the most leaves of a segment."""
         if not self.keys:
             return np.zeros(len(count), np.int64), int(count.max(initial=0))
         total = np.concatenate([[0], np.cumsum(count, dtype=np.int64)])
@@ -264,7 +264,7 @@ class Entries:
         return total[:-1] - total[begin], int((total[end] - total[begin]).max(initial=0))
 
     def _number(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[Ints, Ints, Ints, Ints]:
-        """Leaves per group; per row its leaf, and how many leaves are below its value and not above it."""
+        """Leaves per group; per row its leaf, and the numbers of leaves below and not above its value."""
         rows = len(self.first)
         count = np.zeros(len(self.groups[1]) if self._has_groups else 1, np.int32)
         leaf, below, upto = (empty(rows, np.int32) for _ in range(3))
@@ -287,9 +287,9 @@ Stretch = tuple[NDArray[np.int64], NDArray[np.int64]]
 def _cut(
     stretches: list[Stretch], op: str, under: NDArray[np.int64], over: NDArray[np.int64]
 ) -> list[Stretch]:
-    """What a comparison leaves of stretches: leaves below `under`, or above `over`.
+    """Narrow ranges of leaves by a comparison: leaves below `under`, or above `over`.
 
-    under  the first leaf not below the value asked for
+    under  the first leaf not below the value looked up
     over   the last leaf not above it
     """
     match op:

@@ -1,4 +1,4 @@
-"""Bindings kept one by one, found by their values or asked in turn (see kernel.bindings)."""
+"""Bindings kept one by one, found by value or scanned (see kernel.bindings)."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from trendfold.runtime.windows import Items
 
 @dataclass(frozen=True)
 class InBatches:
-    """A compared operand, and its overlapping windows in batches, by the number of windows at once."""
+    """A compared operand, and its overlapping windows in batches, keyed by windows per batch."""
 
     compared: Compared
     batches: dict[int, Batches]
 
 
 def measure(here: OperandRows) -> tuple[OperandStatistics, InBatches]:
-    """What batches of windows would cost, and all that either way of folding needs."""
+    """Measure batches of windows, and prepare what folding needs with or without batches."""
     compared = read_compared(here)
     statistics, batches = window_batches.measure(here, compared)
     return statistics, InBatches(compared, batches)
 
 
 def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded, int]:
-    """The whole trends of every window, and the bytes of all that is kept."""
+    """The aggregates of every window, and the bytes of all bindings and trees kept."""
     compared = material.compared
     if way.windows > 1:
         return window_batches.fold_batches(here, compared, material.batches[way.windows])
@@ -91,7 +91,7 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
 
 
 def _capacity(events: Events, items: Items, steps: BindingSteps, lists: BindingLists) -> int:
-    """How many bindings a list has room for: those of a window, or where trees hold them, of a moment."""
+    """The capacity of a list of bindings: those of a window, or of a moment if trees hold the rest."""
     if lists.is_stored.any():
         return int(bindings.most_kept(events, items.low, items.high, steps, lists.is_stored))
     of_one_event = int(np.diff(steps.kept_start[steps.step_start]).max(initial=0))

@@ -1,4 +1,4 @@
-"""Every trend is built, then aggregated: where a predicate compares events far apart, and as a baseline."""
+"""Build every trend, then aggregate: for cross predicates, and as a baseline."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trendfold.runtime.compared import latest_of, pairs_of
 from trendfold.runtime.folds.operand import OperandRows
 
 _BINDING_BYTES = 16
-"""What one binding of the trend under construction takes, about."""
+"""Approximate bytes of one binding of the trend under construction."""
 
 
 def fold(here: OperandRows, way: Trends, material: None) -> tuple[Folded, int]:
-    """The whole trends of every window, and the bytes of the longest trend under construction."""
+    """The aggregates of every window, and the bytes of the longest trend under construction."""
     machine, out, items = here.operand.machine, here.nothing(), here.items
     pairs = pairs_of(machine, here.rows, here.batch)
     latest = latest_of(here.plan, here.number, here.rows, here.events, pairs, here.limits)

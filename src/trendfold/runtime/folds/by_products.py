@@ -1,6 +1,6 @@
 """Overlapping windows share the stretches between their edges (two-stack aggregation).
 
-A stretch is a matrix, and a window the product of its stretches (see kernel.stretch and kernel.sliding).
+A stretch is a matrix, and a window is the product of its stretches (see kernel.stretch and kernel.sliding).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.windows import Items
 
 _CHUNK = 4_096
-"""Stretches folded at a time, at least: enough to forget what a call costs, few enough for a cache."""
+"""The least number of stretches per call: enough to amortize the call, few enough for the cache."""
 
 
 def measure(here: OperandRows) -> tuple[OperandStatistics, WindowStretches | None]:
-    """How far windows overlap, and the stretches between their edges; None where no two share a row."""
+    """Measure how far windows overlap, and cut stretches at their edges; None if no two share a row."""
     items, operand = here.items, here.operand
     if here.plan.sharing(operand) is not Sharing.STRETCHES or np.all(items.high[:-1] <= items.low[1:]):
         return OperandStatistics(), None
@@ -48,7 +48,7 @@ def measure(here: OperandRows) -> tuple[OperandStatistics, WindowStretches | Non
 
 
 def fold(here: OperandRows, way: Products, material: WindowStretches) -> tuple[Folded, int]:
-    """The whole trends of every window, and the bytes of all matrices and stacks at once."""
+    """The aggregates of every window, and the bytes of all matrices and stacks held at once."""
     shape = matrix_shape(here.operand.machine, here.operand.carried)
     return fold_shared(here.operand, here.events, here.alphabet, material), _bytes(material, shape)
 
@@ -58,7 +58,7 @@ def _bytes(cut: WindowStretches, shape: MatrixShape) -> int:
 
 
 def cut_stretches(items: Items, long: int) -> WindowStretches:
-    """WindowStretches at the edges of all windows; stretches of `long` rows get a matrix."""
+    """Cut at the edges of all windows; stretches of at least `long` rows get a matrix."""
     windows = len(items.low)
     low, high, rank = (empty(2 * windows, np.int64) for _ in range(3))
     first, last = empty(windows, np.int64), empty(windows, np.int64)
@@ -72,13 +72,13 @@ def _most_alive(cut: WindowStretches) -> int:
 
 
 def _slots(cut: WindowStretches) -> int:
-    """Matrices held at once: twice as many as one window has, so that half of them are always new."""
+    """Matrices held at once: twice as many as a window has, so that half of them can always be new."""
     most = int((cut.rank[cut.last] - cut.rank[cut.first]).max(initial=0))
     return max(1, min(int(cut.rank[-1]), max(_CHUNK, 2 * most)))
 
 
 def _chunks(cut: WindowStretches, slots: int) -> Iterator[tuple[slice, slice]]:
-    """Windows in order, and the ranks of the matrices that none before had: as many as fit."""
+    """Chunks of windows in order, each with its new matrices: as many as fit into `slots`."""
     begins, ends = cut.rank[cut.first], cut.rank[cut.last]
     windows, folded = 0, 0
     while windows < len(begins):
@@ -102,7 +102,7 @@ def _overlap(items: Items, cut: WindowStretches) -> Overlap:
 def fold_shared(
     plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: WindowStretches
 ) -> Folded:
-    """The whole trends of every window; a matrix lives only while a window that is still to come needs it."""
+    """The aggregates of every window; a matrix is kept only while a later window needs it."""
     frame, slots = lower_frame(plan.machine, plan.carried), _slots(cut)
     is_long = cut.rank[1:] > cut.rank[:-1]
     low, high = cut.low[is_long], cut.high[is_long]
@@ -120,7 +120,7 @@ def fold_shared(
 def fold_matrices(
     plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], bounds: NDArray[np.int64]
 ) -> Folded:
-    """The rows [bounds[k], bounds[k+1]) as matrix k: what mass 1 at each start becomes."""
+    """Fold rows [bounds[k], bounds[k+1]) into matrix k: what mass 1 at each start state becomes."""
     frame = lower_frame(plan.machine, plan.carried)
     matrix = _no_matrices(len(bounds) - 1, len(_starts(plan.machine)), frame)
     _folder(plan, events, alphabet)(matrix, 0, bounds[:-1], bounds[1:])
@@ -130,7 +130,7 @@ def fold_matrices(
 def multiply_matrices(
     plan: OperandPlan, matrix: Folded, first: NDArray[np.int64], last: NDArray[np.int64]
 ) -> Folded:
-    """The whole trends of windows: window k is the product of the matrices [first[k], last[k])."""
+    """The aggregates of windows: window k is the product of the matrices [first[k], last[k])."""
     frame = lower_frame(plan.machine, plan.carried)
     if np.all(last[:-1] <= first[1:]):
         out = _no_windows(len(first), frame)
@@ -149,7 +149,7 @@ def multiply_matrices(
 def _folder(
     plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
 ) -> Callable[[Folded, int, NDArray[np.int64], NDArray[np.int64]], None]:
-    """Folds rows [low, high) into matrices from a slot on; what it takes is lowered once."""
+    """A function that folds rows [low, high) into matrices from a slot on; its arrays are lowered once."""
     machine, starts = plan.machine, _starts(plan.machine)
     program, grid = lower_rows(machine, alphabet, plan.carried)
     grid = grid if events.is_small else no_grid(grid)
@@ -165,7 +165,7 @@ def _folder(
 def _slider(
     plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
 ) -> Callable[[WindowStretches, Folded, Stacks, Folded], None]:
-    """Slides windows over stretches, on from where the stacks are; what it takes is lowered once."""
+    """A function that slides windows on from the current stacks; its arrays are lowered once."""
     machine = plan.machine
     steps = lower_steps(machine, alphabet, plan.carried)
     links, guards = lower_links(machine, alphabet, steps), lower_guards(machine, alphabet)
@@ -183,13 +183,13 @@ def _starts(machine: Machine) -> NDArray[np.int32]:
 
 
 def _fades(machine: Machine, starts: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether mass that comes in at a start lasts for one moment only."""
+    """Whether mass that enters at a start state lasts for one moment only."""
     is_contiguous = machine.semantics is Semantics.CONTIGUOUS
     return np.array([is_contiguous and machine.states[s].place not in (START, END) for s in starts], np.bool_)
 
 
 def _no_matrices(slots: int, rows: int, frame: Frame) -> Folded:
-    """Memory for matrices; folding one empties it first."""
+    """Memory for matrices; folding clears a matrix first."""
     return _memory((slots, rows, frame.states), frame.width, frame.extremes)
 
 
@@ -203,7 +203,7 @@ def _no_stacks(alive: int, frame: Frame) -> Stacks:
 
 
 def _no_windows(windows: int, frame: Frame) -> Folded:
-    """Windows without any trend."""
+    """The aggregates of windows that have no trend yet."""
     out = _memory((windows,), frame.width, frame.extremes)
     out.mantissa.fill(0.0)
     out.exponent.fill(0)

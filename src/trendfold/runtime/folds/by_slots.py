@@ -1,4 +1,4 @@
-"""GROUP BY T.g in one pass: from T on every value of g has a slot of its own (see kernel.lanes)."""
+"""GROUP BY T.g in one pass: from T on, each value of g has its own slot (see kernel.lanes)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from trendfold.runtime.workspace import Workspace
 
 @dataclass(frozen=True)
 class GroupSlots:
-    """The group values of every segment, side by side.
+    """The group values of every segment as slots.
 
-    slot   int32[n]       the slot of a row that can take T, in its segment; else -1
-    start  int64[s+1]     where each segment's slots begin, numbered through
+    slot   int32[n]       the slot, within its segment, of a row that can take T; else -1
+    start  int64[s+1]     where each segment's slots begin, numbered consecutively
     own    the positions of T
     items  the windows of all slots together
     """
@@ -34,7 +34,7 @@ class GroupSlots:
     items: Items
 
     def per_slot(self, query: str, limits: Limits) -> Items:
-        """Each item once per slot of its segment, as if every slot were a segment."""
+        """Repeat each item for every slot of its segment, as if each slot were a segment."""
         items = self.items
         count = np.diff(self.start)[items.segment]
         limits.check_windows(query, int(count.sum()))
@@ -45,7 +45,7 @@ class GroupSlots:
 
 
 def read_slots(plan: QueryPlan, workspace: Workspace, rows: Rows, items: Items) -> tuple[GroupSlots, Rows]:
-    """The slots of unsplit rows, and the rows with a group per slot."""
+    """Assign slots to rows that are not split by group, and set a group per slot."""
     keys = plan.qualified_keys
     own = plan.operands[0].machine.automaton.called(keys[0].alias or "")
     value, distinct = workspace.partition((), tuple(key.attribute for key in keys))
@@ -67,7 +67,7 @@ def read_slots(plan: QueryPlan, workspace: Workspace, rows: Rows, items: Items) 
 
 
 def fold_slots(plan: QueryPlan, events: Events, rows: Rows, slots: GroupSlots) -> tuple[Folded, int]:
-    """The whole trends of every item and slot, ordered as by `GroupSlots.per_slot`, and the state's bytes."""
+    """The aggregates of every item and slot, in the order of `GroupSlots.per_slot`, and bytes of state."""
     (operand,) = plan.operands
     program = lower_lanes(operand.machine, rows.alphabets[0], operand.carried, slots.own)
     items = slots.items

@@ -1,4 +1,4 @@
-"""Every window on its own: a vector of aggregates, updated event by event (see kernel.fold)."""
+"""Each window separately: a vector of aggregates, updated event by event (see kernel.fold)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trendfold.runtime.folds.operand import OperandRows, vector_bytes
 
 
 def fold(here: OperandRows, way: Vectors, material: None) -> tuple[Folded, int]:
-    """The whole trends of every window, and the bytes of a window's state."""
+    """The aggregates of every window, and the bytes of one window's state."""
     machine, out, frame = here.operand.machine, here.nothing(), here.frame
     program, grid = lower_rows(machine, here.alphabet, here.operand.carried)
     if not here.events.is_small:

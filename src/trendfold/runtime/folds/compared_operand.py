@@ -21,7 +21,7 @@ from trendfold.runtime.windows import Items
 
 @dataclass(frozen=True)
 class Compared:
-    """An operand whose neighbours are compared: what the kernels read besides its rows."""
+    """What kernels read, besides the rows, for an operand whose neighbours are compared."""
 
     frame: Frame
     steps: BindingSteps
@@ -32,16 +32,16 @@ class Compared:
     asked: ValueAccesses
     index: BindingIndex
     places: int
-    """BindingLists of bindings, one per place whose bindings are kept one by one."""
+    """The lists of bindings, one per place whose bindings are kept one by one."""
 
     @property
     def has_trees(self) -> bool:
-        """Whether any bindings are found by their values."""
+        """Whether any bindings are found by value."""
         return bool(self.asked.accesses)
 
 
 def read_compared(here: OperandRows) -> Compared:
-    """The conditions of an operand over its rows, and the ranks of the values that they compare."""
+    """Compile an operand's conditions over its rows, and rank the values that they compare."""
     plan, rows, batch = here.operand, here.rows, here.batch
     machine, alphabet = plan.machine, here.alphabet
     places = list_numbers(machine)
@@ -70,7 +70,7 @@ def read_compared(here: OperandRows) -> Compared:
 
 
 def _ranked_apart(rows: Rows, items: Items) -> NDArray[np.int64]:
-    """Where values are ranked anew: at every window if none overlap, so that no tree is larger than one."""
+    """Where ranking restarts: at every window if none overlap, so that no tree is larger than a window."""
     if np.any(items.high[:-1] > items.low[1:]):
         return rows.segment
     return np.unique(np.concatenate([rows.segment, items.low, items.high]))

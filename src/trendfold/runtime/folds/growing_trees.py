@@ -1,4 +1,4 @@
-"""Comparisons -> cuts between values, for trees that grow: nothing is ranked beforehand."""
+"""Comparisons -> cuts between values, for trees that grow as values arrive, without ranking beforehand."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trendfold.kernel.program import Frame, Grown, Ints
 from trendfold.plan.neighbour import Access
 
 Cuts = tuple[NDArray[np.float64] | float, bool, NDArray[np.float64] | float, bool]
-"""Two cuts: the value of each, and whether it is behind the entries that have it."""
+"""Two cuts: the value of each, and whether the cut lies after the entries with that value."""
 Growth = tuple[growing.TreePool, tuple[NDArray[Any], ...], Ints]
 
 
 def no_grown(accesses: Sequence[Access], tree_start: Ints, rows: int, pairs: int) -> Grown:
-    """Room for the values and cuts of trees that grow, of no size where there are none."""
+    """Memory for the values and cuts of growing trees; empty if no tree grows."""
     is_grown = np.array([access.is_online for access in accesses], np.bool_)
     rows = rows if is_grown.any() else 0
     return Grown(
@@ -40,7 +40,7 @@ def cut_values(
     grown: Grown,
     number: int,
 ) -> None:
-    """The value of every row that is asked, and the cuts of those that ask; others have none at all."""
+    """Fill in the values of bindings and the cuts of lookups; all other rows have neither."""
     (compared,) = access.ordered
     grown.value[number] = np.where(first, sides[0], np.nan)
     cut, is_behind = grown.cut[number], grown.is_behind[number]
@@ -52,7 +52,7 @@ def cut_values(
 
 
 def _cuts(op: str, value: NDArray[np.float64]) -> list[Cuts]:
-    """Between which cuts the values lie that are `op` the one asked for."""
+    """The cuts between which the values v with `v op value` lie."""
     match op:
         case "<" | "<=":
             return [(-np.inf, False, value, op == "<=")]
@@ -62,14 +62,14 @@ def _cuts(op: str, value: NDArray[np.float64]) -> list[Cuts]:
 
 
 def pool_bytes(grown: Grown, longest: int, frame: Frame) -> int:
-    """How large the trees that grow may become in a window of so many rows."""
+    """The most bytes that growing trees can take in a window of `longest` rows."""
     return _nodes(grown, longest) * growing.node_bytes(frame.width, frame.extremes)
 
 
 def growth(grown: Grown, longest: int, frame: Frame) -> Growth | None:
-    """Empty trees and what is needed to work on them, or None where none grow.
+    """Empty trees and their working memory, or None if no tree grows.
 
-    There is one per access, so that they have the same numbers; those that do not grow stay empty.
+    There is one tree per access, so that both have the same numbers; trees that do not grow stay empty.
     """
     nodes = _nodes(grown, longest)
     if not nodes:

@@ -1,4 +1,4 @@
-"""Queries side by side, their open windows included, in one pass over their rows (see kernel.together)."""
+"""Queries in lanes: one lane per query and open window, in one pass over the rows (see kernel.together)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import Items
 
 COUNTED = "bursts", "shared bursts", "snapshots", "splits", "merges"
-"""What kernel.together counts, in its order."""
-HELD = "the open windows of queries that are folded side by side"
+"""The counters of kernel.together, in its order."""
+HELD = "the open windows of queries that are folded together"
 
 
 @dataclass(frozen=True)
 class ReadyLanes:
-    """A group of queries as arrays of lanes: only the fold is left."""
+    """A group of queries lowered to arrays of lanes, ready to fold."""
 
     members: list[Member]
     sizes: list[int]
@@ -40,7 +40,7 @@ class ReadyLanes:
         return int(state_bytes(self.program))
 
     def fold(self) -> tuple[Folded, ...]:
-        """Per member the whole trends of its items; `counts` is filled in."""
+        """Per member the aggregates of its items; also fills in `counts`."""
         width = max(member.carried.width for member in self.members)
         extremes = max(len(member.carried.extremes) for member in self.members)
         out = no_trends(sum(self.sizes), width, extremes)
@@ -50,7 +50,7 @@ class ReadyLanes:
         return _apart(out, self.members, self.sizes)
 
     def work(self, symbol: NDArray[np.int32]) -> tuple[Work, ...]:
-        """What lanes do for every kind of row, where the rows have these symbols."""
+        """The work of lanes for every kind of row, given the symbols of the rows."""
         kinds = len(self.program.share_from)
         events = np.bincount(symbol, minlength=kinds)
         changes = np.concatenate([symbol[:1], symbol[1:][symbol[1:] != symbol[:-1]]])
@@ -60,9 +60,9 @@ class ReadyLanes:
 
 
 def make_ready(group: Group, together: GroupRows, share_from: int = 2) -> ReadyLanes:
-    """The arrays of a group; bursts of `share_from` events or more act once.
+    """Lower a group to arrays; bursts of `share_from` events or more are applied once.
 
-    With lanes a burst costs each query as much as one event, so two events are enough (ADR 13).
+    In lanes, a burst costs each query as much as one event, so two events are enough (ADR 13).
     """
     members = [
         Member(plan.operands[0].machine, plan.operands[0].carried, windows_at_once(plan))
@@ -95,7 +95,7 @@ def _apart(out: Folded, members: list[Member], sizes: list[int]) -> tuple[Folded
 
 
 def window_cuts(together: GroupRows, members: list[Member]) -> WindowCuts:
-    """Where windows close and open. Members with the same windows are cut together."""
+    """The rows at which windows close and open; members with the same windows share their cuts."""
     parts = []
     for number, items in enumerate(together.windows):
         member = members[together.window_of.index(number)]
@@ -118,7 +118,7 @@ def window_cuts(together: GroupRows, members: list[Member]) -> WindowCuts:
 
 
 def _cuts_of(items: Items, windows: int, which: int) -> tuple[NDArray[np.int64], ...]:
-    """Two cuts per item: the windows at once have different slots, and a later one takes a free slot."""
+    """Two cuts per item; windows open at once have different slots, and a later window reuses a free slot."""
     count = len(items.low)
     row = np.concatenate([items.low, items.high]).astype(np.int64)
     is_open = np.repeat(np.array([1, 0], np.int64), count)

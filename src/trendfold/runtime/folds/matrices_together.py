@@ -1,4 +1,4 @@
-"""Queries that are folded side by side, in one pass over rows that all of them share (see kernel.bundle)."""
+"""The matrices of many queries, folded in one pass over the rows that they share (see kernel.bundle)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.workspace import Partitioning, Workspace, occupied, partitioning
 
 MOST_STATES = 1 << 10
-"""Of all queries in a bundle: what an event may touch should stay in the processor's cache."""
+"""A bound on all queries of a bundle, so that the state an event updates stays in the CPU cache."""
 
 
 def bundles(
     plans: Sequence[QueryPlan], queries: Sequence[int], shared: frozenset[Partitioning]
 ) -> list[list[int]]:
-    """The queries in groups that are folded together; most often each is alone."""
+    """Split queries into bundles that are folded together; most bundles have one query."""
     found: list[list[int]] = []
     latest: dict[object, list[int]] = {}
     states: dict[object, int] = {}
@@ -49,7 +49,7 @@ def bundles(
 
 
 def _can_be_bundled(plan: QueryPlan) -> bool:
-    """Whether a query only counts, and an event's type alone says what it can take."""
+    """Whether a query only counts, and an event's type alone determines the positions it can take."""
     (operand, *more) = plan.operands
     is_count = operand.carried.width == 1 and not operand.carried.extremes
     if more or not is_count or not is_linear(plan) or operand.machine.predicates.local:
@@ -66,7 +66,7 @@ def _by_type(plan: QueryPlan) -> dict[str, Symbol]:
 
 
 def cut_shared(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
-    """All rows, sorted as `plan` and its like need them, cut into pieces; symbols are codes of types."""
+    """Sort all rows as the queries of a bundle need them and cut them into pieces; symbols are type codes."""
     placed = workspace.placed(partitioning(plan))
     none = np.zeros(0, np.int64)
     rows = Rows(placed.row, placed.time, (placed.symbol,), (), occupied(placed.segment), none, {})
@@ -76,7 +76,7 @@ def cut_shared(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray
 def fold_together(plans: dict[int, QueryPlan], workspace: Workspace, cut: Cut) -> pa.Table:
     """Like pieces.fold_pieces for many queries at once; a query's columns are named `… <query> 0`.
 
-    Where a piece has no event of a query, its matrix is null.
+    If a piece has no event of a query, the query's matrix is null.
     """
     batch, code = workspace.batch, cut.rows.symbols[0]
     seen = np.zeros((len(cut), max(1, len(batch.type_names))), np.int32)
@@ -98,7 +98,7 @@ def fold_together(plans: dict[int, QueryPlan], workspace: Workspace, cut: Cut) -
 
 
 def apart(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """The pieces of each query out of those of a bundle, as pieces.fold_pieces would have named them."""
+    """Split the pieces of a bundle by query, with the column names of pieces.fold_pieces."""
     names = table.column_names
     keys = names[: names.index(LAST) + 1]
     owned = [(int(name.split()[1]), name) for name in names[len(keys) :]]
@@ -118,10 +118,10 @@ def _blocks(plan: QueryPlan, batch: EventBatch) -> list[BundleBlock]:
 def _matrix(
     blocks: list[BundleBlock], mantissa: NDArray[np.float64], exponent: NDArray[np.int32], at: int
 ) -> tuple[Folded, int]:
-    """The matrices of one query out of the entries of all, and where the next query's begin."""
+    """Extract the matrices of one query from the entries of all, and the offset of the next query."""
     states, pieces = len(blocks[0].machine.states), len(mantissa)
     starts = sum(len(block.starts) for block in blocks)
-    # One state more: the void that the matrices of kernel.stretch have.
+    # One state more: the void state that matrices of kernel.stretch have.
     shape = (pieces, starts, states + 1, 1)
     found = Folded(np.zeros(shape), np.zeros(shape, np.int32), np.zeros((*shape[:3], 0)))
     row = 0

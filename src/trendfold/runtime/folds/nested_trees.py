@@ -1,4 +1,4 @@
-"""Two values compared by order -> ranks by each, and the trees below one another that they stand in."""
+"""Two values compared by order -> ranks by each value, and the nested trees over them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trendfold.plan.neighbour import Access, Structure
 
 Sides = tuple[NDArray[np.float64], NDArray[np.float64]]
 Fill = Callable[[Access, Sequence[Sides], Ints, Ints], int]
-"""Ranks by one value: fills in leaves and spans, and returns the most leaves of a segment."""
+"""Ranks rows by one value: fills in leaves and spans, and returns the most leaves of a segment."""
 
 
 def no_nested(accesses: Sequence[Access], segment: NDArray[np.int64], trees: int, rows: int) -> Nested:
-    """Room for nested trees, of no size where no access has any."""
+    """Memory for nested trees; empty if no access has any."""
     is_nested = np.array([access.structure is Structure.NESTED for access in accesses], np.bool_)
     segments = len(segment) - 1 if is_nested.any() else 0
     per_row = (
@@ -45,7 +45,7 @@ def nest(
     leaf: Ints,
     span: Ints,
 ) -> int:
-    """The ranks of access `number` by both of its values; returns the most bindings of a segment."""
+    """Rank the rows of access `number` by both values; returns the most bindings of a segment."""
     sides = dict(zip(access.ordered, orders, strict=True))
     half = span.shape[1] // 2
     by_first, by_second = empty(len(span), np.int32), empty(len(span), np.int32)
@@ -60,5 +60,5 @@ def nest(
 
 
 def nested_bytes(nested: Nested) -> int:
-    """What nested trees hold beside their nodes: a leaf per row and level, and who went left."""
+    """The bytes of nested trees besides their nodes: a leaf per row and level, and which rows went left."""
     return 2 * nested.zeros.nbytes

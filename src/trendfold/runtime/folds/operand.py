@@ -1,4 +1,4 @@
-"""One operand of a query with its rows: what every way to fold it reads."""
+"""One operand of a query with its rows, the input of every runner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trendfold.runtime.windows import Items
 
 @dataclass(frozen=True)
 class OperandRows:
-    """The `number`-th operand of a query, its rows, and the windows they are cut into."""
+    """Operand `number` of a query, its rows, and the windows into which they are cut."""
 
     plan: QueryPlan
     number: int
@@ -43,7 +43,7 @@ class OperandRows:
         return lower_frame(self.operand.machine, self.operand.carried)
 
     def nothing(self) -> Folded:
-        """Room for the aggregates of every window; no trend so far."""
+        """Empty aggregates for every window."""
         carried = self.operand.carried
         return no_trends(len(self.items.low), carried.width, len(carried.extremes))
 

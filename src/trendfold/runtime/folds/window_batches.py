@@ -1,4 +1,4 @@
-"""Overlapping windows that pass through the same trees in batches, where neighbours are found by value."""
+"""Overlapping windows in batches that share the same trees, where neighbours are found by value."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trendfold.runtime.folds.compared_operand import Compared
 from trendfold.runtime.folds.operand import OperandRows
 
 SIZES = (8, 16, 32, 64, 128)
-"""Windows of a batch: more of them share a search, and take more memory."""
+"""Possible windows per batch: more windows share each search, and take more memory."""
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Windows in batches, and how large the largest is."""
+    """Windows in batches, and the sizes of the largest batch."""
 
     first: NDArray[np.int64]
     """The first window of each batch, and where the last one ends."""
@@ -32,24 +32,24 @@ class Batches:
     passed: int
     """Rows of all batches together."""
     nodes: int
-    """States and nodes of the largest batch, at most."""
+    """An upper bound on the states and nodes of the largest batch."""
     slots: int
-    """The most steps that the events of one moment take."""
+    """The most steps of the events of one moment."""
     touched: int
-    """The most vectors that a step gathers from or leaves its mass at."""
+    """The most vectors that a step reads or writes."""
     holders: int
-    """Leaves whose row must be known, per tree."""
+    """Per tree, the number of leaves that store their row."""
     asks: NDArray[np.int8]
-    """What is asked of each tree."""
+    """The kind of lookups of each tree."""
 
     def bytes(self, frame: Frame) -> int:
-        """What the largest batch takes."""
+        """The bytes of the largest batch."""
         vectors = (self.nodes + self.slots) * self.lanes * int(node_bytes(frame))
         return vectors + 8 * self.touched + 4 * self.holders * len(self.asks)
 
 
 def measure(here: OperandRows, compared: Compared) -> tuple[OperandStatistics, dict[int, Batches]]:
-    """The batches that fit the limit of state, by how many windows they hold, and what they would cost."""
+    """Statistics of the batches that fit the limit on state, and all batches keyed by windows per batch."""
     if here.plan.sharing(here.operand) is not Sharing.TREES:
         return OperandStatistics(), {}
     found = {each.lanes: each for each in _cut(here, compared)}
@@ -60,7 +60,7 @@ def measure(here: OperandRows, compared: Compared) -> tuple[OperandStatistics, d
 
 
 def _cut(here: OperandRows, compared: Compared) -> list[Batches]:
-    """The windows in batches of every size."""
+    """Cut the windows into batches of every size."""
     items, events = here.items, here.events
     steps, index, frame = compared.steps, compared.index, compared.frame
     is_next = here.operand.machine.semantics is Semantics.NEXT
@@ -87,7 +87,7 @@ def _cut(here: OperandRows, compared: Compared) -> list[Batches]:
 
 
 def _asked(access: Access, is_next: bool) -> int:
-    """What events ask of a tree; under *next* they look at its leaves one by one."""
+    """The kind of lookups of an access; under *next*, events scan its leaves."""
     if is_next or access.structure is Structure.TABLE:
         return kernels.FLAT
     ops = {compared.op for compared in access.ordered}
@@ -97,7 +97,7 @@ def _asked(access: Access, is_next: bool) -> int:
 
 
 def fold_batches(here: OperandRows, compared: Compared, batches: Batches) -> tuple[Folded, int]:
-    """The whole trends of every window, and the bytes of the largest batch."""
+    """The aggregates of every window, and the bytes of the largest batch."""
     out, index, frame = here.nothing(), compared.index, compared.frame
     kernels.fold_batches(
         here.events,
@@ -117,7 +117,7 @@ def fold_batches(here: OperandRows, compared: Compared, batches: Batches) -> tup
 
 
 def _room(batches: Batches, index: BindingIndex, frame: Frame) -> Room:
-    """Memory for one batch after another."""
+    """Memory that one batch after another uses."""
     trees, words = len(batches.asks), index.leaves // 64 + 1
     nodes, slots = batches.nodes * batches.lanes, batches.slots * batches.lanes
     return Room(

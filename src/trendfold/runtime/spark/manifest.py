@@ -235,7 +235,7 @@ class Tally:
     rows: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     """The size of each shard's state."""
-    steps: Sequence[Mapping[str, Any]] = ()
+    steps: Sequence[Mapping[str, Any]] = field(default_factory=list)
     """The steps of the last release, over all shards (plan.fold_steps.to_value)."""
     before: Mapping[str, Any] | None = None
 

@@ -1,8 +1,7 @@
 """Queries of a group as lanes of one machine, whatever their semantics, NOTs and windows.
 
-The loop is kernel.machine_lanes. A group's rows are given as GroupRows. Where a member is *contiguous*, they
-must hold all rows of the segments, those of types outside the patterns too (symbol 0):
-lane_rows.read_lane_rows keeps them, and says so in `has_all`; without, such a group is not folded here.
+The loop is kernel.machine_lanes. Where a member is *contiguous*, the rows must hold all rows of the segments,
+those of types outside the patterns too (symbol 0): see lane_rows.
 
 Later steps, and where they come in: HAVING judges what is folded here; operands of AND are members whose
 results are multiplied in the end; a burst of equal events is a list of operations with coefficients 2^e and
@@ -26,8 +25,6 @@ from trendfold.kernel.lower_machine_lanes import (
     blocks_of,
     lower_machine_lanes,
     settling_columns,
-    taken_of,
-    why_not_lanes,
 )
 from trendfold.kernel.machine_lanes import (
     LaneCuts,
@@ -40,42 +37,21 @@ from trendfold.kernel.machine_lanes import (
     state_bytes,
 )
 from trendfold.kernel.program import Events, Folded
-from trendfold.plan import Group, QueryPlan
+from trendfold.plan import Group
 from trendfold.plan.carried import union
 from trendfold.plan.workload import windows_at_once
-from trendfold.query.nodes import Semantics
-from trendfold.runtime.group_rows import GroupRows
-from trendfold.runtime.limits import Limits
+from trendfold.runtime.lane_rows import LaneRows
 from trendfold.runtime.windows import Items
 
 MOST_MOMENTS = 1 << 12
 """Where moments of several events settle in more ways than that, each query is folded alone."""
 _SMALLEST = 2.0**-200
 """A value below it, times a large count, would need an exponent below zero."""
-_HELD = "the open windows of queries that are folded in lanes"
-
-
-def fold_lanes(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...] | None:
-    """All members at once: per member the whole trends of its items; None where each must be folded alone."""
-    if any(why_not_lanes(plan.operands[0].machine, plan.operands[0].builds_trends) for plan in group.members):
-        return None
-    if needs_all_rows(group.members) and not getattr(together, "has_all", False):
-        return None
-    ready = make_ready(group, together)
-    if ready is None:
-        return None
-    limits.check_state(group.members[0].query.name, state_bytes(ready.program), _HELD)
-    return ready.fold()
-
-
-def needs_all_rows(members: tuple[QueryPlan, ...]) -> bool:
-    """Whether rows that can take no position lie between neighbours."""
-    return any(plan.query.semantics is Semantics.CONTIGUOUS for plan in members)
 
 
 @dataclass(frozen=True)
-class ReadyMachines:
-    """A group of which only the fold is left.
+class ReadyMachineLanes:
+    """A group of queries as arrays of one machine: only the fold is left.
 
     parts  per block and kind of window: the members, in order of lanes, and how many items each has
     """
@@ -85,6 +61,11 @@ class ReadyMachines:
     cuts: LaneCuts
     blocks: list[Block]
     parts: list[tuple[Block, list[int], int]]
+
+    @property
+    def bytes(self) -> int:
+        """The state of all lanes."""
+        return int(state_bytes(self.program))
 
     def fold(self) -> tuple[Folded, ...]:
         """Per member the whole trends of its items."""
@@ -115,25 +96,29 @@ class ReadyMachines:
         return LaneResults(np.zeros(at), np.zeros(at, np.int32), np.full(xat, np.inf))
 
 
-def make_ready(group: Group, together: GroupRows) -> ReadyMachines | None:
-    """The arrays of a group; None where values are too large, or moments settle in too many ways."""
+UNUSUAL = "values are so large or small that their products with counts may leave the range of doubles"
+MANY_MOMENTS = "events of one moment combine in too many ways"
+
+
+def make_machine(group: Group, together: LaneRows) -> tuple[ReadyMachineLanes | None, str]:
+    """The arrays of a group, or why there are none."""
     members = [
         LaneMember(plan.operands[0].machine, plan.operands[0].carried, windows_at_once(plan), which)
         for plan, which in zip(group.members, together.window_of, strict=True)
     ]
     events = together.events(union(member.carried for member in members))
     if not events.is_small or _has_tiny_values(events):
-        return None
-    taken = getattr(together, "taken", None) or taken_of(together.alphabet, members)
+        return None, UNUSUAL
+    taken = together.taken
     blocks = blocks_of(members, taken)
     settled, which = _settled(events.symbol, events.moment, blocks, taken)
     if settled is not None and len(settled) > MOST_MOMENTS:
-        return None
+        return None, MANY_MOMENTS
     program = lower_machine_lanes(blocks, taken, settled)
     steps, step_of = _steps(events, program, which, len(taken.is_taken))
-    parts = _parts(blocks, members, together.windows)
-    cuts = _cuts(together.windows, members, parts, blocks, step_of)
-    return ReadyMachines(program, steps, cuts, blocks, parts)
+    parts = _parts(blocks, members, together.items)
+    cuts = _cuts(together.items, members, parts, blocks, step_of)
+    return ReadyMachineLanes(program, steps, cuts, blocks, parts), ""
 
 
 def _has_tiny_values(events: Events) -> bool:
@@ -186,27 +171,27 @@ def _settled(
 
 
 def _parts(
-    blocks: list[Block], members: list[LaneMember], windows: tuple[Items, ...]
+    blocks: list[Block], members: list[LaneMember], items: tuple[Items, ...]
 ) -> list[tuple[Block, list[int], int]]:
     """The members of each block with windows of one kind: neighbours among its lanes."""
     found = []
     for block in blocks:
         for which in dict.fromkeys(members[k].which for k in block.members):
             own = [k for k in block.members if members[k].which == which]
-            found.append((block, own, len(windows[which].low)))
+            found.append((block, own, len(items[own[0]].low)))
     return found
 
 
 def _cuts(
-    windows: tuple[Items, ...],
+    items: tuple[Items, ...],
     members: list[LaneMember],
     parts: list[tuple[Block, list[int], int]],
     blocks: list[Block],
     step_of: NDArray[np.int64],
 ) -> LaneCuts:
     """Where windows close and open. Members with the same windows are cut together."""
-    slots = {member.which: member.windows for member in members}
-    cut = [_cuts_of(items, slots[which], which) for which, items in enumerate(windows)]
+    first = {member.which: k for k, member in reversed(list(enumerate(members)))}
+    cut = [_cuts_of(items[first[which]], members[first[which]].windows, which) for which in sorted(first)]
     row, is_open, which, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
     order = np.argsort(2 * row + is_open, kind="stable")
     found, at, xat = [], 0, 0
@@ -226,7 +211,7 @@ def _cuts(
         which[order],
         slot[order],
         item[order],
-        np.searchsorted(kinds, np.arange(len(windows) + 1)).astype(np.int64),
+        np.searchsorted(kinds, np.arange(len(first) + 1)).astype(np.int64),
         np.array([part[1:] for part in found], np.int64),
     )
 
