@@ -132,7 +132,7 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
         handle.process_all_available()
         with pytest.raises(InputError, match="did you mean 'one'"):
             handle.remove("on")
-        with pytest.raises(QueryError, match="count events"):
+        with pytest.raises(QueryError, match="count windows are for batch"):
             handle.add("QUERY three RETURN COUNT(*) PATTERN A+ WITHIN 5 events SLIDE 5 events")
         with pytest.raises(InputError, match="'ONE' would get the same folder as query 'one'"):
             handle.add(TWO.replace("two", "ONE"))

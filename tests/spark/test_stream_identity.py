@@ -256,7 +256,11 @@ def test_names_and_sources_that_cannot_be_are_told_before_anything_starts(
     for source, output, told in (
         (f"parquet:{tmp_path}/empty", "out", "gives the columns yet; pass --schema, or add a file"),
         (f"json:{tmp_path}/empty", "table:kept", "gives the columns yet"),
-        (f"csv:{tmp_path}/nowhere", "out", f"there is no folder '{tmp_path}/nowhere'; make it"),
+        (
+            f"csv:{tmp_path}/nowhere",
+            "out",
+            f"there is no folder '{tmp_path}/nowhere'; create it, or correct the path",
+        ),
         ("parquet:in", "in/results", "--output 'in/results' lies in --source 'in'"),
     ):
         assert main([*command, source, "--output", output]) == 2

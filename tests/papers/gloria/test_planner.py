@@ -53,11 +53,11 @@ def test_queries_that_fit_are_one_group_with_a_plan(strategy: str) -> None:
         ("RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS next", "consume the bindings they continue"),
         ("RETURN COUNT(*) PATTERN SEQ(A, B) HAVING COUNT(*) > 1", "HAVING"),
         ("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE A.x < B.y", "need not be neighbours"),
-        ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 events SLIDE 1 event", "counted in events"),
-        ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 min", "move with every event"),
-        ("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u]", "no other query partitions"),
-        ("RETURN COUNT(*) PATTERN SEQ(A a, A b) GROUP-BY a.g", "GROUP BY names a type"),
-        ("RETURN COUNT(*) PATTERN A & B", "AND combines operands"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 events SLIDE 1 event", "count windows"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 min", "a window per event"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u]", "no other query has the same partitions"),
+        ("RETURN COUNT(*) PATTERN SEQ(A a, A b) GROUP-BY a.g", "GROUP BY names also occurs elsewhere"),
+        ("RETURN COUNT(*) PATTERN A & B", "AND folds its operands separately"),
     ],
 )
 def test_a_query_outside_says_why(query: str, reason: str) -> None:

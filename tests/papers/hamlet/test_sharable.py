@@ -98,12 +98,12 @@ def test_sub_patterns_that_can_be_shared(pattern: str, types: dict[str, int]) ->
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (counted("AND(A+, B)"), "AND combines"),
-        (counted("A+", "SEMANTICS next"), "uses up"),
-        (counted("A+", "SEMANTICS cont"), "uses up"),
+        (counted("AND(A+, B)"), "AND folds its operands"),
+        (counted("A+", "SEMANTICS next"), "consume the bindings"),
+        (counted("A+", "SEMANTICS cont"), "consume the bindings"),
         (counted("A+", "HAVING COUNT(*) > 1"), "HAVING"),
-        (counted("A+", "WITHIN 5 s"), "move with every event"),
-        (counted("A+", "WITHIN 5 events SLIDE 2 events"), "counted in events"),
+        (counted("A+", "WITHIN 5 s"), "a window per event"),
+        (counted("A+", "WITHIN 5 events SLIDE 2 events"), "count windows"),
         (counted("A+", "WHERE A.x < NEXT(A).x"), "kept one by one at A"),
         (counted("SEQ(A+, B)", "WHERE A.x < NEXT(B).x"), "kept one by one at A"),
     ],
