@@ -200,10 +200,21 @@ def fold_vectors(events, values, lows, highs, lengths, rows, direct, guards, fra
     rows         SparseRows
     direct       bool[A]   see in_place
     """
-    values, rows = lent(values), lent(rows)
-    symbol, moment = events.symbol, events.moment
-    width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
+    entries, most = frame.states * frame.width, max(1, lengths.max())
+    # Lent arrays must outlive the loop, so they are made one kernel further out (see jit.lent).
     state, fresh = _zeros(entries, most), _zeros(entries, most)
+    _fold_items(
+        events, values, lows, highs, lengths, rows, direct, guards, frame, state, fresh, out, out_start
+    )
+
+
+@kernel
+def _fold_items(
+    events, values, lows, highs, lengths, rows, direct, guards, frame, state, fresh, out, out_start
+):
+    """The loop of fold_vectors; `state` and `fresh` are room for all numbers of the machine."""
+    values, rows, state, fresh = lent(values), lent(rows), lent(state), lent(fresh)
+    symbol, moment, width = events.symbol, events.moment, frame.width
     for k in range(lows.shape[0]):
         length = lengths[k]
         state.used[:] = 0
