@@ -25,7 +25,7 @@ def test_compiling_is_told_once_and_then_every_few_seconds() -> None:
     teller = Teller(said.append, lambda: next(times))
     for kernels in range(5):
         teller(kernels)
-    assert said == [FIRST, "compiling, once: 2 kernels in 6 s", "compiling once: 4 kernels in 12 s"]
+    assert said == [FIRST, "compiling, once: 2 kernels in 6 s", "compiling, once: 4 kernels in 12 s"]
 
 
 def test_a_kernel_that_is_not_on_disk_is_seen_to_compile() -> None:

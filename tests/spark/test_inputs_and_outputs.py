@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 import trendfold as tf
 from trendfold.cli import main
 from trendfold.errors import InputError
+from trendfold.runtime import engine_for
 from trendfold.runtime.ownership import OWNER_FILE
 
 
@@ -38,6 +40,12 @@ def test_several_paths_are_one_input(spark: SparkSession, folder: Path) -> None:
     Path("inp/b.csv").write_text("type,ts\nA,1\n")
     with pytest.raises(InputError, match="has 2 parquet and 1 csv files"):
         workload.run(urls)
+
+
+def test_a_session_of_another_thread_answers_small_files_too(spark: SparkSession, folder: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(engine_for, folder / "more.parquet").result() == ("spark", ())
+    assert engine_for(folder / "more.parquet") == ("spark", ())
 
 
 def test_a_run_on_spark_owns_its_folder(

@@ -65,8 +65,14 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
 
 
 def has_session() -> bool:
-    """Whether a session exists already."""
-    return SparkSession.getActiveSession() is not None
+    """Whether this process has a session already, started in any of its threads."""
+    if SparkSession.getActiveSession() is not None:
+        return True
+    # The active session is that of a thread. PySpark has no public way to ask for one of another thread.
+    connect = sys.modules.get("pyspark.sql.connect.session")
+    started = [getattr(SparkSession, "_instantiatedSession", None)]
+    started += [getattr(connect.SparkSession, "_default_session", None)] if connect is not None else []
+    return any(session is not None for session in started)
 
 
 def _require_java() -> None:
