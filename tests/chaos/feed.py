@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import trendfold as tf
@@ -76,7 +77,7 @@ def _many_events(rng: random.Random) -> Feed:
     delay = rng.choice([2, 5, 20])
     times = table.column("ts").cast(pa.int64()).to_pylist()
     files = _cut(table.take(pa.array(arrival(times, delay * 1e6, rng))), rng)
-    files, copies = _replayed(files, rng)
+    files, copies = _replayed(files, delay * 1_000_000, rng)
     files, late = _with_late(files, min(t for t in times if t is not None), rng)
     return Feed(workload, files, pa.concat_tables([table, *copies]), late, delay)
 
@@ -123,12 +124,21 @@ def _cut(table: pa.Table, rng: random.Random) -> tuple[pa.Table, ...]:
     return tuple(table.slice(a, b - a) for a, b in itertools.pairwise(edges))
 
 
-def _replayed(files: Sequence[pa.Table], rng: random.Random) -> tuple[tuple[pa.Table, ...], list[pa.Table]]:
-    """Sometimes a file comes once more under another name at once: its rows are events of their own."""
+def _replayed(
+    files: Sequence[pa.Table], delay_us: int, rng: random.Random
+) -> tuple[tuple[pa.Table, ...], list[pa.Table]]:
+    """Sometimes a file comes once more under another name at once: its rows are events of their own.
+
+    Only those within the delay of what came before: the others would be late, and no part of the batch run.
+    """
     if rng.random() < 0.7:
         return tuple(files), []
     at = rng.randrange(len(files))
-    return (*files[: at + 1], *files[at:]), [files[at]]
+    seen = pa.concat_tables(files[: at + 1]).column("ts").cast(pa.int64())
+    times = files[at].column("ts").cast(pa.int64())
+    floor = (pc.max(seen).as_py() or 0) - delay_us
+    copy = files[at].filter(pc.or_(pc.is_null(times), pc.fill_null(pc.greater_equal(times, floor), False)))
+    return (*files[: at + 1], copy, *files[at + 1 :]), [copy]
 
 
 def _with_late(
