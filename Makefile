@@ -36,7 +36,7 @@ demo: java $(READY) ## run the README's main job on generated data, on Spark
 test: java $(READY) ## run the tests, without the slow ones
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test-all: java $(READY) ## run every test
+test-all: java $(READY) ## run every test, the slow ones too (25 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-plain: $(READY) ## run every kernel as plain Python on small cases (8 minutes): for debuggers and coverage
