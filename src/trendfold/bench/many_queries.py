@@ -15,23 +15,23 @@ FIFTY = 50
 
 PATTERN, WINDOW = "SEQ(A, B+, C)", "WITHIN 10000 s SLIDE 10000 s"
 KINDS: dict[str, tuple[str, float]] = {
-    "any": (f"RETURN COUNT(*) PATTERN {PATTERN} {{}} {WINDOW}", 0.12),
-    "next": (f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.12),
-    "contiguous": (f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS contiguous {{}} {WINDOW}", 0.1),
-    "NOT at the end": (f"RETURN COUNT(*) PATTERN SEQ(A, B+, NOT D) {{}} {WINDOW}", 0.12),
+    "any": (f"RETURN COUNT(*) PATTERN {PATTERN} {{}} {WINDOW}", 0.25),
+    "next": (f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.25),
+    "contiguous": (f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS contiguous {{}} {WINDOW}", 0.25),
+    "NOT at the end": (f"RETURN COUNT(*) PATTERN SEQ(A, B+, NOT D) {{}} {WINDOW}", 0.2),
     "next, 1,000 groups": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} GROUP BY g {WINDOW}",
         0.08,
     ),
     "next, 30 overlaps": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 30000 s SLIDE 1000 s",
-        0.08,
+        0.15,
     ),
     "next, windows of 12 events": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 12 s SLIDE 12 s",
-        0.08,
+        0.1,
     ),
-    "next, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.15),
+    "next, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.3),
 }
 """A query of each kind, with a place for its condition; and the least part of one query's events/s."""
 
