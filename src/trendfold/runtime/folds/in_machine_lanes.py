@@ -196,9 +196,8 @@ def _cuts(
     order = np.argsort(2 * row + is_open, kind="stable")
     found, at, xat = [], 0, 0
     lane = dict.fromkeys(range(len(blocks)), 0)
-    number = {id(block): b for b, block in enumerate(blocks)}
     for block, own, count in parts:
-        b = number[id(block)]
+        b = next(number for number, each in enumerate(blocks) if each is block)
         found.append((members[own[0]].which, b, lane[b], len(own), at, xat))
         lane[b] += len(own)
         at += count * block.shape.carried.width * len(own)
