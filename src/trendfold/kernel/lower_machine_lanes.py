@@ -156,7 +156,7 @@ def blocks_of(members: Sequence[LaneMember], taken: Taken) -> list[Block]:
     every = union(member.carried for member in members)
     together: dict[tuple[object, int], list[int]] = {}
     for k, member in enumerate(members):
-        together.setdefault((_shape_key(member), member.windows), []).append(k)
+        together.setdefault((shape_key(member), member.windows), []).append(k)
     kinds = np.append(taken.is_taken.sum(axis=0), 0)  # that take each position
     concerned = np.add.reduceat(kinds, taken.first[:-1])
     found = []
@@ -167,7 +167,7 @@ def blocks_of(members: Sequence[LaneMember], taken: Taken) -> list[Block]:
     return found
 
 
-def _shape_key(member: LaneMember) -> object:
+def shape_key(member: LaneMember) -> object:
     """Equal for machines that differ in the types and conditions of their positions only."""
     machine = member.machine
     automaton = machine.automaton
@@ -361,7 +361,7 @@ def _columns_of(block: Block) -> list[int]:
     shape = block.shape
     sizes = block.lanes, block.slots.stride, block.plane, block.held
     carried = shape.carried.width, len(shape.carried.extremes)
-    return [block.at, block.xat, *sizes, *carried, block.first_row, shape.start]
+    return [block.at, block.xat, *sizes, *carried, block.first_row, len(shape.states)]
 
 
 def _places(

@@ -5,8 +5,9 @@ count, sums) is a *row* with one cell per lane:
 
     m[row_at + slot · stride + query]
 
-where a slot is an open window. So an event is a few operations on rows of contiguous memory, whichever
-queries it is for, and closing a window for all queries copies contiguous cells:
+where a slot is an open window, or a state from which a stretch of events is folded. So an event is a few
+operations on rows of contiguous memory, whichever queries it is for, and closing a window for all queries
+copies contiguous cells:
 
     d <- a·d + b·v·s,    s <- c·s        for the lanes of a mask; v is 1 or a value of the event
 
@@ -55,9 +56,10 @@ KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND, KEEP_OTHERS, LEFT_OTHERS =
 XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
 """Columns of `MachineProgram.xplace`. XFLAGS is 1 if the target keeps its own, plus 2 if the source is
 emptied, plus 4 and 8 if lanes that take no part lose their target and their source."""
-AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, START_AT = range(10)
+AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, STATES = range(10)
 """Columns of `MachineProgram.block`."""
-PART_BLOCK, PART_LANE, PART_LANES, PART_OUT, PART_XOUT = range(5)
+PART_BLOCK, PART_LANE, PART_LANES, PART_START = range(4)
+PART_OUT, PART_XOUT, PART_GIVEN, PART_XGIVEN, PART_SAVED, PART_XSAVED = range(4, 10)
 """Columns of `LaneCuts.part`."""
 
 
@@ -77,7 +79,7 @@ class MachineProgram(NamedTuple):
     row_lanes int64[R]      how many cells it has
     block     int64[B,10]   where a block's cells and extremes begin, its lanes, lanes per slot, rows per
                             number, how many of those may hold mass between moments, numbers, extremes, first
-                            row, and the row ⊥
+                            row, and how many states there are: the first rows of a number
     whole_start, whole      per block the rows (of a number) that hold whole trends
     spends    whether any operation writes its source
     drops     whether any changes lanes that take no part in it
@@ -120,8 +122,13 @@ class LaneCuts(NamedTuple):
     """Where windows close and open, in the order of steps; closing comes first.
 
     step, is_open, which, slot, item   per cut: before which step, which kind of window, its slot, its number
-    part_start, part  per kind of window: block, first query and number of queries, and where their results
-                      begin; a result is [item, number, query]
+    vector            per cut: which of the given vectors a window opens with, or as which of the saved ones
+                      it is saved when it closes; -1 for none; empty where no window has one
+    part_start, part  int64[P,10], per kind of window: block, first query and number of queries; the state
+                      that holds 1 in a window that opens without a vector; where results begin, those of
+                      extremes, and in the same way the vectors that are given and saved
+
+    A result is [item, number, query], -1 where none is wanted; a vector is [state, number, query].
     """
 
     step: np.ndarray
@@ -129,6 +136,7 @@ class LaneCuts(NamedTuple):
     which: np.ndarray
     slot: np.ndarray
     item: np.ndarray
+    vector: np.ndarray
     part_start: np.ndarray
     part: np.ndarray
 
@@ -148,12 +156,17 @@ class LaneMass(NamedTuple):
     has_wide: np.ndarray
 
 
-class LaneResults(NamedTuple):
-    """What windows held when they closed: flat, see LaneCuts."""
+class LaneVectors(NamedTuple):
+    """What windows hold, whole trends or all of their states: flat, see LaneCuts. A zero has exponent 0."""
 
     mantissa: np.ndarray
     exponent: np.ndarray
     extreme: np.ndarray
+
+
+def no_vectors(numbers: int = 0, extremes: int = 0) -> LaneVectors:
+    """Room for vectors of so many numbers and extremes in all."""
+    return LaneVectors(np.zeros(numbers), np.zeros(numbers, np.int32), np.full(extremes, np.inf))
 
 
 def no_mass(program: MachineProgram) -> LaneMass:
@@ -188,13 +201,17 @@ def state_bytes(program: MachineProgram) -> int:
 
 
 @kernel
-def fold_in_lanes(steps, cuts, program, mass, out):
-    """Fold all steps for all lanes; what a window holds when it closes goes to its place in `out`."""
+def fold_in_lanes(steps, cuts, program, mass, given, saved, out):
+    """Fold all steps for all lanes; what a window holds when it closes goes to its place in `out`.
+
+    given, saved  the vectors that windows open with, and those of windows that are to go on
+    """
     steps, cuts, program, mass, out = lent(steps), lent(cuts), lent(program), lent(mass), lent(out)
+    given, saved = lent(given), lent(saved)
     end, last = steps.list.shape[0], cuts.step.shape[0]
     i = cut = 0
     while i < end or cut < last:
-        cut = _cut_windows(i, cut, cuts, program, mass, out)
+        cut = _cut_windows(i, cut, cuts, program, mass, given, saved, out)
         stop = cuts.step[cut] if cut < last else end
         _fold_steps(i, stop, steps, program, mass)
         i = stop
@@ -298,20 +315,28 @@ def _lower_extremes(first, last, values, place, m, x, weight):
 
 
 @kernel
-def _cut_windows(i, cut, cuts, program, mass, out):
+def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
     """Close and open the windows that do so before step i; the first cut after them."""
     blocks, whole_start, whole = program.block, program.whole_start, program.whole
     m, e, x, bound, is_wide, is_open = mass.m, mass.e, mass.x, mass.bound, mass.is_wide, mass.open
+    has_vectors = cuts.vector.shape[0] > 0
     while cut < cuts.step.shape[0] and cuts.step[cut] <= i:
         slot, item = cuts.slot[cut], cuts.item[cut]
+        vector = cuts.vector[cut] if has_vectors else -1
         for p in range(cuts.part_start[cuts.which[cut]], cuts.part_start[cuts.which[cut] + 1]):
             b, count = cuts.part[p, PART_BLOCK], cuts.part[p, PART_LANES]
             lane = slot * blocks[b, STRIDE] + cuts.part[p, PART_LANE]
             if cuts.is_open[cut]:
-                _open(b, lane, count, blocks, m, bound)
+                if vector < 0:
+                    _open(b, lane, count, cuts.part[p, PART_START], blocks, m, bound)
+                else:
+                    _load(vector, lane, cuts.part[p], blocks[b], mass, given)
                 is_open[b] += 1
                 continue
-            states = whole[whole_start[b] : whole_start[b + 1]]
+            if vector >= 0:
+                _save(vector, lane, cuts.part[p], blocks[b], mass, saved)
+            has_result = cuts.part[p, PART_OUT] >= 0
+            states = whole[whole_start[b] : whole_start[b + 1] if has_result else whole_start[b]]
             _close(b, lane, count, item, cuts.part[p, PART_OUT], blocks, states, m, e, bound, is_wide, out)
             if blocks[b, EXTREMES]:
                 _close_extremes(b, lane, count, item, cuts.part[p, PART_XOUT], blocks, states, x, out.extreme)
@@ -323,13 +348,65 @@ def _cut_windows(i, cut, cuts, program, mass, out):
 
 
 @inlined
-def _open(b, lane, count, blocks, m, bound):
-    """A window begins: its ⊥ holds 1."""
-    first = blocks[b, AT] + blocks[b, START_AT] * blocks[b, LANES_OF] + lane
+def _open(b, lane, count, state, blocks, m, bound):
+    """A window begins: one state holds 1."""
+    first = blocks[b, AT] + state * blocks[b, LANES_OF] + lane
     for cell in range(first, first + count):
         m[cell] = 1.0
-    row = blocks[b, FIRST_ROW] + blocks[b, START_AT]
+    row = blocks[b, FIRST_ROW] + state
     bound[row] = max(bound[row], 1.0)
+
+
+@kernel
+def _load(vector, lane, part, block, mass, given):
+    """A window goes on: its lanes, which are empty, get what they held."""
+    count, width, extremes = part[PART_LANES], block[WIDTH], block[EXTREMES]
+    of, xof = vector * block[STATES] * width * count, vector * block[STATES] * extremes * count
+    of, xof = part[PART_GIVEN] + of, part[PART_XGIVEN] + xof
+    for state in range(block[STATES]):
+        for w in range(width):
+            row = block[FIRST_ROW] + w * block[PLANE] + state
+            cell = block[AT] + (w * block[PLANE] + state) * block[LANES_OF] + lane
+            most = mass.bound[row]
+            for k in range(count):
+                mass.m[cell + k] = given.mantissa[of + k]
+                most = max(most, abs(given.mantissa[of + k]))
+                if given.exponent[of + k] != 0:
+                    mass.e[cell + k] = given.exponent[of + k]
+                    mass.is_wide[row] = mass.has_wide[0] = True
+            mass.bound[row] = most
+            of += count
+        for y in range(extremes):
+            cell = block[XAT] + (y * block[PLANE] + state) * block[LANES_OF] + lane
+            for k in range(count):
+                mass.x[cell + k] = given.extreme[xof + k]
+            xof += count
+
+
+@kernel
+def _save(vector, lane, part, block, mass, saved):
+    """Copy what all states of a window hold."""
+    count, width, extremes = part[PART_LANES], block[WIDTH], block[EXTREMES]
+    to, xto = vector * block[STATES] * width * count, vector * block[STATES] * extremes * count
+    to, xto = part[PART_SAVED] + to, part[PART_XSAVED] + xto
+    for state in range(block[STATES]):
+        for w in range(width):
+            row = block[FIRST_ROW] + w * block[PLANE] + state
+            cell = block[AT] + (w * block[PLANE] + state) * block[LANES_OF] + lane
+            if mass.bound[row] < RADIX and not mass.is_wide[row]:
+                for k in range(count):
+                    saved.mantissa[to + k] = mass.m[cell + k]
+            else:
+                for k in range(count):
+                    saved.mantissa[to + k], saved.exponent[to + k] = normalise(
+                        mass.m[cell + k], mass.e[cell + k]
+                    )
+            to += count
+        for y in range(extremes):
+            cell = block[XAT] + (y * block[PLANE] + state) * block[LANES_OF] + lane
+            for k in range(count):
+                saved.extreme[xto + k] = mass.x[cell + k]
+            xto += count
 
 
 @inlined

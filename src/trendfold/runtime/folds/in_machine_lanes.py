@@ -11,7 +11,9 @@ share panes, whose slots are start states; windows per event need products of su
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +30,13 @@ from trendfold.kernel.lower_machine_lanes import (
 )
 from trendfold.kernel.machine_lanes import (
     LaneCuts,
-    LaneResults,
     LaneSteps,
+    LaneVectors,
     MachineProgram,
     fold_in_lanes,
     line_up,
     no_mass,
+    no_vectors,
     state_bytes,
 )
 from trendfold.kernel.program import Events, Folded
@@ -50,62 +53,124 @@ _SMALLEST = 2.0**-200
 
 
 @dataclass(frozen=True)
-class ReadyMachineLanes:
-    """A group of queries as arrays of one machine: only the fold is left.
+class LanePart:
+    """The queries of a block that have the same windows: neighbours among its lanes.
 
-    parts  per block and kind of window: the members, in order of lanes, and how many items each has
+    number   the block's
+    members  in the order of their lanes
+    lane     the first one's
+    items    how many windows they have
+    given    how many of those begin with a vector, ...
+    saved    ... and how many end as one
     """
+
+    number: int
+    block: Block
+    members: tuple[int, ...]
+    which: int
+    lane: int
+    items: int
+    given: int = 0
+    saved: int = 0
+
+    @property
+    def result(self) -> tuple[int, int]:
+        """Numbers and extremes in the results of one window."""
+        carried, queries = self.block.shape.carried, len(self.members)
+        return carried.width * queries, len(carried.extremes) * queries
+
+    @property
+    def vector(self) -> tuple[int, int]:
+        """Numbers and extremes of all states of one window."""
+        numbers, extremes = self.result
+        return numbers * len(self.block.shape.states), extremes * len(self.block.shape.states)
+
+
+@dataclass(frozen=True)
+class ReadyMachineLanes:
+    """A group of queries as arrays of one machine: only the fold is left."""
 
     program: MachineProgram
     steps: LaneSteps
     cuts: LaneCuts
-    blocks: list[Block]
-    parts: list[tuple[Block, list[int], int]]
+    parts: tuple[LanePart, ...]
 
     @property
     def bytes(self) -> int:
         """The state of all lanes."""
         return int(state_bytes(self.program))
 
+    @property
+    def saved_at(self) -> list[tuple[int, int]]:
+        """Where the saved vectors of each part begin, numbers and extremes, and where all end."""
+        return _saved_at(self.parts)
+
     def fold(self) -> tuple[Folded, ...]:
         """Per member the whole trends of its items."""
-        out = self._no_results()
-        fold_in_lanes(self.steps, self.cuts, self.program, no_mass(self.program), out)
+        return self.continue_from(no_vectors())[0]
+
+    def continue_from(self, given: LaneVectors) -> tuple[tuple[Folded, ...], LaneVectors]:
+        """The same for windows of which some are already open, and the vectors of those to be saved."""
+        saved, out = no_vectors(*self.saved_at[-1]), no_vectors(*_results_at(self.parts)[-1])
+        mass = no_mass(self.program)
+        fold_in_lanes(self.steps, self.cuts, self.program, mass, given, saved, out)
+        return self._by_member(out), saved
+
+    def _by_member(self, out: LaneVectors) -> tuple[Folded, ...]:
         found: dict[int, Folded] = {}
-        for (block, members, items), (at, xat) in zip(self.parts, self._ends(), strict=True):
-            shape = items, block.shape.carried.width, len(members)
-            xshape = items, len(block.shape.carried.extremes), len(members)
-            m, e = (each[at - np.prod(shape, dtype=int) : at].reshape(shape) for each in out[:2])
-            x = out.extreme[xat - np.prod(xshape, dtype=int) : xat].reshape(xshape)
-            for lane, k in enumerate(members):
+        for part, (at, xat) in zip(self.parts, _results_at(self.parts), strict=False):
+            carried = part.block.shape.carried
+            shape = part.items, carried.width, len(part.members)
+            xshape = part.items, len(carried.extremes), len(part.members)
+            m, e = (each[at : at + prod(shape)].reshape(shape) for each in out[:2])
+            x = out.extreme[xat : xat + prod(xshape)].reshape(xshape)
+            for lane, k in enumerate(part.members):
                 found[k] = Folded(m[:, :, lane], e[:, :, lane], x[:, :, lane])
         return tuple(found[k] for k in range(len(found)))
 
-    def _ends(self) -> list[tuple[int, int]]:
-        """Where the results of each part end."""
-        at = xat = 0
-        found = []
-        for block, members, items in self.parts:
-            at += items * block.shape.carried.width * len(members)
-            xat += items * len(block.shape.carried.extremes) * len(members)
-            found.append((at, xat))
-        return found
 
-    def _no_results(self) -> LaneResults:
-        at, xat = self._ends()[-1]
-        return LaneResults(np.zeros(at), np.zeros(at, np.int32), np.full(xat, np.inf))
+def _results_at(parts: Sequence[LanePart]) -> list[tuple[int, int]]:
+    """Where the results of each part begin, numbers and extremes, and where all end."""
+    return _places((part.items, part.result) for part in parts)
+
+
+def _given_at(parts: Sequence[LanePart]) -> list[tuple[int, int]]:
+    """The same for the vectors that windows open with."""
+    return _places((part.given, part.vector) for part in parts)
+
+
+def _saved_at(parts: Sequence[LanePart]) -> list[tuple[int, int]]:
+    """The same for the vectors that are saved."""
+    return _places((part.saved, part.vector) for part in parts)
+
+
+def _places(sizes: Iterable[tuple[int, tuple[int, int]]]) -> list[tuple[int, int]]:
+    found = [(0, 0)]
+    for count, (numbers, extremes) in sizes:
+        found.append((found[-1][0] + count * numbers, found[-1][1] + count * extremes))
+    return found
 
 
 UNUSUAL = "values are so large or small that their products with counts may leave the range of doubles"
 MANY_MOMENTS = "events of one moment combine in too many ways"
 
 
-def make_machine(group: Group, together: LaneRows) -> tuple[ReadyMachineLanes | None, str]:
-    """The arrays of a group, or why there are none."""
-    members = [
+def lane_members(group: Group, window_of: Sequence[int]) -> list[LaneMember]:
+    """The members of a group; `window_of` are the kinds of their windows."""
+    return [
         LaneMember(plan.operands[0].machine, plan.operands[0].carried, windows_at_once(plan), which)
-        for plan, which in zip(group.members, together.window_of, strict=True)
+        for plan, which in zip(group.members, window_of, strict=True)
     ]
+
+
+def make_machine(
+    group: Group, together: LaneRows, carry: Sequence[CarriedOver] = ()
+) -> tuple[ReadyMachineLanes | None, str]:
+    """The arrays of a group, or why there are none.
+
+    carry  per kind of window (LaneRows.windows), those that are already open and those to be saved
+    """
+    members = lane_members(group, together.window_of)
     events = together.events(union(member.carried for member in members))
     if not events.is_small or _has_tiny_values(events):
         return None, UNUSUAL
@@ -116,9 +181,9 @@ def make_machine(group: Group, together: LaneRows) -> tuple[ReadyMachineLanes | 
         return None, MANY_MOMENTS
     program = lower_machine_lanes(blocks, taken, settled)
     steps, step_of = _steps(events, program, which, len(taken.is_taken))
-    parts = _parts(blocks, members, together.items)
-    cuts = _cuts(together.items, members, parts, blocks, step_of)
-    return ReadyMachineLanes(program, steps, cuts, blocks, parts), ""
+    parts = _parts(blocks, members, together.windows, carry)
+    cuts = _cuts(together.windows, members, parts, step_of, carry)
+    return ReadyMachineLanes(program, steps, cuts, parts), ""
 
 
 def _has_tiny_values(events: Events) -> bool:
@@ -170,49 +235,80 @@ def _settled(
 # ---- Windows ------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class CarriedOver:
+    """Windows of one kind that are open before these rows, or stay open after them.
+
+    loaded  int64[items]  which of the given vectors a window begins with; -1 if it begins here
+    saved   bool[items]   whether a window's vector is saved at its end
+    """
+
+    loaded: NDArray[np.int64]
+    saved: NDArray[np.bool_]
+
+    @property
+    def given(self) -> int:
+        """How many vectors there are at least."""
+        return int(self.loaded.max(initial=-1)) + 1
+
+
 def _parts(
-    blocks: list[Block], members: list[LaneMember], items: tuple[Items, ...]
-) -> list[tuple[Block, list[int], int]]:
-    """The members of each block with windows of one kind: neighbours among its lanes."""
+    blocks: list[Block], members: list[LaneMember], windows: Sequence[Items], carry: Sequence[CarriedOver]
+) -> tuple[LanePart, ...]:
     found = []
-    for block in blocks:
+    for number, block in enumerate(blocks):
+        lane = 0
         for which in dict.fromkeys(members[k].which for k in block.members):
-            own = [k for k in block.members if members[k].which == which]
-            found.append((block, own, len(items[own[0]].low)))
-    return found
+            own = tuple(k for k in block.members if members[k].which == which)
+            kept = (carry[which].given, int(carry[which].saved.sum())) if carry else (0, 0)
+            found.append(LanePart(number, block, own, which, lane, len(windows[which].low), *kept))
+            lane += len(own)
+    return tuple(found)
 
 
 def _cuts(
-    items: tuple[Items, ...],
+    windows: Sequence[Items],
     members: list[LaneMember],
-    parts: list[tuple[Block, list[int], int]],
-    blocks: list[Block],
+    parts: Sequence[LanePart],
     step_of: NDArray[np.int64],
+    carry: Sequence[CarriedOver],
 ) -> LaneCuts:
     """Where windows close and open. Members with the same windows are cut together."""
-    first = {member.which: k for k, member in reversed(list(enumerate(members)))}
-    cut = [_cuts_of(items[first[which]], members[first[which]].windows, which) for which in sorted(first)]
-    row, is_open, which, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
-    order = np.argsort(2 * row + is_open, kind="stable")
-    found, at, xat = [], 0, 0
-    lane = dict.fromkeys(range(len(blocks)), 0)
-    for block, own, count in parts:
-        b = next(number for number, each in enumerate(blocks) if each is block)
-        found.append((members[own[0]].which, b, lane[b], len(own), at, xat))
-        lane[b] += len(own)
-        at += count * block.shape.carried.width * len(own)
-        xat += count * len(block.shape.carried.extremes) * len(own)
-    found.sort(key=lambda part: part[0])
-    kinds = np.array([part[0] for part in found], np.int64)
+    at_once = {member.which: member.windows for member in members}
+    cut = [_cuts_of(windows[which], at_once[which], which) for which in sorted(at_once)]
+    row, is_open, kind, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
+    vector = np.concatenate([_vectors_of(carry[which]) for which in sorted(at_once)]) if carry else None
+    is_empty = np.concatenate([np.tile(each.low == each.high, 2) for each in windows])
+    order = _order(row, is_open, item, is_empty)
     return LaneCuts(
         step_of[row[order]],
         is_open[order].astype(np.bool_),
-        which[order],
+        kind[order],
         slot[order],
         item[order],
-        np.searchsorted(kinds, np.arange(len(first) + 1)).astype(np.int64),
-        np.array([part[1:] for part in found], np.int64),
+        np.zeros(0, np.int64) if vector is None else vector[order],
+        *_part_table(parts),
     )
+
+
+def _order(
+    row: NDArray[np.int64], is_open: NDArray[np.int64], item: NDArray[np.int64], is_empty: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Closing comes first, then the next window takes the slot; windows without a row do both in between."""
+    if not is_empty.any():
+        return np.argsort(2 * row + is_open, kind="stable")
+    return np.lexsort((-is_open, np.where(is_empty, item, 0), 3 * row + np.where(is_empty, 1, 2 * is_open)))
+
+
+def _part_table(parts: Sequence[LanePart]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`part_start` and `part` of LaneCuts."""
+    out, given, saved = _results_at(parts), _given_at(parts), _saved_at(parts)
+    table = [
+        (p.which, p.number, p.lane, len(p.members), p.block.shape.start, *out[i], *given[i], *saved[i])
+        for i, p in enumerate(parts)
+    ]
+    found = np.array(sorted(table), np.int64)
+    return np.searchsorted(found[:, 0], np.arange(found[-1, 0] + 2)).astype(np.int64), found[:, 1:].copy()
 
 
 def _cuts_of(items: Items, windows: int, which: int) -> tuple[NDArray[np.int64], ...]:
@@ -222,3 +318,9 @@ def _cuts_of(items: Items, windows: int, which: int) -> tuple[NDArray[np.int64],
     is_open = np.repeat(np.array([1, 0], np.int64), count)
     slot = np.tile(np.mod(items.index, windows), 2).astype(np.int64)
     return row, is_open, np.full(2 * count, which, np.int64), slot, np.tile(np.arange(count), 2)
+
+
+def _vectors_of(carried: CarriedOver) -> NDArray[np.int64]:
+    """The vectors of both cuts of every item, in the order of `_cuts_of`."""
+    number = np.where(carried.saved, np.cumsum(carried.saved) - 1, -1)
+    return np.concatenate([carried.loaded, number]).astype(np.int64)
