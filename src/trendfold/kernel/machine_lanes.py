@@ -22,7 +22,8 @@ mantissa of the row, and changes with every operation on it; while bounds are be
 either row has an exponent, mantissas are all there is. A cell that holds 0 has exponent 0, or it would hide
 what is added to it.
 
-Limits: values are between 2^-200 and 2^200 in size, or 0; nothing is kept binding by binding. Source: the
+A value beyond 2^200 or below 2^-200 in size is multiplied lane by lane (`_change_by_hand`). Limit: nothing is
+kept binding by binding. Source: the
 position automaton's recurrences of COGRA (SIGMOD 2019), as sparse matrices per kind of event.
 """
 
@@ -41,10 +42,14 @@ from trendfold.kernel.lane_steps import (
     spending_step,
     wide_step,
 )
-from trendfold.kernel.wide import RADIX, add, normalise
+from trendfold.kernel.vectors import WIDTH as VECTOR
+from trendfold.kernel.wide import RADIX, add, normalise, wide_sum, wide_times
 
 HEADROOM = 2.0**600
 """Mantissas are brought below RADIX before they may pass this; times a value they stay below 2^800."""
+
+SMALLEST, LARGEST = 2.0**-200, 2.0**200
+"""Values of such sizes times mantissas stay in the range of doubles, whatever exponents meet."""
 
 _SKIPPED = 7
 """An operation of so many vectors is skipped where it would read nothing but zeros, and change nothing."""
@@ -110,12 +115,14 @@ class LaneSteps(NamedTuple):
     row       int32[n]      the event whose values they take; empty where they are the same numbers
     values    float64[.,V]  as in Events: column 0 is 1
     extremes  float64[.,X]
+    is_usual  whether all values are 0, or between SMALLEST and LARGEST in size
     """
 
     list: np.ndarray
     row: np.ndarray
     values: np.ndarray
     extremes: np.ndarray
+    is_usual: bool
 
 
 class LaneCuts(NamedTuple):
@@ -226,7 +233,7 @@ def _fold_steps(i, stop, steps, program, mass):
     m, bound, is_wide, weight = mass.m, mass.bound, mass.is_wide, program.weight
     values, columns = steps.values.reshape(-1), steps.values.shape[1]
     has_rows, has_extremes = steps.row.shape[0] > 0, program.xplace.shape[0] > 0
-    drops, spends = program.drops, program.spends
+    drops, spends, is_usual = program.drops, program.spends, steps.is_usual
     has_wide = mass.has_wide[0]
     for k in range(i, stop):
         t = np.uint64(lists[np.uint64(k)])
@@ -240,6 +247,10 @@ def _fold_steps(i, stop, steps, program, mass):
             gain, gain_bound = change[p + GAIN], change[p + GAIN_BOUND]
             if columns:
                 value = values[row * columns + place[p + COLUMN]]
+                if not is_usual and value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
+                    _change_by_hand(p, value, program, mass)
+                    has_wide = mass.has_wide[0]
+                    continue
                 gain *= value
                 gain_bound *= abs(value)
             if (
@@ -286,6 +297,26 @@ def _change_wide(p, gain, place, change, weight, mass):
     )  # fmt: skip
     is_wide[to] = (is_wide[to] and change[p + KEEP_BOUND] > 0.0) or is_wide[of]
     is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
+
+
+@kernel
+def _change_by_hand(p, value, program, mass):
+    """One operation with a value whose products may leave the range of doubles, lane by lane."""
+    place, change, m, e = program.place.reshape(-1), program.change.reshape(-1), mass.m, mass.e
+    for k in range(VECTOR * place[p + VECTORS]):
+        d, s = place[p + TO] + k, place[p + OF] + k
+        weight = program.weight[place[p + MASK] + (k if place[p + APACE] else k % VECTOR)]
+        keep, left = change[p + KEEP_OTHERS], change[p + LEFT_OTHERS]
+        gained, gained_e = 0.0, np.int32(0)
+        if weight != 0.0:
+            keep, left = change[p + KEEP], change[p + LEFT]
+            gained, gained_e = wide_times(m[s], e[s], value)
+            gained, gained_e = wide_times(gained, gained_e, change[p + GAIN])
+        kept, kept_e = normalise(keep * m[d], e[d] if keep != 0.0 else 0)
+        m[d], e[d] = wide_sum(kept, kept_e, gained, gained_e)
+        m[s], e[s] = left * m[s], e[s] if left != 0.0 else 0
+    for row in (place[p + TO_ROW], place[p + OF_ROW]):
+        _bring_back(row, program, mass)
 
 
 @kernel

@@ -29,6 +29,7 @@ from trendfold.kernel.lower_machine_lanes import (
     settling_columns,
 )
 from trendfold.kernel.machine_lanes import (
+    SMALLEST,
     LaneCuts,
     LaneSteps,
     LaneVectors,
@@ -48,8 +49,6 @@ from trendfold.runtime.windows import Items
 
 MOST_MOMENTS = 1 << 12
 """Where moments of several events settle in more ways than that, each query is folded alone."""
-_SMALLEST = 2.0**-200
-"""A value below it, times a large count, would need an exponent below zero."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,6 @@ def _places(sizes: Iterable[tuple[int, tuple[int, int]]]) -> list[tuple[int, int
     return found
 
 
-UNUSUAL = "values are so large or small that their products with counts may leave the range of doubles"
 MANY_MOMENTS = "events of one moment combine in too many ways"
 
 
@@ -172,8 +170,6 @@ def make_machine(
     """
     members = lane_members(group, together.window_of)
     events = together.events(union(member.carried for member in members))
-    if not events.is_small or _has_tiny_values(events):
-        return None, UNUSUAL
     taken = together.taken
     blocks = blocks_of(members, taken)
     settled, which = _settled(events.symbol, events.moment, blocks, taken)
@@ -186,11 +182,6 @@ def make_machine(
     return ReadyMachineLanes(program, steps, cuts, parts), ""
 
 
-def _has_tiny_values(events: Events) -> bool:
-    size = np.abs(events.values)
-    return bool(((size > 0.0) & (size < _SMALLEST)).any())
-
-
 # ---- Moments of several events ------------------------------------------------------------------------
 
 
@@ -198,16 +189,17 @@ def _steps(
     events: Events, program: MachineProgram, which: NDArray[np.int32], kinds: int
 ) -> tuple[LaneSteps, NDArray[np.int64]]:
     """What is folded in which order, and the first step of each row's moment."""
-    rows = len(events.symbol)
+    rows, size = len(events.symbol), np.abs(events.values)
+    is_usual = events.is_small and not bool(((size > 0.0) & (size < SMALLEST)).any())
+    values = events.values, events.extremes, is_usual
     if not len(which):
-        nothing = np.zeros(0, np.int32)
-        return LaneSteps(events.symbol, nothing, events.values, events.extremes), np.arange(rows + 1)
+        return LaneSteps(events.symbol, np.zeros(0, np.int32), *values), np.arange(rows + 1)
     has_ops = (np.diff(program.op_start) > 0) | (np.diff(program.x_start) > 0)
     by_phase = has_ops[: kinds * (1 + len(PHASES))].reshape(-1, kinds)
     most = rows * len(PHASES) + len(which)
     lists, row, step_of = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(rows + 1, np.int64)
     count = line_up(events.symbol, events.moment, which, by_phase, lists, row, step_of)
-    return LaneSteps(lists[:count], row[:count], events.values, events.extremes), step_of
+    return LaneSteps(lists[:count], row[:count], *values), step_of
 
 
 def _settled(
