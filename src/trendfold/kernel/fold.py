@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from trendfold.kernel.guards import move_classes
-from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.wide import RADIX, add, lift, normalise, times
 
 
@@ -19,26 +19,83 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, out):
     rows  SparseRows; grid  Grid  the same rows for the fast path; guards, frame: see kernel.program
     """
     states, width = frame.states, frame.width
-    mantissa, exponent = np.zeros((states, width)), np.zeros((states, width), np.int32)
-    extreme = np.full((states, frame.extremes), np.inf)
-    fresh = no_mass(frame)
-    factor = np.empty_like(grid.times)
+    mass = (
+        np.zeros((states, width)),
+        np.zeros((states, width), np.int32),
+        np.full((states, frame.extremes), np.inf),
+        np.empty_like(grid.times),
+    )
+    _fold_each(events, lows, highs, rows, grid, guards, frame, mass, no_mass(frame), out)
+
+
+@kernel
+def _fold_each(events, lows, highs, rows, grid, guards, frame, mass, fresh, out):
+    """Most windows are small, so what is done per window counts: nothing is copied that no window changed.
+
+    A small window is folded in this loop as far as that is possible, and from there on by `fold_stretch`.
+    """
+    events, rows, grid, guards = lent(events), lent(rows), lent(grid), lent(guards)
+    frame, fresh, out = lent(frame), lent(fresh), lent(out)
+    mantissa, exponent, extreme, factor = lent(mass)
+    m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
+    width, extremes = frame.width, frame.extremes
+    counted = _count_tables(events, rows, grid, guards.moves, factor)
+    added = _number_tables(events, rows, grid, guards.moves, factor, width, extremes)
+    is_count, is_short = _is_count(width, extremes, grid), grid.dst.shape[1] > 0
+    copy_factors(grid.times, factor)
     for k in range(lows.shape[0]):
-        mantissa[:] = 0.0
-        exponent[:] = 0
-        extreme[:] = np.inf
-        mantissa[frame.start, 0] = 1.0
+        for entry in range(m.shape[0]):
+            m[entry] = 0.0
+        for entry in range(x.shape[0]):
+            x[entry] = np.inf
+        m[frame.start * width] = 1.0
+        i, high = lows[k], highs[k]
+        if is_short and high - i <= SMALL:
+            if is_count:
+                i = _count_rows(i, high, grid, counted, factor, m, e)
+            else:
+                i = _add_rows(i, high, grid, added, factor, m, e, x, fresh)
+        if i < high:
+            before = max(lows[k], i - 1)
+            fold_stretch(
+                events, before, i, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1
+            )
+        _close(k, frame, m, e, x, out)
+        _forget_exponents(grid, e, factor)
+
+
+SMALL = 64
+"""The most rows of a window that are folded without calling `fold_stretch`, where that is possible."""
+
+
+@inlined
+def _forget_exponents(grid, e, factor):
+    """Set exponents to 0, and factors accordingly, if there are any."""
+    has_any = 0
+    for entry in range(e.shape[0]):
+        has_any |= e[entry]
+        e[entry] = 0
+    if has_any:
         copy_factors(grid.times, factor)
-        fold_stretch(
-            events, lows[k], highs[k], rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1
-        )
-        for s in frame.whole:
-            for w in range(width):
-                out.mantissa[k, w], out.exponent[k, w] = add(
-                    out.mantissa[k, w], out.exponent[k, w], mantissa[s, w], exponent[s, w]
-                )
-            for x in range(frame.extremes):
-                out.extreme[k, x] = min(out.extreme[k, x], extreme[s, x])
+
+
+@inlined
+def _is_count(width, extremes, grid):
+    """Whether a state is one entry, and an event writes one."""
+    return width == 1 and extremes == 0 and grid.dst.shape[1] == 1
+
+
+@inlined
+def _close(k, frame, m, e, x, out):
+    """The whole trends of a window, into row k of `out`."""
+    for s in frame.whole:
+        for w in range(frame.width):
+            entry = s * frame.width + w
+            out.mantissa[k, w], out.exponent[k, w] = add(
+                out.mantissa[k, w], out.exponent[k, w], m[entry], e[entry]
+            )
+        for w in range(frame.extremes):
+            out.extreme[k, w] = min(out.extreme[k, w], x[s * frame.extremes + w])
 
 
 @inlined
@@ -63,10 +120,11 @@ def no_mass(frame):
 
 @kernel
 def fold_stretch(
-    events, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited
+    events, before, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited
 ):
     """Fold the rows [low, high) into the state, in place.
 
+    `before` is where the moment before row `low` begins: `low` itself if there is none.
     `inherited` is a state whose mass fades with the first moment (*contiguous*), or -1.
 
     A moment of one event that moves no class takes the fast path: its grid is evaluated on mantissas, with a
@@ -80,9 +138,8 @@ def fold_stretch(
     width, extremes = mantissa.shape[1], extreme.shape[1]
     spends, fades = rows.spend.shape[1], rows.fade.shape[1]
     count = grid.dst.shape[1]
-    is_count = width == 1 and extremes == 0 and count == 1  # a state is one entry
+    is_count = _is_count(width, extremes, grid)
     is_short = count > 0 and inherited < 0
-    before = low  # where the moment before begins
     i = low
     while i < high:
         if is_short and (fades == 0 or before + 1 >= i):
@@ -114,27 +171,43 @@ def fold_stretch(
 
 @kernel
 def _fold_counts(events, i, high, rows, grid, moves, factor, m, e):
-    """The fast path where a state is one entry, and an event writes one:
+    """The fast path where a state is one entry, and an event writes one."""
+    return _count_rows(i, high, grid, _count_tables(events, rows, grid, moves, factor), factor, m, e)
+
+
+@inlined
+def _count_tables(events, rows, grid, moves, factor):
+    """The tables of `_count_rows`, flat."""
+    return (
+        (events.symbol, events.moment, moves),
+        (grid.src.reshape(-1), factor.reshape(-1), grid.dst.reshape(-1), np.uint32(grid.src.shape[2])),
+        (rows.drain.reshape(-1), np.uint32(rows.drain.shape[1])),
+        (rows.fade.reshape(-1), np.uint32(rows.fade.shape[1])),
+    )
+
+
+@inlined
+def _count_rows(i, high, grid, tables, factor, m, e):
+    """Rows of counts:
 
     new[dst] = Σ times · old[src]        drained and faded states are 0 before dst is written
     """
-    symbol, moment = events.symbol, events.moment
-    src, factors, dst = grid.src.reshape(-1), factor.reshape(-1), grid.dst.reshape(-1)
-    drain, fade = rows.drain.reshape(-1), rows.fade.reshape(-1)
-    terms = np.uint32(grid.src.shape[2])
-    drains, fades = np.uint32(rows.drain.shape[1]), np.uint32(rows.fade.shape[1])
-    faded = np.uint32(symbol[max(0, i - 1)])
+    symbol, moment, moves = tables[0]
+    src, factors, dst, terms = tables[1]
+    drain, drains = tables[2]
+    fade, fades = tables[3]
+    faded = np.uint32(symbol[max(0, i - 1)])  # where a window begins, there is nothing to fade
     while i < high:
         a = np.uint32(symbol[i])
         if moves[a] or (i + 1 < high and moment[i + 1] == moment[i]):
-            return i
+            break
         total = 0.0
         t = a * terms
         for _ in range(terms):
             total += m[src[t]] * factors[t]
             t += np.uint32(1)
         if np.isnan(total):
-            return i
+            break
         if drains == 1:  # the usual number, without a loop
             m[drain[a]] = 0.0
         else:
@@ -151,29 +224,54 @@ def _fold_counts(events, i, high, rows, grid, moves, factor, m, e):
         if abs(total) >= RADIX:
             _bring_back(a, grid, m, e, factor)
             if drains + fades:
-                return i
+                break
     return i
 
 
 @kernel
 def _fold_numbers(events, i, high, rows, grid, moves, factor, m, e, x, fresh, width, extremes):
-    """The fast path for all numbers and extremes:
+    """The fast path for all numbers and extremes."""
+    tables = _number_tables(events, rows, grid, moves, factor, width, extremes)
+    return _add_rows(i, high, grid, tables, factor, m, e, x, fresh)
+
+
+@inlined
+def _number_tables(events, rows, grid, moves, factor, width, extremes):
+    """The tables of `_add_rows`, flat."""
+    return (
+        (events.symbol, events.moment, moves),
+        (grid.src.reshape(-1), grid.col.reshape(-1), factor.reshape(-1), np.uint32(grid.src.shape[2])),
+        (events.values.reshape(-1), np.uint64(events.values.shape[1])),
+        (grid.dst.reshape(-1), np.uint32(grid.dst.shape[1])),
+        (rows.spend.reshape(-1), np.uint32(rows.spend.shape[1])),
+        (rows.fade.reshape(-1), np.uint32(rows.fade.shape[1])),
+        (rows.xdst.reshape(-1), np.uint32(rows.xdst.shape[1])),
+        _extreme_tables(events, rows),
+        (width, extremes),
+    )
+
+
+@inlined
+def _add_rows(i, high, grid, tables, factor, m, e, x, fresh):
+    """Rows of numbers and extremes:
 
     new[dst] = Σ times · old[src] · value[col]        (col 0 is 1)
     """
-    symbol, moment, values = events.symbol, events.moment, events.values.reshape(-1)
-    src, col, dst = grid.src.reshape(-1), grid.col.reshape(-1), grid.dst.reshape(-1)
-    factors, sums, best = factor.reshape(-1), fresh[0], fresh[3]
-    spend, fade = rows.spend.reshape(-1), rows.fade.reshape(-1)
-    count, terms = np.uint32(grid.dst.shape[1]), np.uint32(grid.src.shape[2])
-    spends, fades = np.uint32(rows.spend.shape[1]), np.uint32(rows.fade.shape[1])
-    columns, lows = np.uint64(events.values.shape[1]), np.uint32(rows.xdst.shape[1])
-    xdst, tables = rows.xdst.reshape(-1), _extreme_tables(events, rows)
+    symbol, moment, moves = tables[0]
+    src, col, factors, terms = tables[1]
+    values, columns = tables[2]
+    dst, count = tables[3]
+    spend, spends = tables[4]
+    fade, fades = tables[5]
+    xdst, lows = tables[6]
+    compared = tables[7]
+    width, extremes = tables[8]
+    sums, best = fresh[0], fresh[3]
     faded = np.uint32(symbol[max(0, i - 1)])
     while i < high:
         a = np.uint32(symbol[i])
         if moves[a] or (i + 1 < high and moment[i + 1] == moment[i]):
-            return i
+            break
         fits = True
         t = a * count * terms
         if columns:
@@ -194,9 +292,9 @@ def _fold_numbers(events, i, high, rows, grid, moves, factor, m, e, x, fresh, wi
                 fits &= abs(total) < RADIX
                 sums[r] = total
         if not fits and np.isnan(sums[:count]).any():
-            return i
+            break
         if lows:
-            _gather_extremes(a, i, tables, m, x, best)
+            _gather_extremes(a, i, compared, m, x, best)
         for k in range(spends):
             _empty(spend[a * spends + k], m, x, width, extremes)
         for k in range(fades):
@@ -211,7 +309,7 @@ def _fold_numbers(events, i, high, rows, grid, moves, factor, m, e, x, fresh, wi
         if not fits:
             _bring_back(a, grid, m, e, factor)
             if spends + fades:
-                return i
+                break
     return i
 
 

@@ -83,6 +83,7 @@ def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, fades
             fold_stretch(
                 events,
                 low,
+                low,
                 high,
                 rows,
                 grid,

@@ -69,7 +69,7 @@ def lanes_ns(work: Iterable[Work], costs: Costs) -> float:
 
 # ---------------------------------------------------------------- overlapping windows: products of stretches
 
-_WINDOW_NS = 650
+_WINDOW_NS = 150
 """Fixed cost of a window folded separately."""
 _MEETING_NS = 200
 """Fixed cost of a window computed as a product."""
