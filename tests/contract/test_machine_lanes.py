@@ -24,6 +24,7 @@ from trendfold.events.options import Options
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.kernel.lane_shapes import TEMPORARY, VOID, in_place
 from trendfold.plan import Group, QueryPlan, plan_auto
+from trendfold.plan.cost import Costs
 from trendfold.plan.logical import MACHINE_LANES
 from trendfold.plan.physical import Apart, Lanes
 from trendfold.plan.workload import grouped, rows_key, units, why_no_machine
@@ -41,8 +42,18 @@ def fits(plan: QueryPlan) -> bool:
     return not why_no_machine(plan)
 
 
-def run_in_lanes(queries: Sequence[object], table: pa.Table, order_column: str | None) -> dict[str, pa.Table]:
-    """All queries that fit, in groups as large as can be, down to one."""
+def run_in_lanes(
+    queries: Sequence[object], table: pa.Table, order_column: str | None, in_bursts: bool = False
+) -> dict[str, pa.Table]:
+    """All queries that fit, in groups as large as can be, down to one; bursts act once where they can."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Costs, "pays_in_bursts", lambda *_: in_bursts)
+        return _run_in_lanes(queries, table, order_column)
+
+
+def _run_in_lanes(
+    queries: Sequence[object], table: pa.Table, order_column: str | None
+) -> dict[str, pa.Table]:
     batch = read_batch(table, Options(order_column=order_column))
     plans = [plan_auto(query) for query in queries]
     plans = list(grouped(plans, "auto", MACHINE_LANES, lambda p: rows_key(p) if fits(p) else None, least=1))
@@ -60,15 +71,17 @@ def _alone(plan: QueryPlan) -> QueryPlan:
     return replace(plan, group=Group("auto", MACHINE_LANES, (plan,)), number=0)
 
 
-def check(texts: Sequence[str], events: list[dict], table: pa.Table, order_column: str | None) -> int:
+def check(
+    texts: Sequence[str], events: list[dict], table: pa.Table, order_column: str | None, in_bursts: bool
+) -> int:
     """Fail unless every query that fits has the oracle's rows; how many do."""
     queries = list(tf.parse(";\n".join(texts)))
-    found = run_in_lanes(queries, table, order_column)
+    found = run_in_lanes(queries, table, order_column, in_bursts)
     for query, text in zip(queries, texts, strict=True):
         if query.name in found:
             expected = oracle.rows(text, events, order_column)
             wrong = engine.difference(found[query.name].to_pylist(), expected, 2 + len(query.group_by))
-            assert wrong is None, f"{text}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}"
+            assert wrong is None, f"{text}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}, {in_bursts}"
     return len(found)
 
 
@@ -156,14 +169,16 @@ def _window(rng: random.Random) -> str:
 
 
 def _events(rng: random.Random) -> list[dict]:
-    """Times may be equal, values null."""
+    """Times may be equal, values null; events of one type may come in bursts."""
     found: list[dict] = []
     time, ties = rng.randint(-5, 5), rng.choice([0.0, 0.0, 0.3, 0.7])
+    type_, stays = "Z", rng.choice([0.0, 0.5, 0.8])
     for _ in range(rng.choice([0, *range(6, 18)])):
         time += 0 if rng.random() < ties else rng.choice([1, 1, 1, 1, 2, 9])
+        type_ = type_ if rng.random() < stays else rng.choice(TYPES + 3 * FEW + "Z")
         found.append(
             {
-                "type": rng.choice(TYPES + 3 * FEW + "Z"),
+                "type": type_,
                 "ts": time,
                 "seq": rng.randint(0, 3),
                 "u": rng.choice([1, 1, 2, None]),
@@ -179,14 +194,14 @@ def _events(rng: random.Random) -> list[dict]:
 @given(seed=st.integers(0, 2**40))
 def test_random_workloads(seed: int) -> None:
     texts, events, order_column = random_workload(random.Random(seed))
-    check(texts, events, pa.Table.from_pylist(events, SCHEMA), order_column)
+    check(texts, events, pa.Table.from_pylist(events, SCHEMA), order_column, in_bursts=seed % 3 > 0)
 
 
 @engine.many(400)
 @given(seed=st.integers(0, 2**40))
 def test_one_query_of_any_kind_is_a_group_of_its_own(seed: int) -> None:
     case = workloads.random_case(random.Random(seed), aggregates=seed % 2 == 0)
-    check([case.query], case.events, engine.to_table(case), case.order_column)
+    check([case.query], case.events, engine.to_table(case), case.order_column, in_bursts=seed % 4 > 1)
 
 
 # ---- Counts that leave the range of doubles -------------------------------------------------------------
@@ -249,7 +264,7 @@ def test_counts_of_any_size_are_as_each_query_alone(seed: int) -> None:
     rng = random.Random(seed)
     size = 400 if IS_PLAIN else 3_000
     events, asked = many_events(rng, size, with_ties=seed % 2 == 1), growing_workload(rng)
-    found, wanted = run_in_lanes(list(asked), events, None), asked.run(events, strategy="cogra")
+    found, wanted = run_in_lanes(list(asked), events, None, seed % 3 > 0), asked.run(events, strategy="cogra")
     assert list(found) == list(wanted)
     for name in wanted:
         rows, right = found[name].to_pylist(), wanted[name].to_pylist()
@@ -260,11 +275,12 @@ def test_counts_of_any_size_are_as_each_query_alone(seed: int) -> None:
                 assert close(row[column], other[column], weight), (name, column, row, other)
 
 
-def test_a_count_doubles_with_every_event() -> None:
+@pytest.mark.parametrize("in_bursts", [False, True])
+def test_a_count_doubles_with_every_event(in_bursts: bool) -> None:
     table = pa.table({"type": ["B"] * 1_000, "ts": np.arange(1_000), "x": np.arange(1_000) % 2})
     text = "QUERY {} RETURN LOG2(COUNT(*)), AVG(B.x) PATTERN B+ {}"
     asked = tf.parse(";".join([text.format("a", ""), text.format("b", "WHERE B.x = 1")]))
-    found = run_in_lanes(list(asked), table, None)
+    found = run_in_lanes(list(asked), table, None, in_bursts)
     assert found["a"].to_pylist()[0]["log2_count"] == pytest.approx(1_000, rel=1e-12)
     assert found["b"].to_pylist()[0]["log2_count"] == pytest.approx(500, rel=1e-12)
     assert [found[name].to_pylist()[0]["avg_B_x"] for name in "ab"] == pytest.approx([0.5, 1.0])

@@ -19,13 +19,17 @@ moment takes together; and what was gathered is poured in.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, State, Symbol
+from trendfold.kernel.lane_bursts import Factor, dense, grown, grown_feed, is_idempotent
 from trendfold.kernel.lower import RowLowering, extreme_columns, value_columns
 from trendfold.plan.carried import Carried
 from trendfold.query.nodes import Semantics
@@ -36,8 +40,8 @@ class LinearOp(NamedTuple):
 
     to: int
     of: int
-    a: int
-    b: int
+    a: Factor
+    b: Factor
     c: int
     number: int = 0
     of_number: int = 0
@@ -100,6 +104,9 @@ Matrix = dict[int, dict[int, int]]
 """Rows that an event changes: per state the states it is the sum of, and how often each."""
 
 
+_Entry = TypeVar("_Entry", bound=Factor)
+
+
 class Shape:
     """The states of machines of one shape, and what local symbols do to them."""
 
@@ -158,8 +165,59 @@ class Shape:
 
     def alone(self, symbol: Symbol) -> Ops:
         """What an event does that is alone at its moment."""
+        return self._ops(self._changed(symbol), symbol)
+
+    def burst(self, symbol: Symbol) -> Ops | None:
+        """What n such events do; None where that has no closed form (lane_bursts)."""
+        changed, size = self._changed(symbol), len(self.states)
+        once = dense(changed, size)
+        linear: list[LinearOp] = []
+        least: list[LeastOp] = []
+        most = 0
+        for x, places in enumerate(self.xcarries):
+            fed = self._feeding(self.carried.extremes[x].positions, symbol)
+            if not is_idempotent(once, self._among(once, places), dense(fed, size, is_change=False)):
+                return None
+            ordered, used = in_place(self._within(changed, places))
+            least += [LeastOp(o.to, o.of, bool(o.a), o.c == 0, x, VOID) for o in ordered]
+            least, most = least + self._fed_extreme(x, symbol, 0), max(most, used)
+        for w in self._numbers():
+            inside = self._among(once, self.carries[w])
+            powers, gained = grown(inside), self._grown_feed(w, symbol, once, inside)
+            if powers is None or gained is None:
+                return None
+            ordered, used = in_place(self._within(powers, self.carries[w]))
+            linear += [o._replace(number=w, of_number=w) for o in ordered]
+            linear, most = linear + gained, max(most, used)
+        return Ops(tuple(linear), tuple(least), most)
+
+    def _among(self, once: NDArray[np.int64], places: set[int]) -> NDArray[np.int64]:
+        """The matrix of one event among some places; the others stay as they are."""
+        inside = np.array([state.place in places for state in self.states])
+        return np.where(inside[:, None] & inside, once, np.eye(len(once), dtype=np.int64))
+
+    def _grown_feed(
+        self, w: int, symbol: Symbol, once: NDArray[np.int64], inside: NDArray[np.int64]
+    ) -> list[LinearOp] | None:
+        """What the values of n events add to a number."""
+        if w == 0:
+            return []
+        fed = self._feeding(self.carried.numbers[w - 1].positions, symbol)
+        gained = grown_feed(once, inside, dense(fed, len(once), is_change=False))
+        if gained is None:
+            return None
+        column = self._column(w) or self.events_column
+        return [LinearOp(t, s, 1, b, 1, w, 0, column) for t, row in gained.items() for s, b in row.items()]
+
+    @property
+    def events_column(self) -> int:
+        """The column of values that has the number of events of a burst."""
+        return len(self.columns) + 1
+
+    def _changed(self, symbol: Symbol) -> Matrix:
+        """N, where it is not the identity, for an event that is alone at its moment."""
         gone, guards = self._used(symbol) | self._forgotten(), self.simple_guards | self.other_guards
-        return self._ops(_sum(self._kept(symbol, gone, guards), self._gathered(symbol)), symbol)
+        return _sum(self._kept(symbol, gone, guards), self._gathered(symbol))
 
     def gather(self, symbol: Symbol) -> Ops:
         """What an event leaves beside the states, where others are at its moment."""
@@ -230,11 +288,7 @@ class Shape:
 
     def _gathered(self, symbol: Symbol) -> Matrix:
         """G."""
-        found: Matrix = {}
-        for t, s, _ in self._terms(symbol):
-            row = found.setdefault(t, {})
-            row[s] = row.get(s, 0) + 1
-        return found
+        return self._feeding(symbol, symbol)
 
     def _terms(self, symbol: Symbol) -> list[tuple[int, int, int]]:
         """Target, source and position of everything an event adds."""
@@ -254,7 +308,7 @@ class Shape:
         for x, places in enumerate(self.xcarries):
             ordered, used = in_place(self._within(matrix, places))
             most = max(most, used)
-            least += [LeastOp(o.to, o.of, o.a > 0, o.c == 0, x, VOID) for o in ordered]
+            least += [LeastOp(o.to, o.of, bool(o.a), o.c == 0, x, VOID) for o in ordered]
             least += self._fed_extreme(x, symbol, shift)
         for w in self._numbers():
             ordered, used = in_place(self._within(matrix, self.carries[w]))
@@ -263,7 +317,9 @@ class Shape:
             linear += self._fed(w, symbol, shift)
         return Ops(tuple(linear), tuple(least), most)
 
-    def _within(self, matrix: Matrix, places: set[int]) -> Matrix:
+    def _within(
+        self, matrix: Mapping[int, Mapping[int, _Entry]], places: set[int]
+    ) -> dict[int, dict[int, _Entry]]:
         """The rows and columns of some places."""
 
         def inside(i: int) -> bool:
@@ -275,16 +331,31 @@ class Shape:
         """What an event's values add to a number: a value per trend that it continues."""
         if w == 0:
             return []
+        fed = self._feeding(self.carried.numbers[w - 1].positions, symbol)
+        column = self._column(w)
+        return [
+            LinearOp(t + shift, s, 1, n, 1, w, 0, column) for t, row in fed.items() for s, n in row.items()
+        ]
+
+    def _column(self, w: int) -> int:
+        """The column of the values that a number adds up; 0 if it counts events."""
         fed = self.carried.numbers[w - 1]
-        column = 0 if fed.attribute is None else self.columns[fed.measure, fed.attribute]
-        often = Counter((t, s) for t, s, position in self._terms(symbol) if position in fed.positions)
-        return [LinearOp(t + shift, s, 1, n, 1, w, 0, column) for (t, s), n in often.items()]
+        return 0 if fed.attribute is None else self.columns[fed.measure, fed.attribute]
+
+    def _feeding(self, positions: frozenset[int], symbol: Symbol) -> Matrix:
+        """What an event adds at some positions: per target the sources, and how often each."""
+        found: Matrix = {}
+        for t, s, position in self._terms(symbol):
+            if position in positions:
+                row = found.setdefault(t, {})
+                row[s] = row.get(s, 0) + 1
+        return found
 
     def _fed_extreme(self, x: int, symbol: Symbol, shift: int) -> list[LeastOp]:
         fed = self.carried.extremes[x]
         column = self.xcolumns[fed.attribute, fed.is_max]
-        terms = dict.fromkeys((t, s) for t, s, position in self._terms(symbol) if position in fed.positions)
-        return [LeastOp(t + shift, VOID, True, False, x, s, column) for t, s in terms]
+        terms = self._feeding(fed.positions, symbol)
+        return [LeastOp(t + shift, VOID, True, False, x, s, column) for t, row in terms.items() for s in row]
 
 
 def _live(machine: Machine) -> tuple[State, ...]:
@@ -317,7 +388,7 @@ def _sum(kept: Matrix, gathered: Matrix) -> Matrix:
     return found
 
 
-def in_place(matrix: Matrix) -> tuple[list[LinearOp], int]:
+def in_place(matrix: Mapping[int, Mapping[int, Factor]]) -> tuple[list[LinearOp], int]:
     """The rows of a matrix as operations on the vector itself, and how many temporaries they need.
 
     Row t is written when no row still to be written reads the old t.

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Machine, Symbol
+from trendfold.kernel.lane_bursts import parts_of
 from trendfold.kernel.lane_masks import (
     VECTOR,
     LaneWeights,
@@ -92,6 +93,7 @@ class Block:
     xat: int = 0
     first_row: int = 0
     ops: dict[tuple[str, Symbol], Ops] = field(default_factory=dict)
+    bursts: dict[Symbol, Ops | None] = field(default_factory=dict)
 
     @property
     def slots(self) -> SlotLayout:
@@ -140,9 +142,16 @@ class Block:
         """The operations of a local symbol, found once."""
         key = what, symbol
         if key not in self.ops:
-            self.ops[key] = self.shape.ops(what, symbol)
+            burst = self.burst_of(symbol) if what == "burst" else None
+            self.ops[key] = burst or self.shape.ops("alone" if what == "burst" else what, symbol)
             self.temporaries = max(self.temporaries, self.ops[key].temporaries)
         return self.ops[key]
+
+    def burst_of(self, symbol: Symbol) -> Ops | None:
+        """What n events of a local symbol do, found once."""
+        if symbol not in self.bursts:
+            self.bursts[symbol] = self.shape.burst(symbol)
+        return self.bursts[symbol]
 
     def follow(self, before: Block) -> None:
         """Begin where another block ends."""
@@ -187,18 +196,21 @@ def settling_columns(blocks: Sequence[Block], taken: Taken) -> Longs:
 
 
 def lower_machine_lanes(
-    blocks: Sequence[Block], taken: Taken, together: Masks | None = None
+    blocks: Sequence[Block], taken: Taken, together: Masks | None = None, in_bursts: bool = False
 ) -> MachineProgram:
     """All members side by side.
 
-    together  per kind of moment of several events, the positions that they take; None if there are no such
+    together   per kind of moment of several events, the positions that they take; None if there are no such
+    in_bursts  whether equal events that follow each other are applied at once, where they can be
 
     Lists of operations: one per kind of row, for an event alone at its moment. Where there are moments of
     several events: lists of what each of them gathers, spends and moves (PHASES), and then one per kind of
-    moment, which settles it.
+    moment, which settles it. With `in_bursts` one more per kind of row, for n such events.
     """
     emitted = _Emitted()
     kinds = len(taken.is_taken)
+    lists = kinds if together is None else kinds * (1 + len(PHASES)) + len(together)
+    has_burst = np.full(kinds, in_bursts)
     for b, block in enumerate(blocks):
         block.has_fresh = together is not None
         symbols = _local_symbols(block, taken.is_taken, taken.first)
@@ -208,12 +220,22 @@ def lower_machine_lanes(
             settling, last = _local_symbols(block, together, taken.first), kinds * (1 + len(PHASES))
             nothing = [frozenset[int]()], np.zeros_like(settling[1])
             parts += [("settle", settling, last), ("pour", nothing, last)]
+        if in_bursts:
+            parts.append(("burst", symbols, lists))
+            has_burst &= ~_without_burst(block, *symbols)
         ops = [[block.ops_of(what, symbol) for symbol in names] for what, (names, _), _ in parts]
         if b:
             block.follow(blocks[b - 1])
         for own, (_, (_, code), first_list) in zip(ops, parts, strict=True):
             emitted.add(block, own, code, first_list)
-    return emitted.program(blocks, kinds if together is None else kinds * (1 + len(PHASES)) + len(together))
+    burst = np.where(has_burst, lists + np.arange(kinds), -1).astype(np.int32)
+    return emitted.program(blocks, lists + in_bursts * kinds, burst)
+
+
+def _without_burst(block: Block, symbols: list[Symbol], code: Longs) -> Masks:
+    """The kinds of rows that mean something to a member of which n do not have a closed form."""
+    unfit = [i for i, symbol in enumerate(symbols) if block.burst_of(symbol) is None]
+    return np.asarray(np.isin(code, unfit).any(axis=1))
 
 
 PHASES = "gather", "spend", "move"
@@ -278,6 +300,7 @@ class _Emitted:
         self.lists: list[Longs] = []
         self.place: list[Longs] = []
         self.change: list[NDArray[np.float64]] = []
+        self.growth: list[NDArray[np.float64]] = []
         self.xlists: list[Longs] = []
         self.xplace: list[Longs] = []
 
@@ -312,13 +335,16 @@ class _Emitted:
         self.place.append(_places(block, (block.at, to), (block.at, of), runs, run, rows))
         whole = runs.is_whole[mask[which]]
         keeps, left = float(not op.drops), float(not op.drops_read)  # of lanes that take no part
+        a, b = parts_of(op.a), parts_of(op.b)
         bounds = [
-            np.where(is_last, np.where(whole, op.a, max(op.a, keeps)), 1.0),
-            np.where(is_last, op.b, 0.0),
+            np.where(is_last, a.one if op.a else np.where(whole, 0.0, keeps), 1.0),
+            np.where(is_last, b.one, 0.0),
             np.where(is_last, np.where(whole, op.c, max(op.c, left)), 1.0),
         ]
-        fixed = [np.full(len(run), float(each)) for each in (op.a, op.b, op.c, keeps, left)]
+        fixed = [np.full(len(run), each) for each in (a.one, b.one, float(op.c), keeps, left)]
         self.change.append(np.stack([*fixed[:3], *bounds, *fixed[3:]], axis=1))
+        growing = [np.full(len(run), each) for each in (*a[1:], *b[1:])]
+        self.growth.append(np.stack([*growing, *(np.where(is_last, each, 0.0) for each in growing)], axis=1))
 
     def _add_least(self, block: Block, op: LeastOp, lists: Longs, mask: Longs, runs: Runs) -> None:
         run, which, _ = runs.of_lists(mask)
@@ -329,11 +355,13 @@ class _Emitted:
         self.xlists.append(lists[which])
         self.xplace.append(place)
 
-    def program(self, blocks: Sequence[Block], lists: int) -> MachineProgram:
+    def program(self, blocks: Sequence[Block], lists: int, burst: NDArray[np.int32]) -> MachineProgram:
         """All operations, by list."""
         start, order = _by_list(self.lists, lists)
         x_start, x_order = _by_list(self.xlists, lists)
-        change = np.concatenate([np.zeros((0, 8)), *self.change])[order]
+        change, growth = (
+            np.concatenate([np.zeros((0, 8)), *each])[order] for each in (self.change, self.growth)
+        )
         rows = [(b.at + r * b.lanes, b.lanes) for b in blocks for r in range(b.rows)]
         row_at, row_lanes = np.array(rows, np.int64).reshape(-1, 2).T.copy()
         last = blocks[-1]
@@ -341,6 +369,8 @@ class _Emitted:
             op_start=start,
             place=aligned(_records(self.place, order)),
             change=aligned(change),
+            growth=aligned(growth if (burst >= 0).any() else growth[:0]),
+            burst=burst,
             x_start=x_start,
             xplace=aligned(_records(self.xplace, x_order)),
             weight=aligned(np.concatenate(self.weights.parts)),

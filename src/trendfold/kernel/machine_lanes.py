@@ -15,7 +15,8 @@ ADD has (a, b, c) = 1, 1, 1; an event that may follow itself 2, 1, 1; one that s
 moves mass between the classes of a NOT, 1, 1, 0; forgetting (*contiguous*) 0, 0, 1; a copy 0, 1, 1. Extremes
 have rows and operations of their own, with min for the sum. What semantics, NOT and ties mean is a matter of
 lowering (lower_machine_lanes); the loop here knows none of them. Events come as *steps*: numbers of lists of
-operations, and for their values the row of the event.
+operations, and for their values the row of the event. A step may stand for a burst of n equal events: then
+a and b depend on n (lane_bursts), and v is the sum of their values.
 
 Numbers are wide (kernel.wide): a mantissa and an exponent per cell. `bound[row]` is no smaller than any
 mantissa of the row, and changes with every operation on it; while bounds are below HEADROOM and no cell of
@@ -34,6 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trendfold.kernel.jit import inlined, kernel, lent
+from trendfold.kernel.lane_bursts import LONGEST
 from trendfold.kernel.lane_steps import (
     NOTHING,
     dropping_step,
@@ -51,6 +53,9 @@ HEADROOM = 2.0**600
 SMALLEST, LARGEST = 2.0**-200, 2.0**200
 """Values of such sizes times mantissas stay in the range of doubles, whatever exponents meet."""
 
+_WAYS = 2.0 ** np.arange(LONGEST + 1)
+"""2^n."""
+
 _SKIPPED = 7
 """An operation of so many vectors is skipped where it would read nothing but zeros, and change nothing."""
 
@@ -58,6 +63,9 @@ TO, OF, VECTORS, MASK, APACE, TO_ROW, OF_ROW, COLUMN = map(np.uint64, range(8))
 """Columns of `MachineProgram.place`."""
 KEEP, GAIN, LEFT, KEEP_BOUND, GAIN_BOUND, LEFT_BOUND, KEEP_OTHERS, LEFT_OTHERS = map(np.uint64, range(8))
 """Columns of `MachineProgram.change`."""
+KEEP_TWOS, KEEP_EACH, GAIN_TWOS, GAIN_EACH = map(np.uint64, range(4))
+KEEP_BOUND_TWOS, KEEP_BOUND_EACH, GAIN_BOUND_TWOS, GAIN_BOUND_EACH = map(np.uint64, range(4, 8))
+"""Columns of `MachineProgram.growth`: what 2^n and n are multiplied by."""
 XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
 """Columns of `MachineProgram.xplace`. XFLAGS is 1 if the target keeps its own, plus 2 if the source is
 emptied, plus 4 and 8 if lanes that take no part lose their target and their source."""
@@ -77,6 +85,8 @@ class MachineProgram(NamedTuple):
                             and read, and the column of the event's value (0 is 1)
     change    float64[K,8]  a, b, c; what the run does to the bounds of the two rows, nothing unless it is the
                             operation's last; and a0, c0: what becomes of the lanes that take no part
+    growth    float64[K,8]  what a, b and their bounds grow by with the events of a burst; empty without
+    burst     int32[kinds]  the list of a burst of each kind of row; -1 if its events are applied one by one
     x_start, xplace         the same for extremes: int32[T+1], int32[X,8]; they come before the others of a
                             list, because they read counts
     weight    float64[]     1 or 0 per lane; the first eight are 1
@@ -94,6 +104,8 @@ class MachineProgram(NamedTuple):
     op_start: np.ndarray
     place: np.ndarray
     change: np.ndarray
+    growth: np.ndarray
+    burst: np.ndarray
     x_start: np.ndarray
     xplace: np.ndarray
     weight: np.ndarray
@@ -113,6 +125,7 @@ class LaneSteps(NamedTuple):
 
     list      int32[n]      the list of operations
     row       int32[n]      the event whose values they take; empty where they are the same numbers
+    times     int32[n]      how many events it is; empty where that is always 1
     values    float64[.,V]  as in Events: column 0 is 1
     extremes  float64[.,X]
     is_usual  whether all values are 0, or between SMALLEST and LARGEST in size
@@ -120,6 +133,7 @@ class LaneSteps(NamedTuple):
 
     list: np.ndarray
     row: np.ndarray
+    times: np.ndarray
     values: np.ndarray
     extremes: np.ndarray
     is_usual: bool
@@ -234,17 +248,27 @@ def _fold_steps(i, stop, steps, program, mass):
     values, columns = steps.values.reshape(-1), steps.values.shape[1]
     has_rows, has_extremes = steps.row.shape[0] > 0, program.xplace.shape[0] > 0
     drops, spends, is_usual = program.drops, program.spends, steps.is_usual
+    times, growth, has_bursts = steps.times, program.growth.reshape(-1), steps.times.shape[0] > 0
+    events, ways = 1.0, 2.0
     has_wide = mass.has_wide[0]
     for k in range(i, stop):
         t = np.uint64(lists[np.uint64(k)])
         row = steps.row[k] if has_rows else k
+        if has_bursts:
+            events, ways = float(times[np.uint64(k)]), _WAYS[np.uint64(times[np.uint64(k)])]
         if has_extremes:
             last = x_start[t + np.uint64(1)]
             _lower_extremes(x_start[t], last, extremes[row], xplace, m, x, weight)
         for o in range(8 * np.uint64(op_start[t]), 8 * np.uint64(op_start[t + np.uint64(1)]), 8):
             p = np.uint64(o)
             to, of = np.uint64(place[p + TO_ROW]), np.uint64(place[p + OF_ROW])
+            keep, keep_bound = change[p + KEEP], change[p + KEEP_BOUND]
             gain, gain_bound = change[p + GAIN], change[p + GAIN_BOUND]
+            if has_bursts:
+                keep += growth[p + KEEP_TWOS] * ways + growth[p + KEEP_EACH] * events
+                gain += growth[p + GAIN_TWOS] * ways + growth[p + GAIN_EACH] * events
+                keep_bound += growth[p + KEEP_BOUND_TWOS] * ways + growth[p + KEEP_BOUND_EACH] * events
+                gain_bound += growth[p + GAIN_BOUND_TWOS] * ways + growth[p + GAIN_BOUND_EACH] * events
             if columns:
                 value = values[row * columns + place[p + COLUMN]]
                 if not is_usual and value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
@@ -256,27 +280,27 @@ def _fold_steps(i, stop, steps, program, mass):
             if (
                 place[p + VECTORS] >= _SKIPPED  # fewer are done sooner than judged
                 and bound[of] == 0.0
-                and (bound[to] == 0.0 or change[p + KEEP] * change[p + KEEP_OTHERS] == 1.0)
+                and (bound[to] == 0.0 or keep * change[p + KEEP_OTHERS] == 1.0)
             ):
                 continue
-            top = change[p + KEEP_BOUND] * bound[to] + gain_bound * bound[of]
+            top = keep_bound * bound[to] + gain_bound * bound[of]
             if has_wide and (is_wide[to] or is_wide[of]):
-                _change_wide(p, gain, place, change, weight, mass)
+                _change_wide(p, keep, keep_bound, gain, place, change, weight, mass)
             elif drops:
                 dropping_step(
-                    m, place[p + TO], place[p + OF], place[p + VECTORS], change[p + KEEP], gain,
+                    m, place[p + TO], place[p + OF], place[p + VECTORS], keep, gain,
                     change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
                     weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             elif spends:
                 spending_step(
                     m, place[p + TO], place[p + OF], place[p + VECTORS],
-                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+                    keep, gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             else:
                 linear_step(
                     m, place[p + TO], place[p + OF], place[p + VECTORS],
-                    change[p + KEEP], gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
+                    keep, gain, change[p + LEFT], weight, place[p + MASK], place[p + APACE],
                 )  # fmt: skip
             bound[of] *= change[p + LEFT_BOUND]
             bound[to] = top
@@ -286,16 +310,16 @@ def _fold_steps(i, stop, steps, program, mass):
 
 
 @kernel
-def _change_wide(p, gain, place, change, weight, mass):
+def _change_wide(p, keep, keep_bound, gain, place, change, weight, mass):
     """One operation, at p in its tables, where exponents may differ from 0."""
     is_wide = mass.is_wide
     to, of = place[p + TO_ROW], place[p + OF_ROW]
     wide_step(
         mass.m, mass.e, place[p + TO], place[p + OF], place[p + VECTORS],
-        change[p + KEEP], gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+        keep, gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
         weight, place[p + MASK], place[p + APACE],
     )  # fmt: skip
-    is_wide[to] = (is_wide[to] and change[p + KEEP_BOUND] > 0.0) or is_wide[of]
+    is_wide[to] = (is_wide[to] and keep_bound > 0.0) or is_wide[of]
     is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
 
 
@@ -497,38 +521,95 @@ def _forget_bounds(b, blocks, bound, is_wide):
         bound[row], is_wide[row] = 0.0, False
 
 
-# ---- Moments of several events ------------------------------------------------------------------------
+# ---- Moments of several events, and bursts ------------------------------------------------------------
 
 
 @kernel
-def line_up(symbol, moment, together, has_ops, lists, row, step_of):
+def line_up(symbol, moment, edge, together, has_ops, burst, lists, row, times, step_of):
     """The steps of events; how many there are.
 
     An event alone at its moment is one step. Events of one moment take a step each per phase, where they have
-    anything to do in it, and the moment ends with the list of what they mean together.
+    anything to do in it, and the moment ends with the list of what they mean together. Equal events that are
+    each alone at their moments are one step where they have a list for that; no window opens or closes
+    between them.
 
+    edge         int64[w], sorted    the rows before which windows close or open, and the number of rows
     together     int32[t]            per moment of several events, in order
     has_ops      bool[1 + phases, symbols]  whether lists are not empty; the first row is of events alone
-    lists, row   int32[], written    lists of operations, and rows of events
-    step_of      int64[n+1], written the first step of each row's moment
+    burst        int32[symbols]      the list of a burst, -1 if there is none
+    lists, row, times  int32[], written   lists of operations, rows of events, and how many events
+    step_of      int64[w], written   the first step after each edge
     """
     phases, symbols = has_ops.shape
-    at = tied = i = 0
+    has_ties = together.shape[0] > 0
+    at = tied = i = passed = 0
     rows = symbol.shape[0]
     while i < rows:
-        j = i + 1
-        while j < rows and moment[j] == moment[i]:
+        while edge[passed] <= i:
+            step_of[passed] = at
+            passed += 1
+        a, j = symbol[i], i + 1
+        while has_ties and j < rows and moment[j] == moment[i]:
             j += 1
-        step_of[i:j] = at
-        for phase in range(0 if j == i + 1 else 1, 1 if j == i + 1 else phases):
-            for k in range(i, j):
-                if has_ops[phase, symbol[k]]:
-                    lists[at], row[at] = phase * symbols + symbol[k], k
-                    at += 1
-        if j > i + 1:
-            lists[at], row[at] = phases * symbols + together[tied], i
+        if j == i + 1:
+            if burst[a] >= 0:
+                j = _last_equal(symbol, i, min(edge[passed], i + LONGEST))
+                if has_ties:
+                    j = _before_ties(i, j, rows, moment)
+            if has_ops[0, a]:
+                lists[at], row[at], times[at] = a if j == i + 1 else burst[a], i, j - i
+                at += 1
+        else:
+            for phase in range(1, phases):
+                for k in range(i, j):
+                    if has_ops[phase, symbol[k]]:
+                        lists[at], row[at], times[at] = phase * symbols + symbol[k], k, 1
+                        at += 1
+            lists[at], row[at], times[at] = phases * symbols + together[tied], i, 1
             at += 1
             tied += 1
         i = j
-    step_of[rows] = at
+    step_of[passed:] = at
     return at
+
+
+@inlined
+def _last_equal(symbol, i, stop):
+    """The end of the rows [i, stop) with the symbol of row i. An unsigned index cannot be negative."""
+    a, one = symbol[i], np.uint64(1)
+    end, stop = np.uint64(i) + one, np.uint64(stop)
+    while end < stop and symbol[end] == a:
+        end += one
+    return np.int64(end)
+
+
+@inlined
+def _before_ties(i, j, rows, moment):
+    """The end of the rows [i, j) that are alone at their moments; row i is."""
+    k = i + 1
+    while k < j and moment[k] != moment[k - 1] and (k + 1 == rows or moment[k + 1] != moment[k]):
+        k += 1
+    return k
+
+
+@kernel
+def add_up_bursts(row, times, values, sums, extremes, least):
+    """The values of the events of each step: sums, with a column more for how many there are, and the least.
+
+    sums, least  float64[n,V+1], float64[n,X], written
+    """
+    columns, xcolumns = values.shape[1], extremes.shape[1]
+    for k in range(row.shape[0]):
+        first, last = row[k], row[k] + times[k]
+        if columns:
+            sums[k, 0], sums[k, columns] = 1.0, times[k]
+        for c in range(1, columns):
+            whole = 0.0
+            for i in range(first, last):
+                whole += values[i, c]
+            sums[k, c] = whole
+        for c in range(xcolumns):
+            low = np.inf
+            for i in range(first, last):
+                low = min(low, extremes[i, c])
+            least[k, c] = low

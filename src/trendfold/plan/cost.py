@@ -27,6 +27,7 @@ class Costs:
     operation  fixed cost of a block of lanes
     vector     updating eight lanes of one row
     next       one more event of a burst
+    detect     finding where a burst ends
     alone      an event of one query, folded by itself
     """
 
@@ -34,11 +35,16 @@ class Costs:
     operation: float = 4.0
     vector: float = 2.0
     next: float = 1.0
+    detect: float = 6.0
     alone: float = 10.0
 
     def apply(self, vectors: int, operations: int) -> float:
         """The cost of one event, or of a burst, which is applied as one event."""
         return self.event + self.operation * operations + self.vector * vectors
+
+    def pays_in_bursts(self, burst: float, vectors: int) -> bool:
+        """Whether events are better applied in bursts than one by one, given the mean length of a burst."""
+        return (burst - 1) * (self.event + self.vector * vectors) > self.detect
 
     def pays_alone(self, burst: float, vectors: int) -> bool:
         """Whether lanes are cheaper for a single query whose events come in bursts of this length.

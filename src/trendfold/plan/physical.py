@@ -88,9 +88,13 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Many queries in one pass: a lane is a query in an open window; a burst is applied once for all."""
+    """Many queries in one pass: a lane is a query in an open window.
+
+    in_bursts  whether a burst of equal events is applied in one step, where that is possible
+    """
 
     why: str
+    in_bursts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,10 +248,13 @@ def why_apart(group: Group, known: GroupStatistics) -> str:
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
     if why := why_apart(group, known):
         return Apart(why)
+    in_bursts = costs.pays_in_bursts(known.burst, _vectors(group))
     if group.method == MACHINE_LANES and len(group.members) == 1:
-        return Lanes("NOT changes the class of pending counts, which a lane does in a few operations")
+        why = "NOT changes the class of pending counts, which a lane does in a few operations"
+        return Lanes(why, in_bursts)
     if group.method == MACHINE_LANES:
-        return Lanes(f"{_many(group)} have the same partitions and groups; events are applied one by one")
+        applied = "bursts are applied once" if in_bursts else "events are applied one by one"
+        return Lanes(f"{_many(group)} have the same partitions and groups; {applied}", in_bursts)
     if group.method != LANES:
         details = paper(group.method, "plan").fitted(group, known)
         return SharedPlan(group.method, details, f"strategy {group.strategy!r} was requested")
@@ -257,6 +264,12 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
         if shared is not None:
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
     return Lanes(f"{_many(group)} have the same partitions and groups; bursts are applied once")
+
+
+def _vectors(group: Group) -> int:
+    """Vectors of eight lanes, of all numbers."""
+    lanes = sum(windows_at_once(each) * each.operands[0].carried.width for each in group.members)
+    return lanes // 8 + 1
 
 
 def _many(group: Group) -> str:

@@ -68,6 +68,7 @@ class GroupStatistics:
     windows_fit       whether the windows of all queries together are within the limit
     values_are_small  whether products of values and counts stay within the range of doubles
     obstacle          why lowering found that the rows cannot be lanes; empty otherwise
+    burst             rows per run of equal symbols
     work              per kind of row, if there are enough rows for a shared plan to pay
     frequencies       events per type in one of the longest windows
     window_share      share of all rows that one of the longest windows holds
@@ -80,6 +81,7 @@ class GroupStatistics:
     values_are_small: bool = True
     is_exact: bool = False
     obstacle: str = ""
+    burst: float = 1.0
     work: tuple[Work, ...] = ()
     frequencies: Mapping[str, float] = field(default_factory=dict)
     window_share: float = 1.0

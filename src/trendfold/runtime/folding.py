@@ -36,7 +36,7 @@ from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
 from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
-from trendfold.runtime.folds.in_machine_lanes import ReadyMachineLanes, make_machine
+from trendfold.runtime.folds.in_machine_lanes import ReadyMachineLanes, lane_material
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
 from trendfold.runtime.lane_rows import read_lane_rows
@@ -184,7 +184,7 @@ def prepare(
     measured = [(OperandStatistics(), None)] if in_slots else [measure(each) for each in operands]
     known = QueryStatistics(
         rows=len(rows.row),
-        burst=_burst(rows),
+        burst=burst_length(rows),
         operands=tuple(statistics for statistics, _ in measured),
         groups_are_slots=in_slots,
         is_exact=request.arithmetic == "exact",
@@ -201,7 +201,7 @@ _LOOKED_AT = 1 << 16
 """The number of rows sampled to measure the length of bursts."""
 
 
-def _burst(rows: Rows) -> float:
+def burst_length(rows: Rows) -> float:
     """Rows per run of equal symbols, among the first rows."""
     symbol = rows.symbols[0][:_LOOKED_AT]
     return len(symbol) / (1 + np.count_nonzero(symbol[1:] != symbol[:-1]))
@@ -261,11 +261,12 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
 def _prepare_machine(group: Group, workspace: Workspace, request: Request) -> ReadyGroup:
     """The same where queries are lanes of one machine, whatever their semantics and NOTs."""
     together, known = read_lane_rows(group, workspace, request)
-    lanes = None
+    material = None
     if together is not None:
-        lanes, obstacle = make_machine(group, together)
-        known = replace(known, obstacle=obstacle)
+        material = lane_material(group, together)
+        known = replace(known, obstacle=material.obstacle, burst=burst_length(together.rows))
     way = choose(group, known, DEFAULT_COSTS)
+    lanes = material.lower(way.in_bursts) if material is not None and isinstance(way, Lanes) else None
     return ReadyGroup(group, way, known, request.limits, together, lanes)
 
 

@@ -56,8 +56,8 @@ from trendfold.runtime.folds.in_machine_lanes import (
     CarriedOver,
     LanePart,
     ReadyMachineLanes,
+    lane_material,
     lane_members,
-    make_machine,
 )
 from trendfold.runtime.lane_rows import LaneRows
 
@@ -155,9 +155,10 @@ def fold_on(
     """
     kinds = families(group)
     _check(kinds, given)
-    ready, obstacle = make_machine(group, together, carry)
-    if ready is None:
-        return None, obstacle
+    material = lane_material(group, together)
+    if material.obstacle:
+        return None, material.obstacle
+    ready = material.lower(in_bursts=False, carry=carry)
     part_of = {frozenset(part.members): part for part in ready.parts}
     found = {frozenset(kind.members): f for f, kind in enumerate(kinds)}
     order = [found[own] for own in part_of]

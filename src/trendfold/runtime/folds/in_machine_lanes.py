@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.events.buffers import empty
 from trendfold.kernel.lane_masks import distinct_rows
 from trendfold.kernel.lower_machine_lanes import (
     PHASES,
@@ -34,6 +36,7 @@ from trendfold.kernel.machine_lanes import (
     LaneSteps,
     LaneVectors,
     MachineProgram,
+    add_up_bursts,
     fold_in_lanes,
     line_up,
     no_mass,
@@ -87,10 +90,16 @@ class LanePart:
 
 @dataclass(frozen=True)
 class ReadyMachineLanes:
-    """A group of queries as arrays of one machine: only the fold is left."""
+    """A group of queries as arrays of one machine: only the fold is left.
+
+    settling  per moment of several events how it settles
+    cuts      by row, until rows are steps
+    """
 
     program: MachineProgram
-    steps: LaneSteps
+    events: Events
+    is_usual: bool
+    settling: NDArray[np.int32]
     cuts: LaneCuts
     parts: tuple[LanePart, ...]
 
@@ -112,7 +121,7 @@ class ReadyMachineLanes:
         """The same for windows of which some are already open, and the vectors of those to be saved."""
         saved, out = no_vectors(*self.saved_at[-1]), no_vectors(*_results_at(self.parts)[-1])
         mass = no_mass(self.program)
-        fold_in_lanes(self.steps, self.cuts, self.program, mass, given, saved, out)
+        fold_in_lanes(*self._steps_and_cuts(), self.program, mass, given, saved, out)
         return self._by_member(out), saved
 
     def _by_member(self, out: LaneVectors) -> tuple[Folded, ...]:
@@ -126,6 +135,19 @@ class ReadyMachineLanes:
             for lane, k in enumerate(part.members):
                 found[k] = Folded(m[:, :, lane], e[:, :, lane], x[:, :, lane])
         return tuple(found[k] for k in range(len(found)))
+
+    def _steps_and_cuts(self) -> tuple[LaneSteps, LaneCuts]:
+        """What is folded in which order, and where windows close and open in that order."""
+        rows, row = len(self.events.symbol), self.cuts.step
+        if not len(self.settling) and not len(self.program.growth):
+            none = np.zeros(0, np.int32)
+            values = self.events.values, self.events.extremes, self.is_usual
+            return LaneSteps(self.events.symbol, none, none, *values), self.cuts
+        is_first = np.append(True, row[1:] != row[:-1]) if len(row) else np.zeros(0, np.bool_)
+        steps, step_of = _steps(self.events, self.program, self.settling, np.append(row[is_first], rows))
+        return steps._replace(is_usual=self.is_usual), self.cuts._replace(
+            step=step_of[np.cumsum(is_first) - 1]
+        )
 
 
 def _results_at(parts: Sequence[LanePart]) -> list[tuple[int, int]]:
@@ -153,6 +175,45 @@ def _places(sizes: Iterable[tuple[int, tuple[int, int]]]) -> list[tuple[int, int
 MANY_MOMENTS = "events of one moment combine in too many ways"
 
 
+@dataclass(frozen=True)
+class LaneMaterial:
+    """A group of queries and its rows, before it is known how events are applied.
+
+    windows            per kind of window
+    settled, settling  the ways in which moments of several events settle, None if there are no such moments,
+                       and which one each does
+    """
+
+    members: list[LaneMember]
+    events: Events
+    taken: Taken
+    windows: Sequence[Items]
+    settled: NDArray[np.bool_] | None
+    settling: NDArray[np.int32]
+
+    @property
+    def obstacle(self) -> str:
+        """Why these rows cannot be lanes; empty if they can."""
+        return MANY_MOMENTS if self.settled is not None and len(self.settled) > MOST_MOMENTS else ""
+
+    @cached_property
+    def is_usual(self) -> bool:
+        """See LaneSteps."""
+        size = np.abs(self.events.values)
+        return self.events.is_small and not bool(((size > 0.0) & (size < SMALLEST)).any())
+
+    def lower(self, in_bursts: bool, carry: Sequence[CarriedOver] = ()) -> ReadyMachineLanes:
+        """The arrays of one machine; unusual values are not added up in bursts.
+
+        carry  per kind of window, those that are already open and those to be saved
+        """
+        blocks = blocks_of(self.members, self.taken)
+        program = lower_machine_lanes(blocks, self.taken, self.settled, in_bursts and self.is_usual)
+        parts = _parts(blocks, self.members, self.windows, carry)
+        cuts = _cuts(self.windows, self.members, parts, carry)
+        return ReadyMachineLanes(program, self.events, self.is_usual, self.settling, cuts, parts)
+
+
 def lane_members(group: Group, window_of: Sequence[int]) -> list[LaneMember]:
     """The members of a group; `window_of` are the kinds of their windows."""
     return [
@@ -161,45 +222,57 @@ def lane_members(group: Group, window_of: Sequence[int]) -> list[LaneMember]:
     ]
 
 
-def make_machine(
-    group: Group, together: LaneRows, carry: Sequence[CarriedOver] = ()
-) -> tuple[ReadyMachineLanes | None, str]:
-    """The arrays of a group, or why there are none.
-
-    carry  per kind of window (LaneRows.windows), those that are already open and those to be saved
-    """
+def lane_material(group: Group, together: LaneRows) -> LaneMaterial:
+    """The members of a group with the values of their rows."""
     members = lane_members(group, together.window_of)
     events = together.events(union(member.carried for member in members))
-    taken = together.taken
-    blocks = blocks_of(members, taken)
-    settled, which = _settled(events.symbol, events.moment, blocks, taken)
-    if settled is not None and len(settled) > MOST_MOMENTS:
-        return None, MANY_MOMENTS
-    program = lower_machine_lanes(blocks, taken, settled)
-    steps, step_of = _steps(events, program, which, len(taken.is_taken))
-    parts = _parts(blocks, members, together.windows, carry)
-    cuts = _cuts(together.windows, members, parts, step_of, carry)
-    return ReadyMachineLanes(program, steps, cuts, parts), ""
+    settled, settling = _settled(
+        events.symbol, events.moment, blocks_of(members, together.taken), together.taken
+    )
+    return LaneMaterial(members, events, together.taken, together.windows, settled, settling)
 
 
 # ---- Moments of several events ------------------------------------------------------------------------
 
 
 def _steps(
-    events: Events, program: MachineProgram, which: NDArray[np.int32], kinds: int
+    events: Events, program: MachineProgram, which: NDArray[np.int32], edges: NDArray[np.int64]
 ) -> tuple[LaneSteps, NDArray[np.int64]]:
-    """What is folded in which order, and the first step of each row's moment."""
-    rows, size = len(events.symbol), np.abs(events.values)
-    is_usual = events.is_small and not bool(((size > 0.0) & (size < SMALLEST)).any())
-    values = events.values, events.extremes, is_usual
-    if not len(which):
-        return LaneSteps(events.symbol, np.zeros(0, np.int32), *values), np.arange(rows + 1)
+    """What is folded in which order, and the first step after each edge.
+
+    which  per moment of several events how it settles
+    edges  the rows before which windows close or open, sorted, and the number of rows
+    """
+    rows, kinds = len(events.symbol), len(program.burst)
     has_ops = (np.diff(program.op_start) > 0) | (np.diff(program.x_start) > 0)
-    by_phase = has_ops[: kinds * (1 + len(PHASES))].reshape(-1, kinds)
-    most = rows * len(PHASES) + len(which)
-    lists, row, step_of = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(rows + 1, np.int64)
-    count = line_up(events.symbol, events.moment, which, by_phase, lists, row, step_of)
-    return LaneSteps(lists[:count], row[:count], *values), step_of
+    phases = 1 + len(PHASES) if len(which) else 1
+    most = rows * len(PHASES) + len(which) if len(which) else rows
+    lists, row, times = (empty(most, np.int32) for _ in range(3))
+    step_of = np.empty(len(edges), np.int64)
+    count = line_up(
+        events.symbol,
+        events.moment,
+        edges,
+        which,
+        has_ops[: kinds * phases].reshape(-1, kinds),
+        program.burst,
+        lists,
+        row,
+        times,
+        step_of,
+    )
+    steps = LaneSteps(lists[:count], row[:count], times[:0], events.values, events.extremes, True)
+    return (_in_bursts(steps, times[:count]) if len(program.growth) else steps), step_of
+
+
+def _in_bursts(steps: LaneSteps, times: NDArray[np.int32]) -> LaneSteps:
+    """Steps of several events, with their values added up."""
+    columns = steps.values.shape[1]
+    sums = empty((len(times), columns + (columns > 0)), np.float64)
+    least = empty((len(times), steps.extremes.shape[1]), np.float64)
+    if columns or least.shape[1]:
+        add_up_bursts(steps.row, times, steps.values, sums, steps.extremes, least)
+    return steps._replace(row=steps.row[:0], times=times, values=sums, extremes=least)
 
 
 def _settled(
@@ -262,10 +335,9 @@ def _cuts(
     windows: Sequence[Items],
     members: list[LaneMember],
     parts: Sequence[LanePart],
-    step_of: NDArray[np.int64],
     carry: Sequence[CarriedOver],
 ) -> LaneCuts:
-    """Where windows close and open. Members with the same windows are cut together."""
+    """Where windows close and open, by row. Members with the same windows are cut together."""
     at_once = {member.which: member.windows for member in members}
     cut = [_cuts_of(windows[which], at_once[which], which) for which in sorted(at_once)]
     row, is_open, kind, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
@@ -273,7 +345,7 @@ def _cuts(
     is_empty = np.concatenate([np.tile(each.low == each.high, 2) for each in windows])
     order = _order(row, is_open, item, is_empty)
     return LaneCuts(
-        step_of[row[order]],
+        row[order],
         is_open[order].astype(np.bool_),
         kind[order],
         slot[order],
