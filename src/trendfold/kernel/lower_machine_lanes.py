@@ -62,6 +62,11 @@ class Taken:
         """The kinds and positions of one member."""
         return self.is_taken[:, self.first[k] : self.first[k + 1]]
 
+    def part(self, members: slice) -> Taken:
+        """The kinds and positions of members that follow one another."""
+        first = self.first[members.start : members.stop + 1]
+        return Taken(self.is_taken[:, first[0] : first[-1]], first - first[0])
+
 
 def taken_of(alphabet: Sequence[Sequence[Symbol]], members: Sequence[LaneMember]) -> Taken:
     """From sets of positions per kind and member."""

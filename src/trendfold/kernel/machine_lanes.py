@@ -163,7 +163,8 @@ class LaneCuts(NamedTuple):
 
 
 class LaneMass(NamedTuple):
-    """The state of a fold: mantissas, exponents, extremes by cell; bounds by row; open windows by block.
+    """The state of a fold: mantissas, exponents, extremes by cell; bounds by row; open windows by
+    block, and in all.
 
     has_wide  bool[1]  whether any row may have exponents
     """
@@ -199,7 +200,7 @@ def no_mass(program: MachineProgram) -> LaneMass:
         x=aligned(np.full(program.xcells, np.inf)),
         bound=np.zeros(rows),
         is_wide=np.zeros(rows, np.bool_),
-        open=np.zeros(len(program.block), np.int64),
+        open=np.zeros(len(program.block) + 1, np.int64),
         has_wide=np.zeros(1, np.bool_),
     )
 
@@ -226,6 +227,8 @@ def fold_in_lanes(steps, cuts, program, mass, given, saved, out):
     """Fold all steps for all lanes; what a window holds when it closes goes to its place in `out`.
 
     given, saved  the vectors that windows open with, and those of windows that are to go on
+
+    What is done per window is inlined: handing so many arrays to a function takes longer than most windows.
     """
     steps, cuts, program, mass, out = lent(steps), lent(cuts), lent(program), lent(mass), lent(out)
     given, saved = lent(given), lent(saved)
@@ -234,17 +237,18 @@ def fold_in_lanes(steps, cuts, program, mass, given, saved, out):
     while i < end or cut < last:
         cut = _cut_windows(i, cut, cuts, program, mass, given, saved, out)
         stop = cuts.step[cut] if cut < last else end
-        _fold_steps(i, stop, steps, program, mass)
+        if mass.open[-1] > 0:
+            _fold_steps(i, stop, steps, program, mass)
         i = stop
 
 
-@kernel
+@inlined
 def _fold_steps(i, stop, steps, program, mass):
     """The steps [i, stop), between which no window closes or opens."""
     lists, op_start = steps.list, program.op_start
     place, change = program.place.reshape(-1), program.change.reshape(-1)
     x_start, xplace, extremes, x = program.x_start, program.xplace, steps.extremes, mass.x
-    m, bound, is_wide, weight = mass.m, mass.bound, mass.is_wide, program.weight
+    m, e, bound, is_wide, weight = mass.m, mass.e, mass.bound, mass.is_wide, program.weight
     values, columns = steps.values.reshape(-1), steps.values.shape[1]
     has_rows, has_extremes = steps.row.shape[0] > 0, program.xplace.shape[0] > 0
     drops, spends, is_usual = program.drops, program.spends, steps.is_usual
@@ -285,7 +289,13 @@ def _fold_steps(i, stop, steps, program, mass):
                 continue
             top = keep_bound * bound[to] + gain_bound * bound[of]
             if has_wide and (is_wide[to] or is_wide[of]):
-                _change_wide(p, keep, keep_bound, gain, place, change, weight, mass)
+                wide_step(
+                    m, e, place[p + TO], place[p + OF], place[p + VECTORS],
+                    keep, gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+                    weight, place[p + MASK], place[p + APACE],
+                )  # fmt: skip
+                is_wide[to] = (is_wide[to] and keep_bound > 0.0) or is_wide[of]
+                is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
             elif drops:
                 dropping_step(
                     m, place[p + TO], place[p + OF], place[p + VECTORS], keep, gain,
@@ -307,20 +317,6 @@ def _fold_steps(i, stop, steps, program, mass):
             if top >= HEADROOM:
                 _bring_back(to, program, mass)
                 has_wide = mass.has_wide[0]
-
-
-@kernel
-def _change_wide(p, keep, keep_bound, gain, place, change, weight, mass):
-    """One operation, at p in its tables, where exponents may differ from 0."""
-    is_wide = mass.is_wide
-    to, of = place[p + TO_ROW], place[p + OF_ROW]
-    wide_step(
-        mass.m, mass.e, place[p + TO], place[p + OF], place[p + VECTORS],
-        keep, gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
-        weight, place[p + MASK], place[p + APACE],
-    )  # fmt: skip
-    is_wide[to] = (is_wide[to] and keep_bound > 0.0) or is_wide[of]
-    is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
 
 
 @kernel
@@ -369,7 +365,7 @@ def _lower_extremes(first, last, values, place, m, x, weight):
 # ---- Windows ------------------------------------------------------------------------------------------
 
 
-@kernel
+@inlined
 def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
     """Close and open the windows that do so before step i; the first cut after them."""
     blocks, whole_start, whole = program.block, program.whole_start, program.whole
@@ -387,6 +383,7 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
                 else:
                     _load(vector, lane, cuts.part[p], blocks[b], mass, given)
                 is_open[b] += 1
+                is_open[-1] += 1
                 continue
             if vector >= 0:
                 _save(vector, lane, cuts.part[p], blocks[b], mass, saved)
@@ -396,6 +393,7 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
             if blocks[b, EXTREMES]:
                 _close_extremes(b, lane, count, item, cuts.part[p, PART_XOUT], blocks, states, x, out.extreme)
             is_open[b] -= 1
+            is_open[-1] -= 1
             if is_open[b] == 0:
                 _forget_bounds(b, blocks, bound, is_wide)
         cut += 1
@@ -412,7 +410,7 @@ def _open(b, lane, count, state, blocks, m, bound):
     bound[row] = max(bound[row], 1.0)
 
 
-@kernel
+@inlined
 def _load(vector, lane, part, block, mass, given):
     """A window goes on: its lanes, which are empty, get what they held."""
     count, width, extremes = part[PART_LANES], block[WIDTH], block[EXTREMES]
@@ -438,7 +436,7 @@ def _load(vector, lane, part, block, mass, given):
             xof += count
 
 
-@kernel
+@inlined
 def _save(vector, lane, part, block, mass, saved):
     """Copy what all states of a window hold."""
     count, width, extremes = part[PART_LANES], block[WIDTH], block[EXTREMES]
