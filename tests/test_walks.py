@@ -47,11 +47,16 @@ def in_tasks(route: Route) -> Callable[[], object]:
     return lambda: run_tasks(job, [EVENTS.slice(0, 20), EVENTS.slice(20)])
 
 
-def in_a_stream() -> object:
-    stream = simulate(tf.parse(COUNT), EVENTS.schema, delay_us=1_000_000)
-    stream.feed(EVENTS.slice(0, 20))
-    stream.feed(EVENTS.slice(20))
-    return stream
+def in_a_stream(text: str) -> Callable[[], object]:
+    events = pa.table({"type": list("ABCABBCB") * 500, "ts": range(4_000)})
+
+    def run() -> object:
+        stream = simulate(tf.parse(text), events.schema, delay_us=1_000_000)
+        stream.feed(events.slice(0, 2_000))
+        stream.feed(events.slice(2_000))
+        return stream
+
+    return run
 
 
 RUNS: dict[str, Callable[[], object]] = {
@@ -59,7 +64,8 @@ RUNS: dict[str, Callable[[], object]] = {
     "fifty queries": in_one_process("; ".join([COUNT] * 50)),
     "Spark: a task": in_tasks(Route.STRETCHES),
     "Spark: a task that folds rows": in_tasks(Route.PARTITION),
-    "a stream": in_a_stream,
+    "a stream": in_a_stream(COUNT),
+    "a stream of raw events": in_a_stream(f"{COUNT} HAVING COUNT(*) > 1"),
     "matches": in_one_process(MATCHES),
 }
 

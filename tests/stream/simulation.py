@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,16 +19,10 @@ from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit
-from trendfold.runtime.spark.shards import (
-    Epoch,
-    ShardIndex,
-    StreamJob,
-    absorb,
-    flush,
-    pack_events,
-    release,
-    stream_job,
-)
+from trendfold.runtime.stream.parcels import pack_events
+from trendfold.runtime.stream.shard_state import ShardIndex
+from trendfold.runtime.stream.shards import absorb, flush, release
+from trendfold.runtime.stream.stream_job import Epoch, StreamJob, stream_job
 
 
 @dataclass
@@ -97,7 +91,7 @@ class Simulation:
         self.told.append(out)
 
     def _timer(self, store: Memory) -> int | None:
-        due = ShardIndex.read(store, ALWAYS).timer
+        due = ShardIndex.load(store, ALWAYS).timer
         return None if due is None else -(-due // 1000)
 
     def _watermark(self) -> int:
@@ -136,6 +130,7 @@ def simulate(
     limits = options.pop("limits", DEFAULTS)
     epochs = [Epoch(workload.plan(strategy))]
     stream = stream_job(epochs, (), schema, Options(**options), 0, limits, arithmetic, shards, True)
+    stream = replace(stream, delay_ms=delay_us // 1_000)
     return Simulation(stream, delay_us)
 
 
@@ -155,9 +150,9 @@ def arrival(times: Sequence[int | None], delay: float, rng: random.Random) -> li
     return sorted(range(len(times)), key=keys.__getitem__)
 
 
-def cuts(count: int, rng: random.Random) -> list[slice]:
+def cuts(count: int, rng: random.Random, most: int = 8) -> list[slice]:
     """Micro-batches of any size, some of them empty."""
-    edges = sorted(rng.randint(0, count) for _ in range(rng.randint(1, 8)))
+    edges = sorted(rng.randint(0, count) for _ in range(rng.randint(1, most)))
     return [slice(low, high) for low, high in zip([0, *edges], [*edges, count], strict=True)]
 
 

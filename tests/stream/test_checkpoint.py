@@ -19,9 +19,9 @@ from trendfold.query import to_text
 from trendfold.runtime.ownership import OWNER_FILE, Owner
 from trendfold.runtime.places import place
 from trendfold.runtime.release import Release, require_streamable
-from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_exchanges
+from trendfold.runtime.stream import layout
 
 pytest.importorskip("pyspark")
 
@@ -235,7 +235,7 @@ def test_a_window_is_due_when_the_watermark_reaches_its_end() -> None:
     (query,) = tf.parse("RETURN COUNT(*) PATTERN A+ WITHIN 10 s SLIDE 4 s")
     release = Release(query.window, origin=0)
     assert release.due(12_000_000, 0) == 14_000_000  # of [4, 14)
-    assert release.cutoff(15_000_000) == 14_000_000
+    assert release.last_end(15_000_000) == 14_000_000
     assert release.floor(15_000_000) == 8_000_000  # [8, 18) is open
     assert release.floor(13_999_999) == 4_000_000
 

@@ -21,7 +21,8 @@ from trendfold.errors import RejectError, TrendfoldError
 from trendfold.query.nodes import Query, WindowUnit
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.spark.blobs import Content
-from trendfold.runtime.spark.shards import AHEAD, CLOCK, Epoch, stream_job
+from trendfold.runtime.stream.parcels import AHEAD, CLOCK
+from trendfold.runtime.stream.stream_job import Epoch, stream_job
 
 
 def random_stream(seed: int, count: int) -> tuple[Workload, pa.Table]:
@@ -90,7 +91,7 @@ def events(*rows: tuple[str, int, int]) -> pa.Table:
 def test_a_late_event_is_a_reject_and_never_part_of_a_row() -> None:
     stream = simulate(COUNTS, events(("A", 0, 0)).schema, 5_000_000)
     stream.feed(events(("A", 1_001, 1), ("B", 1_002, 1), ("A", 1_019, 1)))  # the watermark is then 1,014
-    stream.feed(events(("B", 1_009, 1), ("A", 1_011, 1), ("B", 1_013, 1)))
+    stream.feed(events(("B", 1_009, 1), ("A", 1_014, 1), ("B", 1_015, 1)))
     assert stream.late() == 1
     (late,) = [b for blobs in stream.told for b in blobs if b.content is Content.LATE]
     assert late.table().to_pylist() == [{"g": 1, "ts": 1_009, "type": "B", "reason": "late"}]
@@ -99,12 +100,12 @@ def test_a_late_event_is_a_reject_and_never_part_of_a_row() -> None:
     assert [(row["window_start"], row["count"]) for row in found] == [(1_000, 1.0), (1_010, 1.0)]
 
 
-def test_an_event_below_the_watermark_whose_windows_are_all_open_is_kept() -> None:
-    stream = simulate(COUNTS, events(("A", 0, 0)).schema, 0)
-    stream.feed(events(("A", 1_001, 1), ("B", 1_008, 1)))
-    stream.feed(events(("B", 1_002, 1)))
+def test_an_event_below_the_watermark_is_late_even_if_its_windows_are_all_open() -> None:
+    stream = simulate(COUNTS, events(("A", 0, 0)).schema, 1_000_000)
+    stream.feed(events(("A", 1_001, 1), ("B", 1_008, 1)))  # the watermark is then 1,007
+    stream.feed(events(("B", 1_002, 1), ("B", 1_007, 1)))
     stream.flush()
-    assert stream.late() == 0
+    assert stream.late() == 1
     assert pa.concat_tables(stream.results()["q1"]).to_pylist()[0]["count"] == 2.0
 
 
@@ -215,7 +216,7 @@ def test_state_of_another_layout_is_refused() -> None:
     stream = simulate(COUNTS, events(("A", 0, 0)).schema, 0)
     stream.feed(events(("A", 1_001, 1)))
     (store,) = [store for store in stream.shards.values() if store.text]
-    store.text = store.text.replace('"layout": 1', '"layout": 99')
+    store.text = store.text.replace('"layout": 2', '"layout": 99')
     with pytest.raises(TrendfoldError, match="layout 99"):
         stream.feed(events(("A", 1_002, 1)))
 

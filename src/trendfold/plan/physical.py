@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from trendfold.errors import plural
+from trendfold.events.schema import Kind
 from trendfold.plan.cost import (
     WORTH_NS,
     Costs,
@@ -24,9 +25,10 @@ from trendfold.plan.cost import (
 )
 from trendfold.plan.logical import LANES, MACHINE_LANES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
-from trendfold.plan.papers import offer, paper
+from trendfold.plan.papers import PAPERS, offer, paper
+from trendfold.plan.spread import compared_attributes
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
-from trendfold.plan.workload import can_be_lanes, windows_at_once
+from trendfold.plan.workload import can_be_lanes, why_no_machine, windows_at_once
 from trendfold.query.nodes import Semantics
 
 # ---------------------------------------------------------------- the ways
@@ -118,6 +120,13 @@ class Matrices:
 
 
 @dataclass(frozen=True, slots=True)
+class Online:
+    """A stream folds events once, as soon as they are final; an open window is a vector per segment."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Joins:
     """RETURN MATCHES: events are joined to partial matches by one join plan for all queries."""
 
@@ -140,7 +149,7 @@ class Apart:
 
 QueryFold = OperandFold | Combined | Slots | Lanes
 GroupFold = Lanes | SharedPlan | Apart
-Fold = OperandFold | Combined | Slots | Lanes | SharedPlan | Matrices | Joins | Walks | Apart
+Fold = OperandFold | Combined | Slots | Lanes | SharedPlan | Matrices | Online | Joins | Walks | Apart
 
 NAMES: Mapping[type[Fold], str] = {
     Vectors: "vectors",
@@ -152,6 +161,7 @@ NAMES: Mapping[type[Fold], str] = {
     Lanes: "lanes",
     SharedPlan: "shared plan",
     Matrices: "matrices",
+    Online: "folded online",
     Joins: "joins",
     Walks: "walks",
     Apart: "one by one",
@@ -197,6 +207,38 @@ def choose_exchange(rows: int, matrix_bytes: int) -> Matrices | None:
     if matrix_bytes > max(rows * _ROW_BYTES, _FEW_BYTES):
         return None
     return Matrices("parts of the source are in time order, and matrices are smaller than their rows")
+
+
+# ---------------------------------------------------------------- what a stream keeps
+
+
+def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind], arithmetic: str) -> str:
+    """The reason that a stream keeps a query's events until their windows end; empty if there is none.
+
+    Otherwise it folds them as they become final: an open window is then a vector of aggregates per segment.
+    """
+    strategy = plan.strategy if plan.group is None else plan.group.strategy
+    if arithmetic == "exact":
+        return "exact arithmetic needs all events of a window"
+    if any(operand.machine.predicates.cross for operand in plan.operands):
+        return "a predicate compares events that need not be neighbours"
+    if any(operand.machine.by_event for operand in plan.operands):
+        return "a predicate compares neighbours"
+    if strategy in PAPERS or any(operand.builds_trends for operand in plan.operands):
+        return f"strategy {strategy!r} folds whole windows"
+    if plan.qualified_keys:
+        return f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not events"
+    if any(kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)):
+        return "MIN and MAX of values other than floats are ranks among the events of a window"
+    return why_no_machine(plan)
+
+
+_ID_BYTES, _NUMBER_BYTES = 12, 8
+
+
+def most_raw_rows(numbers: int, row_bytes: float) -> int:
+    """How many events of a segment a stream keeps raw; with more, vectors of so many numbers are smaller."""
+    return int((_ID_BYTES + _NUMBER_BYTES * numbers) / row_bytes)
 
 
 # ---------------------------------------------------------------- the choice

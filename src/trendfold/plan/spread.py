@@ -33,7 +33,7 @@ def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return Mode.COMPLETE, "HAVING needs exact values, and so all rows of a group in one task"
     if window is not None and not is_linear(plan) and _moves(plan):
         return Mode.COMPLETE, "its windows depend on the events of the whole group"
-    if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in _compared(plan)):
+    if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)):
         return Mode.COMPLETE, "MIN and MAX of values other than floats are ranks among a group's rows"
     if plan.group is not None and plan.group.strategy != "auto":
         return Mode.PARTIAL, f"{plan.group.strategy} folds queries together, segment by segment"
@@ -90,6 +90,7 @@ def aggregates_of(plan: QueryPlan) -> list[Aggregate]:
     return [*returned, *(node for node in having if isinstance(node, Aggregate))]
 
 
-def _compared(plan: QueryPlan) -> list[str]:
+def compared_attributes(plan: QueryPlan) -> list[str]:
+    """The attributes of MIN and MAX."""
     extremes = (Function.MIN, Function.MAX)
     return [a.attribute for a in aggregates_of(plan) if a.function in extremes and a.attribute is not None]

@@ -28,17 +28,13 @@ class Release:
     origin: int
     since: int = ALWAYS
 
-    def cutoff(self, watermark: int) -> int:
-        """An event before this time is late: a window that holds it may have been reported."""
-        return watermark if self.window.slide is None else self._last_end(watermark)
-
     def floor(self, watermark: int) -> int:
         """No open window needs an event before this time."""
         if watermark == ALWAYS:
             return ALWAYS
         if self.window.slide is None:
             return watermark - self.window.length + 1
-        return self._last_end(watermark) + self.window.slide - self.window.length
+        return self.last_end(watermark) + self.window.slide - self.window.length
 
     def asked(self, before: int, watermark: int) -> Asked:
         """The windows to report when the watermark advances from `before`.
@@ -53,8 +49,8 @@ class Release:
         """The watermark at which the first window that holds an event from `low` on must be reported."""
         if self.window.slide is None:
             return max(low, watermark) + 1
-        first = self._last_end(low) + self.window.slide
-        return first if watermark == ALWAYS else max(first, self._last_end(watermark) + self.window.slide)
+        first = self.last_end(low) + self.window.slide
+        return first if watermark == ALWAYS else max(first, self.last_end(watermark) + self.window.slide)
 
     def open_windows(self, low: int, high: int, watermark: int) -> tuple[int, int] | None:
         """The numbers of the first and last open windows that may hold an event between two times."""
@@ -69,9 +65,10 @@ class Release:
         assert self.window.slide is not None
         return (time - self.origin - self.window.length) // self.window.slide
 
-    def _last_end(self, time: int) -> int:
-        """The last window end at or before a time."""
-        assert self.window.slide is not None
+    def last_end(self, time: int) -> int:
+        """The last window end at or before a time; a window per event may end at any time."""
+        if self.window.slide is None or time == NEVER:
+            return time
         return self.origin + self._number(time) * self.window.slide + self.window.length
 
 

@@ -20,8 +20,8 @@ from trendfold.query import expression_text, needed_columns, parse, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
-from trendfold.runtime.spark import layout
 from trendfold.runtime.spark.exchanges import Exchange
+from trendfold.runtime.stream import layout
 
 FILE, TALLY, SPARK = "workload.json", "tally.json", "spark"
 _KEYS = {"exchanges": "families"}
@@ -76,11 +76,8 @@ class Manifest:
         """Deserialize; `where` names the file in errors."""
         with _whole(where):
             value = json.loads(content)
-            if value["version"] != layout.VERSION:
-                raise TrendfoldError(
-                    f"the checkpoint has layout {value['version']}, and this release reads "
-                    f"{layout.VERSION}; use the release that wrote it, or start with a new checkpoint"
-                )
+            layout.require_known(value["version"], "the checkpoint has")
+            value["version"] = layout.VERSION
             entries = tuple(Entry(**entry) for entry in value.pop("entries"))
             claimed = None if value.get("claimed") is None else tuple(value["claimed"])
             exchanges = tuple(value.pop(_KEYS["exchanges"]))
@@ -238,6 +235,8 @@ class Tally:
     steps: Sequence[Mapping[str, Any]] = field(default_factory=list)
     """The steps of the last release, over all shards (plan.fold_steps.to_value)."""
     before: Mapping[str, Any] | None = None
+    rows_read: int = 0
+    """Raw events read from the state."""
 
     def after(
         self,
@@ -249,6 +248,7 @@ class Tally:
         rows: Mapping[str, int],
         state: Mapping[str, Any],
         steps: Sequence[Mapping[str, Any]] = (),
+        read: int = 0,
     ) -> Tally:
         """The tally after one more batch, or after a rerun of the last one."""
         base = self
@@ -266,6 +266,7 @@ class Tally:
             {**base.state, **state},
             steps or base.steps,
             kept,
+            base.rows_read + read,
         )
 
     def write(self, folder: Place) -> None:

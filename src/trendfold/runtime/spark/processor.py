@@ -15,7 +15,10 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.blobs import SCHEMA, Blob, Content
-from trendfold.runtime.spark.shards import Parcel, ShardIndex, StreamJob, absorb, release
+from trendfold.runtime.stream.parcels import Parcel
+from trendfold.runtime.stream.shard_state import ShardIndex
+from trendfold.runtime.stream.shards import absorb, release
+from trendfold.runtime.stream.stream_job import StreamJob
 
 INDEX, PARTS = "index", "parts"
 """Names of the state variables; a flush reads them from the checkpoint."""
@@ -104,7 +107,7 @@ class _Store:
 
     def timer_ms(self) -> int | None:
         """When the shard's timer is due, in Spark's milliseconds, rounded up."""
-        due = ShardIndex.read(self, ALWAYS).timer
+        due = ShardIndex.load(self, ALWAYS).timer
         return None if due is None else -(-due // _MS)
 
 

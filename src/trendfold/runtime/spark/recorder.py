@@ -20,9 +20,9 @@ from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
 from trendfold.runtime.spark.manifest import Tally
-from trendfold.runtime.spark.shards import StreamJob
 from trendfold.runtime.spark.sink_claims import SinkClaim
 from trendfold.runtime.spark.sinks import Sink
+from trendfold.runtime.stream.stream_job import StreamJob
 
 REJECTS = "rejects"
 """The name under which rejects are written, in place of a query's name."""
@@ -91,6 +91,7 @@ class Recorder:
             {name: table.num_rows for name, table in found.items()},
             state,
             [to_value(step) for step in merged(_steps(told))],
+            sum(json.loads(bytes(blob.payload))["read"] for blob in shards),
         )
 
 

@@ -29,7 +29,7 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.ownership import require_apart
 from trendfold.runtime.places import Place, place
 from trendfold.runtime.release import require_streamable
-from trendfold.runtime.spark import blobs, processor, shards
+from trendfold.runtime.spark import blobs, processor
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
 from trendfold.runtime.spark.engine import narrowed, translatable
@@ -49,19 +49,13 @@ from trendfold.runtime.spark.manifest import (
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import REJECTS, Recorder
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
-from trendfold.runtime.spark.shards import (
-    REFUSED,
-    WHY,
-    Epoch,
-    Parcel,
-    StreamJob,
-    pack_events,
-    stream_job,
-)
 from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
+from trendfold.runtime.stream.parcels import CLOCK, REFUSED, WHY, Parcel, pack_events
+from trendfold.runtime.stream.shards import flush
+from trendfold.runtime.stream.stream_job import Epoch, StreamJob, stream_job
 
 Batches = Iterator[pa.RecordBatch]
 Planner = Callable[[Sequence[Query], Schema], tuple[QueryPlan, ...]]
@@ -318,6 +312,7 @@ class Handle:
             manifest.settings["shards"],
             settings.rejects is not None,
             self._max_ahead,
+            self._delay_ms,
         )
         conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.exchanges[n].conditions)
         bits = translatable(conditions, schema_of(stream.job.schema))
@@ -414,7 +409,10 @@ class Handle:
     @property
     def progress(self) -> Progress:
         """The stream's progress."""
-        return progress_of(self.query, Tally.read(self._folder), self.queries)
+        assert self._recorder is not None
+        stream = self._recorder.stream
+        raw = {stream.job.plans[query].query.name: why for query, why in stream.raw.items()}
+        return progress_of(self.query, Tally.read(self._folder), self.queries, raw)
 
     def listen(self, watcher: Watcher) -> Listener:
         """Call a function with the progress after every micro-batch; `listener.remove()` stops that."""
@@ -497,7 +495,7 @@ def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
     also += stream.job.schema.names if stream.keeps_rejects else []
     rows = narrowed(stream.job, source, also)
     if stream.max_ahead is not None:
-        rows = rows.withColumn(shards.CLOCK, F.current_timestamp())  # stored with the batch's offsets
+        rows = rows.withColumn(CLOCK, F.current_timestamp())  # stored with the batch's offsets
     parcels = rows.mapInArrow(pack, PARCEL_DDL)
     timed = parcels.withWatermark("clock", f"{delay_ms} milliseconds").drop("clock")
     return timed.groupBy("bucket").transformWithStateInPandas(
@@ -538,7 +536,7 @@ def _flushed(spark: SparkSession, stream: StreamJob, checkpoint: str) -> list[Bl
             for shard, number, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 kept.setdefault(shard, {})[number] = payload
         for shard, state in kept.items():
-            told = shards.flush(stream, _Kept(state))
+            told = flush(stream, _Kept(state))
             yield from blobs.to_batches(replace(blob, bucket=shard) for blob in told)
 
     together = indexes.unionByName(parts).repartition(stream.job.buckets, "bucket")

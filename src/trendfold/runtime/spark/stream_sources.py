@@ -20,8 +20,8 @@ from trendfold.errors import InputError
 from trendfold.events.messages import read_messages
 from trendfold.events.text_files import CsvOptions, read_schema
 from trendfold.runtime.spark.session import needs_connector
-from trendfold.runtime.spark.shards import REFUSED, WHY
 from trendfold.runtime.spark.source import with_text
+from trendfold.runtime.stream.parcels import REFUSED, WHY
 from trendfold.runtime.topics import Topic, is_topic, read_topic
 
 FILES = ("parquet", "csv", "json")

@@ -403,7 +403,7 @@ def _answer(
         yield Blob(0, Content.GROUPS, query, group_count(folded.rows))
         yield from _results(job, query, table_of(folded, request))
     else:
-        yield from _add_up(job, query, folded.totals(), folded.rows, folded.batch)
+        yield from add_up_groups(job, query, folded.totals(), folded.rows, folded.batch)
 
 
 def multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
@@ -432,10 +432,10 @@ def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa
     seconds, size = perf_counter() - started, together.num_rows * matrix_bytes(plan)
     yield _step(query, FoldStep((plan.query.name,), way, between, seconds, size))
     yield _windows(query, unique_windows(items))
-    yield from _add_up(job, query, total(rows, items, folded), rows, batch)
+    yield from add_up_groups(job, query, total(rows, items, folded), rows, batch)
 
 
-def _add_up(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
+def add_up_groups(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
     """Totals that end here become rows; the others go to where their groups are finished."""
     if ends_with_segment(job.plans[query]):
         yield from _finished(job, query, totals, rows, batch)

@@ -36,19 +36,28 @@ class Progress:
     open_windows: int
     """Windows that may still get events; per-event windows are not counted."""
     state_rows: int
+    """Raw events in the state."""
     state_bytes: int
     late: int
     rejects: int
     rows: Mapping[str, int]
     plan: PhysicalPlan = field(default_factory=PhysicalPlan)
-    """What the last release ran: per query or group the way, why it was chosen, and what it took."""
+    """What ran last: per query or group the way, why it was chosen, and what it took."""
+    vectors: int = 0
+    """Vectors in the state: one per key and open window of the queries that are folded online."""
+    vector_bytes: int = 0
+    read: int = 0
+    """Raw events read from the state so far; an event that is read twice counts twice."""
+    raw: Mapping[str, str] = field(default_factory=dict)
+    """The queries whose events are kept until their windows end, and why."""
 
     def __str__(self) -> str:
         rows = ", ".join(f"{name} {count:,}" for name, count in self.rows.items())
         return (
             f"batch {self.batch}: {plural(self.events, 'event')} ({self.events_per_second:,.0f}/s), "
             f"watermark {self.watermark or 'none'}, {plural(self.open_windows, 'open window')}, "
-            f"{plural(self.state_rows, 'event')} in {plural(self.state_bytes, 'byte')} of state, "
+            f"{plural(self.state_rows, 'event')} and {plural(self.vectors, 'vector')} in "
+            f"{plural(self.state_bytes, 'byte')} of state, "
             f"{self.late:,} late, {plural(self.rejects, 'reject')}; rows: {rows}"
         )
 
@@ -56,7 +65,9 @@ class Progress:
 Watcher = Callable[[Progress], None]
 
 
-def progress_of(query: StreamingQuery, tally: Tally, queries: Sequence[str]) -> Progress:
+def progress_of(
+    query: StreamingQuery, tally: Tally, queries: Sequence[str], raw: Mapping[str, str]
+) -> Progress:
     """The progress, from Spark's reports and the tally."""
     recent: list[Any] = list(query.recentProgress)
     busy = [p for p in recent if p["numInputRows"]]
@@ -79,6 +90,10 @@ def progress_of(query: StreamingQuery, tally: Tally, queries: Sequence[str]) -> 
         rejects=tally.rejects,
         rows={name: tally.rows.get(name, 0) for name in queries},
         plan=PhysicalPlan(tuple(map(from_value, tally.steps))),
+        vectors=sum(shard.get("vectors", 0) for shard in tally.state.values()),
+        vector_bytes=sum(shard.get("vector_bytes", 0) for shard in tally.state.values()),
+        read=tally.rows_read,
+        raw=raw,
     )
 
 

@@ -17,11 +17,26 @@ from numpy.typing import NDArray
 from trendfold.errors import TrendfoldError
 from trendfold.runtime.spark.blobs import pack, unpack
 
-VERSION = 1
-"""The version of the layout; state of another version is refused."""
+VERSION = 2
+"""The version of a shard's state. 1 had raw events only, and is read too; any other is refused."""
+EVENTS = 1
+"""The version of the bytes of events."""
 
 _VERSION, _LEAST, _TYPE = b"trendfold layout", b"least", b"type"
 _WIDTHS = (np.uint8, np.uint16, np.uint32)
+
+
+def require_known(version: int, what: str = "the state of this stream has") -> None:
+    """Raise if state was written by a release with another layout."""
+    if version not in (1, VERSION):
+        raise _unknown(what, str(version), VERSION)
+
+
+def _unknown(what: str, version: str, known: int) -> TrendfoldError:
+    return TrendfoldError(
+        f"{what} layout {version}, and this release reads {known}; "
+        f"use the release that wrote it, or start with a new checkpoint"
+    )
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -31,7 +46,7 @@ def to_bytes(table: pa.Table) -> bytes:
         column, metadata = _shrunk(table.column(field.name))
         columns.append(column)
         fields.append(pa.field(field.name, column.type, metadata=metadata))
-    schema = pa.schema(fields, metadata={_VERSION: str(VERSION).encode()})
+    schema = pa.schema(fields, metadata={_VERSION: str(EVENTS).encode()})
     found: bytes = pack(pa.table(columns, schema=schema)).to_pybytes()
     return found
 
@@ -40,11 +55,8 @@ def from_bytes(payload: bytes | pa.Buffer) -> pa.Table:
     """Deserialize a table of events."""
     table = unpack(payload)
     version = (table.schema.metadata or {}).get(_VERSION, b"none").decode()
-    if version != str(VERSION):
-        raise TrendfoldError(
-            f"the state of this stream has layout {version}, and this release reads {VERSION}; "
-            f"use the release that wrote it, or start with a new checkpoint"
-        )
+    if version != str(EVENTS):
+        raise _unknown("the events of this stream have", version, EVENTS)
     columns = [_grown(table.column(i), field) for i, field in enumerate(table.schema)]
     return pa.table(dict(zip(table.column_names, columns, strict=True)))
 

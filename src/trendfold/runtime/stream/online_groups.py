@@ -1,0 +1,99 @@
+"""The queries of a stream whose events are folded as they become final (ADR 25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from trendfold.plan import Group, QueryPlan
+from trendfold.plan.logical import MACHINE_LANES
+from trendfold.plan.spread import segment_attributes
+from trendfold.plan.workload import windows_at_once
+from trendfold.query.nodes import Semantics, Window
+from trendfold.runtime.folds.continued_lanes import LaneFamily, families
+from trendfold.runtime.workspace import Partitioning, partitioning
+
+
+@dataclass(frozen=True)
+class OnlineGroup:
+    """Queries of an exchange with the same segments: lanes of one machine, with one state.
+
+    name     the same as long as any of its queries is asked
+    queries  their indices in the workload
+    since    their first windows begin after this time
+    """
+
+    name: str
+    queries: tuple[int, ...]
+    plans: tuple[QueryPlan, ...]
+    since: int
+
+    @cached_property
+    def group(self) -> Group:
+        """The queries as a group that is folded together."""
+        return Group("auto", MACHINE_LANES, self.plans)
+
+    @cached_property
+    def families(self) -> tuple[LaneFamily, ...]:
+        """Queries of one shape with the same windows: their vectors lie side by side."""
+        return families(self.group)
+
+    def of_kind(self, kind: int) -> tuple[LaneFamily, ...]:
+        """The families that have windows of one kind."""
+        return tuple(family for family in self.families if family.which == kind)
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """The distinct windows of its queries. The index of one is its kind."""
+        return tuple(dict.fromkeys(_window(plan) for plan in self.plans))
+
+    def members(self, kind: int) -> tuple[int, ...]:
+        """The members that have windows of one kind, ascending."""
+        return tuple(sorted(k for family in self.of_kind(kind) for k in family.members))
+
+    @property
+    def partitioning(self) -> Partitioning:
+        """The attributes whose values name a segment."""
+        return partitioning(self.plans[0])
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The same, each once."""
+        return segment_attributes(self.plans[0])
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers a segment takes while windows of all queries are open."""
+        return sum(
+            windows_at_once(self.plans[family.members[0]]) * sum(_product(size) for size in family.sizes(1))
+            for family in self.families
+        )
+
+
+def _product(size: tuple[int, ...]) -> int:
+    _, states, numbers, queries = size
+    return states * numbers * queries
+
+
+def _window(plan: QueryPlan) -> Window:
+    assert plan.query.window is not None
+    return plan.query.window
+
+
+def online_groups(
+    exchange: int, queries: Iterable[int], plans: Sequence[QueryPlan], since: int
+) -> tuple[OnlineGroup, ...]:
+    """The groups of some queries of an exchange: they have the same segments.
+
+    *Contiguous* queries need all rows of a segment, so they are apart.
+    """
+    found: dict[str, list[int]] = {}
+    for query in queries:
+        strict, loose = partitioning(plans[query])
+        kind = "all rows" if plans[query].query.semantics is Semantics.CONTIGUOUS else "own rows"
+        found.setdefault(f"{exchange} [{', '.join(strict)}] [{', '.join(loose)}] {kind}", []).append(query)
+    return tuple(
+        OnlineGroup(name, tuple(own), tuple(replace(plans[q], group=None, number=-1) for q in own), since)
+        for name, own in found.items()
+    )

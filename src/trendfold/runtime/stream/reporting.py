@@ -1,0 +1,145 @@
+"""The rows of windows that have ended: from aggregates that were folded online, and from raw events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from trendfold.runtime.query_rows import Rows, name_plain_groups
+from trendfold.runtime.release import Release
+from trendfold.runtime.spark import tasks
+from trendfold.runtime.spark.blobs import Blob
+from trendfold.runtime.spark.exchanges import Exchange
+from trendfold.runtime.stream import layout
+from trendfold.runtime.stream.online_groups import OnlineGroup
+from trendfold.runtime.stream.segments import examples, keys_of, segment_codes
+from trendfold.runtime.stream.settling import Settling
+from trendfold.runtime.stream.shard_state import ShardIndex, Store
+from trendfold.runtime.stream.stream_job import StreamJob
+from trendfold.runtime.tables import total
+from trendfold.runtime.windows import Items
+from trendfold.runtime.workspace import Workspace
+
+
+def report(
+    stream: StreamJob, store: Store, index: ShardIndex, exchange: int, watermark: int
+) -> Iterator[Blob]:
+    """The rows of an exchange's windows that ended since the last release."""
+    workspace = _raw_events(stream, store, index, exchange, watermark)
+    if workspace is not None:
+        yield from _fold_raw(stream, index, exchange, stream.keeps_raw(exchange), workspace, watermark)
+    for group in stream.online[exchange]:
+        settling = Settling(stream, store, index, exchange, group)
+        if workspace is not None:
+            light = _without_vectors(stream, exchange, settling, workspace)
+            yield from _fold_raw(stream, index, exchange, group.queries, light, watermark)
+        yield from _report_online(stream, settling, watermark)
+        _compact(settling)
+
+
+# ---------------------------------------------------------------- raw events
+
+
+def _raw_events(
+    stream: StreamJob, store: Store, index: ShardIndex, exchange: int, watermark: int
+) -> Workspace | None:
+    """The raw events of windows that end now; None if there are none."""
+    own, releases = index.own(exchange), stream.of(stream.job.exchanges[exchange])
+    first = min((part.low for part in own), default=watermark)
+    due = [release for release in releases.values() if release.due(first, index.released) <= watermark]
+    if not due:
+        return None
+    low = min(release.floor(index.released) for release in due)
+    high = max(release.last_end(watermark) for release in due)
+    parts = [part for part in own if part.high >= low and part.low < high]
+    if not parts:
+        return None
+    index.read += sum(part.rows for part in parts)
+    tables = [layout.from_bytes(store.get(part.number)) for part in parts]
+    workspace = tasks.gather(stream.job, exchange, tables)
+    return _between(workspace, stream.job.exchanges[exchange], low, high)
+
+
+def _between(workspace: Workspace, exchange: Exchange, low: int, high: int) -> Workspace:
+    """Only the events in [low, high), if that removes many."""
+    time = workspace.batch.time
+    kept = (time >= low) & (time < high)
+    if kept.sum() > 0.9 * len(kept):
+        return workspace
+    return tasks.subset(workspace, kept, exchange.conditions)
+
+
+def _fold_raw(
+    stream: StreamJob,
+    index: ShardIndex,
+    exchange: int,
+    queries: Sequence[int],
+    workspace: Workspace,
+    watermark: int,
+) -> Iterator[Blob]:
+    """Fold the windows that end now from raw events."""
+    releases: dict[int, Release] = stream.of(stream.job.exchanges[exchange])
+    if not len(workspace.batch):
+        return
+    asked = {query: releases[query].asked(index.released, watermark) for query in queries}
+    # Per-event windows are released one moment later than the others.
+    for windows in dict.fromkeys(asked.values()):
+        due = [query for query in queries if asked[query] == windows]
+        yield from tasks.fold_rows(stream.job, stream.job.exchanges[exchange], due, workspace, windows)
+
+
+def _without_vectors(stream: StreamJob, exchange: int, settling: Settling, workspace: Workspace) -> Workspace:
+    """The events of segments that have no vectors."""
+    if not settling.state.segments:
+        return workspace
+    code, distinct = segment_codes(settling.group, workspace)
+    present, example = examples(code, distinct)
+    number = np.full(distinct + 1, -1, np.int64)
+    number[present] = settling.keys.find(keys_of(settling.group, workspace.batch.table, example))
+    light = number[code] < 0
+    conditions = stream.job.exchanges[exchange].conditions
+    return workspace if light.all() else tasks.subset(workspace, light, conditions)
+
+
+# ---------------------------------------------------------------- folded online
+
+
+def _report_online(stream: StreamJob, settling: Settling, watermark: int) -> Iterator[Blob]:
+    """Windows that have ended become rows, or partial sums where other shards have some of a group."""
+    group, job = settling.group, stream.job
+    rows = batch = None
+    for kind, ended in settling.windows.take_ended(watermark):
+        if rows is None or batch is None:
+            batch = settling.keys.batch()
+            rows = _rows_of_segments(group, len(settling.keys), Workspace(batch))
+        none = np.zeros(len(ended), np.int64)
+        items = Items(ended.segment.astype(np.int32), ended.index, none, none)
+        for k, folded in zip(group.members(kind), ended.folded, strict=True):
+            own = zip(group.plans[k].query.group_by, group.plans[0].query.group_by, strict=True)
+            named = replace(rows, group_rows={key: rows.group_rows[other] for key, other in own})
+            yield from tasks.add_up_groups(
+                job, group.queries[k], total(named, items, (folded,)), named, batch
+            )
+
+
+def _rows_of_segments(group: OnlineGroup, count: int, workspace: Workspace) -> Rows:
+    """A row per segment, and their groups."""
+    none = np.zeros(0, np.int64)
+    every = np.arange(count)
+    rows = Rows(every, np.zeros(count, np.int64), (), (), np.arange(count + 1), none, {})
+    return name_plain_groups(rows, workspace, group.plans[0])
+
+
+def _compact(settling: Settling) -> None:
+    """Forget segments that no window holds any more, where they are at least half of all."""
+    state, windows = settling.state, settling.windows
+    if state.segments <= 2 * sum(part.rows for part in state.windows):
+        return
+    used = windows.used()
+    number_of = np.full(state.segments, -1, np.int64)
+    number_of[used] = np.arange(len(used))
+    settling.keys.keep(used)
+    windows.renumber(number_of)
+    settling.keys.write()

@@ -1,0 +1,323 @@
+"""Final events of a shard -> vectors of open windows, and aggregates of ended ones.
+
+Events before some time are *final* once no earlier event can arrive any more. They are folded once, for all
+queries of a group together. Where a segment has so few events that they are smaller than its vectors, they
+are kept as they are, and folded when their windows end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from trendfold.errors import TrendfoldError
+from trendfold.kernel.program import Folded
+from trendfold.plan.fold_steps import FoldStep, to_value
+from trendfold.plan.physical import Online, most_raw_rows, why_apart
+from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fold_on
+from trendfold.runtime.folds.in_machine_lanes import CarriedOver
+from trendfold.runtime.lane_rows import read_lane_rows
+from trendfold.runtime.release import NEVER
+from trendfold.runtime.request import Request
+from trendfold.runtime.spark import tasks
+from trendfold.runtime.spark.blobs import Blob, Content
+from trendfold.runtime.stream import layout
+from trendfold.runtime.stream.online_groups import OnlineGroup
+from trendfold.runtime.stream.open_windows import EndedWindows, OpenWindows, joined_vectors, some_rows
+from trendfold.runtime.stream.parcels import stretches
+from trendfold.runtime.stream.segments import SegmentKeys, examples, keys_of, segment_codes
+from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, StatePart, Store
+from trendfold.runtime.stream.stream_job import StreamJob
+from trendfold.runtime.windows import Asked, Items, bounds
+from trendfold.runtime.workspace import Workspace
+
+Mask = NDArray[np.bool_]
+Longs = NDArray[np.int64]
+
+_LIGHT = 1 << 16
+"""Settled raw parts are not weighed again before they have grown by that many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawEvents:
+    """Events that have arrived and are not stored yet."""
+
+    low: int
+    high: int
+    rows: int
+    payload: bytes
+
+
+def is_worth_settling(index: ShardIndex, exchange: int, arrived: Sequence[RawEvents], until: int) -> bool:
+    """Whether at least half of the events that would be read from the state are final.
+
+    So an event is read about twice at most, however far events of one micro-batch lie apart.
+    """
+    stored = [p for p in index.own(exchange) if not p.is_settled and p.low < until]
+    parts: list[StatePart | RawEvents] = [*stored, *arrived]
+    final = sum(_final_rows(part, until) for part in parts)
+    return final > 0 and final >= sum(part.rows for part in stored) / 2
+
+
+def _final_rows(part: StatePart | RawEvents, until: int) -> float:
+    """How many events of a part are before a time, if they are spread evenly."""
+    share = (until - part.low) / (part.high - part.low + 1)
+    return part.rows * min(1.0, max(0.0, share))
+
+
+def settle(
+    stream: StreamJob,
+    store: Store,
+    index: ShardIndex,
+    exchange: int,
+    arrived: Sequence[RawEvents],
+    until: int,
+) -> Iterator[Blob]:
+    """Fold the events of an exchange before a time, and store the others."""
+    weighs = _has_grown(index, exchange)
+    old = [p for p in index.own(exchange) if p.is_settled and weighs]
+    taken = [p for p in index.own(exchange) if not p.is_settled and p.low < until]
+    for later in (part for part in arrived if part.low >= until):
+        index.add(store, exchange, later.low, later.high, later.rows, later.payload)
+    payloads = [store.get(p.number) for p in (*old, *taken)]
+    payloads += [part.payload for part in arrived if part.low < until]
+    index.read += sum(p.rows for p in (*old, *taken))
+    index.remove(store, (*old, *taken))
+    final = _final_events(stream, store, index, exchange, payloads, until)
+    is_new = np.arange(len(final.batch)) >= sum(p.rows for p in old)
+    row_bytes = _row_bytes(payloads, len(final.batch)) if weighs else None
+    kept = np.full(len(is_new), bool(stream.keeps_raw(exchange)))
+    for group in stream.online[exchange]:
+        settling = Settling(stream, store, index, exchange, group)
+        try:
+            started = perf_counter()
+            kept |= settling.fold(final, is_new, row_bytes, until)
+            settling.close(until)
+            yield settling.step(len(is_new), perf_counter() - started)
+        except TrendfoldError as error:
+            yield tasks.failure(group.queries[0], error)
+    store_events(stream, store, index, exchange, final, kept, is_settled=True)
+    if weighs:
+        index.weighed[exchange] = index.raw_bytes(exchange)
+    index.settled[exchange] = until
+
+
+def _has_grown(index: ShardIndex, exchange: int) -> bool:
+    """Whether it is time to weigh settled raw events again: they have doubled since they were weighed.
+
+    So an event is read about twice for that.
+    """
+    now, before = index.raw_bytes(exchange), index.weighed.get(exchange, 0)
+    return now == 0 or now >= max(2 * before, before + _LIGHT)
+
+
+_PART_BYTES = 1_200
+"""About what a part takes without any events."""
+
+
+def _row_bytes(payloads: Sequence[bytes], rows: int) -> float:
+    """The size of an event."""
+    return max(1.0, sum(len(payload) - _PART_BYTES for payload in payloads) / max(1, rows))
+
+
+def _final_events(
+    stream: StreamJob, store: Store, index: ShardIndex, exchange: int, payloads: Sequence[bytes], until: int
+) -> Workspace:
+    """The events before a time; the others are stored."""
+    if not payloads:
+        return Workspace(stream.job.nothing)
+    every = tasks.gather(stream.job, exchange, [layout.from_bytes(payload) for payload in payloads])
+    is_final = every.batch.time < until
+    if is_final.all():
+        return every
+    store_events(stream, store, index, exchange, every, ~is_final, is_settled=False)
+    return tasks.subset(every, is_final, stream.job.exchanges[exchange].conditions)
+
+
+def store_events(
+    stream: StreamJob,
+    store: Store,
+    index: ShardIndex,
+    exchange: int,
+    workspace: Workspace,
+    kept: Mask,
+    is_settled: bool,
+) -> None:
+    """Store some events raw, by time range, so that they can be dropped in time."""
+    if not kept.any():
+        return
+    time = workspace.batch.time[kept]
+    table = workspace.batch.table.filter(pa.array(kept))
+    which, ranges = stretches(time, stream.pane(stream.job.exchanges[exchange]), stream.job.origin)
+    for number in range(ranges):
+        own = which == number
+        if own.any():
+            part, times = table.filter(pa.array(own)), time[own]
+            payload = layout.to_bytes(part)
+            span = int(times.min()), int(times.max())
+            index.add(store, exchange, *span, part.num_rows, payload, is_settled)
+
+
+# ---------------------------------------------------------------- one group
+
+
+class Settling:
+    """The state of one group of queries in one shard, while it changes."""
+
+    def __init__(
+        self, stream: StreamJob, store: Store, index: ShardIndex, exchange: int, group: OnlineGroup
+    ) -> None:
+        self.job, self.group, self.released = stream.job, group, index.released
+        self.conditions = stream.job.exchanges[exchange].conditions
+        self.state = index.groups.setdefault(group.name, GroupState())
+        self.keys = SegmentKeys(group, self.state, index, store, stream.job)
+        self.windows = OpenWindows(group, self.state, index, store, stream.job.origin)
+        self.windows.forget_others()
+
+    def fold(self, workspace: Workspace, is_new: Mask, row_bytes: float | None, until: int) -> Mask:
+        """Fold the new events of segments that have vectors; which events must be kept for the others.
+
+        row_bytes  the size of an event; if given, segments with many events get vectors now, and all of
+                   their events are here
+        """
+        if not len(workspace.batch):
+            return np.zeros(0, np.bool_)
+        code, distinct = segment_codes(self.group, workspace)
+        present, example = examples(code, distinct)
+        keys = keys_of(self.group, workspace.batch.table, example)
+        number, is_fresh = np.full(distinct + 1, -1, np.int64), np.zeros(distinct + 1, np.bool_)
+        number[present] = self.keys.find(keys)
+        if row_bytes is not None:
+            rows = np.bincount(code[code >= 0], minlength=distinct)
+            is_heavy = rows[present] > most_raw_rows(self.group.numbers, row_bytes)
+            fresh = is_heavy & (number[present] < 0)
+            if fresh.any():
+                number[present[fresh]] = self.keys.add(keys.filter(pa.array(fresh)))
+                is_fresh[present[fresh]] = True
+        segment = number[code]
+        is_folded = (segment >= 0) & (is_new | is_fresh[code])
+        if is_folded.any():
+            self._fold_some(workspace, segment, is_folded, until)
+        return (code >= 0) & (segment < 0)
+
+    def close(self, until: int) -> None:
+        """End the windows that end by a time, and write what has changed."""
+        self.windows.close(until)
+        self.windows.write()
+        if not self.state.windows and len(self.keys):
+            self.keys.keep(np.zeros(0, np.int64))
+        self.keys.write()
+
+    def step(self, rows: int, seconds: float) -> Blob:
+        """What was done, for progress reports."""
+        names = tuple(plan.query.name for plan in self.group.plans)
+        step = FoldStep(names, Online(_WHY), rows, seconds, self.state.bytes)
+        return Blob(0, Content.STEP, self.group.queries[0], 0, json.dumps(to_value(step)).encode())
+
+    def _fold_some(self, workspace: Workspace, segment: Longs, chosen: Mask, until: int) -> None:
+        some = workspace if chosen.all() else tasks.subset(workspace, chosen, self.conditions)
+        self._fold(some, segment[chosen], until)
+
+    def _fold(self, workspace: Workspace, segment: Longs, until: int) -> None:
+        """Fold events into the windows that hold them; `segment` is the number of each event's segment."""
+        asked = Asked(self.released, NEVER, self.group.since)
+        request = Request(self.job.origin, self.job.limits, self.job.arithmetic, asked)
+        together, known = read_lane_rows(self.group.group, workspace, request)
+        if together is None:
+            self._fold_halves(workspace, segment, until, why_apart(self.group.group, known))
+            return
+        of = segment[together.rows.row[together.rows.segment[:-1]]]
+        carried = [self._carried(kind, items, of, until) for kind, items in enumerate(together.windows)]
+        given = [carried[family.which].given(f) for family, f in self._places()]
+        found, why = fold_on(self.group.group, together, given, [each.carry for each in carried])
+        if found is None:
+            self._fold_halves(workspace, segment, until, why)
+            return
+        for kind, each in enumerate(carried):
+            vectors = [
+                v
+                for v, family in zip(found.vectors, self.group.families, strict=True)
+                if family.which == kind
+            ]
+            results = [found.results[k] for k in self.group.members(kind)]
+            each.hand_over(self.windows, kind, vectors, results)
+
+    def _places(self) -> Iterator[tuple[LaneFamily, int]]:
+        """The families, each with its place among those of its kind."""
+        for family in self.group.families:
+            yield family, self.group.of_kind(family.which).index(family)
+
+    def _carried(self, kind: int, items: Items, of: Longs, until: int) -> _Carried:
+        """Which windows go on from stored vectors, and which are kept as vectors."""
+        segment, held = of[items.segment], sorted(self.windows.known(kind))
+        order = np.argsort(items.index, kind="stable")
+        edges = [np.searchsorted(items.index, held, side, sorter=order) for side in ("left", "right")]
+        loaded, parts, first = np.full(len(segment), -1, np.int64), [], 0
+        for number, low, high in zip(held, *edges, strict=True):
+            if low < high:
+                own, part = order[low:high], self.windows.get(kind, number)
+                place = np.full(len(self.keys), -1, np.int64)
+                place[part.segment] = np.arange(first, first + len(part.segment))
+                loaded[own] = place[segment[own]]
+                first += len(part.segment)
+                parts.append(part.vectors)
+        ends = bounds(self.group.windows[kind], items.index, self.job.origin)[1]
+        saved = (ends > until) | np.isin(items.index, held)
+        return _Carried(CarriedOver(loaded, saved), items.index, segment, parts)
+
+    def _fold_halves(self, workspace: Workspace, segment: Longs, until: int, why: str) -> None:
+        """Fold events in two steps, where they are too many or too different for one."""
+        time = workspace.batch.time
+        low, high = int(time.min()), int(time.max())
+        if low < high:
+            middle = low + (high - low + 1) // 2
+            self._fold_some(workspace, segment, time < middle, min(middle, until))
+            self._fold_some(workspace, segment, time >= middle, until)
+        elif segment.min() < segment.max():
+            middle = int(segment.min() + segment.max() + 1) // 2
+            self._fold_some(workspace, segment, segment < middle, until)
+            self._fold_some(workspace, segment, segment >= middle, until)
+        else:
+            raise TrendfoldError(f"query {self.group.plans[0].query.name!r}: {why}")
+
+
+_WHY = "no predicate compares events, so an open window is a vector of aggregates per segment"
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """The windows of one kind that hold rows: an item is a window in a segment.
+
+    parts  the stored vectors of windows that go on, in the order in which `carry` counts them
+    """
+
+    carry: CarriedOver
+    index: Longs
+    segment: Longs
+    parts: Sequence[tuple[WindowVectors, ...]]
+
+    def given(self, family: int) -> WindowVectors | None:
+        """The stored vectors of a family."""
+        return joined_vectors([part[family] for part in self.parts]) if self.parts else None
+
+    def hand_over(
+        self, windows: OpenWindows, kind: int, vectors: Sequence[WindowVectors], results: Sequence[Folded]
+    ) -> None:
+        """Hand over what rows have made of these windows."""
+        saved = self.carry.saved
+        if not saved.all():
+            folded = tuple(some_rows(each, ~saved) for each in results)
+            windows.end(kind, EndedWindows(self.index[~saved], self.segment[~saved], folded))
+        if not saved.any():
+            return
+        index, segment = self.index[saved], self.segment[saved]
+        order = np.argsort(index, kind="stable")
+        numbers, first = np.unique(index[order], return_index=True)
+        for number, own in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
+            windows.put(kind, number, segment[own], [each.take(own) for each in vectors])

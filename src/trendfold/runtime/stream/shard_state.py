@@ -1,0 +1,194 @@
+"""The state of a shard: an index, and numbered parts of bytes that it lists.
+
+A part holds raw events of an exchange; or, of a group of queries that are folded online, the keys of its
+segments, the vectors of an open window, or the aggregates of windows that have ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any, Protocol
+
+from trendfold.query.nodes import Window
+from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.stream import layout
+
+
+class Store(Protocol):
+    """Storage for a shard's state: an index, and numbered parts."""
+
+    def index(self) -> str | None:
+        """Read the index; None if the shard has no state."""
+
+    def set_index(self, text: str) -> None:
+        """Write the index."""
+
+    def get(self, number: int) -> bytes:
+        """Read a part."""
+
+    def put(self, number: int, payload: bytes) -> None:
+        """Write a part."""
+
+    def drop(self, number: int) -> None:
+        """Delete a part."""
+
+    def clear(self) -> None:
+        """Delete the shard's state."""
+
+
+@dataclass(slots=True)
+class StatePart:
+    """Raw events of one exchange; `is_settled` if groups that are folded online have folded theirs."""
+
+    number: int
+    exchange: int
+    low: int
+    high: int
+    rows: int
+    bytes: int
+    is_settled: bool = False
+
+
+@dataclass(slots=True)
+class WindowPart:
+    """Vectors or aggregates of the windows [first, last] of one kind, in `rows` segments."""
+
+    number: int
+    length: int
+    slide: int
+    first: int
+    last: int
+    rows: int
+    bytes: int
+
+    def end(self, origin: int) -> int:
+        """When the first of them ends."""
+        return origin + self.first * self.slide + self.length
+
+    def is_of(self, window: Window) -> bool:
+        """Whether they are windows of this kind."""
+        return (self.length, self.slide) == (window.length, window.slide)
+
+
+@dataclass
+class GroupState:
+    """The state of a group that is folded online.
+
+    keys, segments, key_bytes  the part with the keys of its segments, how many, and its size
+    open    a part per open window: vectors
+    ended   parts with the aggregates of windows that are not reported yet
+    """
+
+    keys: int = -1
+    segments: int = 0
+    key_bytes: int = 0
+    open: list[WindowPart] = field(default_factory=list)
+    ended: list[WindowPart] = field(default_factory=list)
+
+    @property
+    def windows(self) -> list[WindowPart]:
+        """All parts with windows."""
+        return [*self.open, *self.ended]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all parts."""
+        return self.key_bytes + sum(part.bytes for part in self.windows)
+
+    @staticmethod
+    def from_value(value: dict[str, Any]) -> GroupState:
+        """From the value of `asdict`."""
+        parts = {name: [WindowPart(**part) for part in value[name]] for name in ("open", "ended")}
+        return GroupState(**{**value, **parts})
+
+
+@dataclass
+class ShardIndex:
+    """The index of a shard's parts.
+
+    released  the watermark up to which windows were reported
+    settled   per exchange, the time before which events are folded, where queries are folded online
+    weighed   per exchange, the bytes of settled raw parts that were kept when they were last weighed
+    groups    the state of groups that are folded online, by name
+    read      how many raw events were read from the state since the index was read; not stored
+    """
+
+    released: int = ALWAYS
+    next: int = 0
+    timer: int | None = None
+    parts: list[StatePart] = field(default_factory=list)
+    settled: dict[int, int] = field(default_factory=dict)
+    weighed: dict[int, int] = field(default_factory=dict)
+    groups: dict[str, GroupState] = field(default_factory=dict)
+    read: int = 0
+
+    @staticmethod
+    def load(store: Store, watermark: int) -> ShardIndex:
+        """Read a shard's index; a shard without state starts at the watermark."""
+        text = store.index()
+        if text is None:
+            return ShardIndex(watermark)
+        value = json.loads(text)
+        layout.require_known(value["layout"])
+        found = ShardIndex(value["released"], value["next"], value["timer"])
+        found.parts = [StatePart(*part) for part in value["parts"]]
+        found.settled = {int(k): v for k, v in value.get("settled", {}).items()}
+        found.weighed = {int(k): v for k, v in value.get("weighed", {}).items()}
+        found.groups = {k: GroupState.from_value(v) for k, v in value.get("groups", {}).items()}
+        return found
+
+    def write(self, store: Store) -> None:
+        """Write the index; delete the state if nothing is left."""
+        self.groups = {name: group for name, group in self.groups.items() if group.segments}
+        if not self.parts and not self.groups:
+            self.timer = None
+            store.clear()
+            return
+        value = {
+            "layout": layout.VERSION,
+            "released": self.released,
+            "next": self.next,
+            "timer": self.timer,
+            "parts": [astuple(part) for part in self.parts],
+            "settled": self.settled,
+            "weighed": self.weighed,
+            "groups": {name: asdict(group) for name, group in self.groups.items()},
+        }
+        store.set_index(json.dumps(value))
+
+    def put(self, store: Store, payload: bytes) -> int:
+        """Store bytes under the next number."""
+        store.put(self.next, payload)
+        self.next += 1
+        return self.next - 1
+
+    def add(
+        self,
+        store: Store,
+        exchange: int,
+        low: int,
+        high: int,
+        rows: int,
+        payload: bytes,
+        is_settled: bool = False,
+    ) -> None:
+        """Add a part of raw events."""
+        number = self.put(store, payload)
+        self.parts.append(StatePart(number, exchange, low, high, rows, len(payload), is_settled))
+
+    def remove(self, store: Store, parts: Sequence[StatePart]) -> None:
+        """Remove parts of raw events."""
+        gone = {part.number for part in parts}
+        for number in gone:
+            store.drop(number)
+        self.parts = [part for part in self.parts if part.number not in gone]
+
+    def own(self, exchange: int) -> list[StatePart]:
+        """The raw parts of an exchange."""
+        return [part for part in self.parts if part.exchange == exchange]
+
+    def raw_bytes(self, exchange: int) -> int:
+        """The size of the settled raw parts of an exchange."""
+        return sum(part.bytes for part in self.own(exchange) if part.is_settled)

@@ -1,0 +1,202 @@
+"""The work on one shard: absorb what arrives, release what the watermark has passed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from trendfold.events.batch import read_batch
+from trendfold.events.columns import decoded
+from trendfold.runtime.pieces import concat
+from trendfold.runtime.release import ALWAYS, NEVER
+from trendfold.runtime.spark.blobs import Blob, Content, unpack
+from trendfold.runtime.stream import layout
+from trendfold.runtime.stream.parcels import HOME, LATE, Parcel, refused, with_reason
+from trendfold.runtime.stream.reporting import report
+from trendfold.runtime.stream.settling import RawEvents, is_worth_settling, settle
+from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, StatePart, Store
+from trendfold.runtime.stream.stream_job import StreamJob
+
+MANY_PARTS = 8
+"""As many parts of about the same size are merged into one."""
+
+
+# ---------------------------------------------------------------- absorb
+
+
+def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark: int) -> Iterator[Blob]:
+    """Fold and store the arrived events, and emit those that are late.
+
+    Called once per micro-batch, with all of the shard's parcels: what is final after it is folded at once.
+    """
+    index = ShardIndex.load(store, watermark)
+    arrived: dict[int, list[RawEvents]] = {}
+    for parcel in parcels:
+        blob = parcel.blob
+        if blob.content is not Content.ROWS:
+            yield blob
+        elif blob.owner in stream.asked:
+            cutoff = max(watermark, index.settled.get(blob.owner, ALWAYS))
+            kept, late = _without_late(stream, parcel, cutoff)
+            yield from [] if late is None else [late]
+            if kept is not None:
+                arrived.setdefault(blob.owner, []).append(kept)
+    if not arrived:
+        return
+    _forget_removed(stream, store, index)
+    latest = max(part.high for parts in arrived.values() for part in parts)
+    for exchange, parts in arrived.items():
+        until = max(stream.final(latest, watermark), index.settled.get(exchange, ALWAYS))
+        if stream.online[exchange] and is_worth_settling(index, exchange, parts, until):
+            yield from settle(stream, store, index, exchange, parts, until)
+            continue
+        for part in parts:
+            index.add(store, exchange, part.low, part.high, part.rows, part.payload)
+    _put_together(stream, store, index)
+    index.timer = _due(stream, index)
+    index.write(store)
+    yield _state(stream, index, watermark)
+
+
+def _without_late(stream: StreamJob, parcel: Parcel, cutoff: int) -> tuple[RawEvents | None, Blob | None]:
+    """The events of a parcel that are not late, and a report of the late ones."""
+    if parcel.low >= cutoff:
+        return RawEvents(parcel.low, parcel.high, parcel.blob.rows, bytes(parcel.blob.payload)), None
+    table = layout.from_bytes(parcel.blob.payload)
+    time = read_batch(table, stream.job.options).time
+    kept = time >= cutoff
+    at_home = ~kept
+    if HOME in table.column_names:
+        at_home &= table.column(HOME).to_numpy()
+    late = None
+    if at_home.any():
+        whole = {name: table.column(name) for name in table.column_names}
+        if parcel.rest:
+            rest = unpack(parcel.rest)
+            whole |= {name: rest.column(name) for name in rest.column_names}
+        rows = pa.table(whole).filter(pa.array(at_home))
+        rows = pa.table({name: decoded(rows.column(name)) for name in rows.column_names})
+        late = refused(stream, Content.LATE, with_reason(rows, LATE))
+    if not kept.any():
+        return None, late
+    rest, time = table.filter(pa.array(kept)), time[kept]
+    return RawEvents(int(time.min()), int(time.max()), rest.num_rows, layout.to_bytes(rest)), late
+
+
+def _forget_removed(stream: StreamJob, store: Store, index: ShardIndex) -> None:
+    """Drop the state of queries that were removed."""
+    index.remove(store, [part for part in index.parts if part.exchange not in stream.asked])
+    names = {group.name for groups in stream.online.values() for group in groups}
+    for name in set(index.groups) - names:
+        state = index.groups.pop(name)
+        for number in [state.keys, *(part.number for part in state.windows)]:
+            if number >= 0:
+                store.drop(number)
+
+
+def _put_together(stream: StreamJob, store: Store, index: ShardIndex) -> None:
+    """Merge small parts of one pane, so that their number grows logarithmically with the batches."""
+    panes = {number: stream.pane(stream.job.exchanges[number]) for number in stream.asked}
+    while True:
+        alike: dict[tuple[int, bool, int, int], list[StatePart]] = {}
+        for part in index.parts:
+            if part.exchange in panes:
+                pane = (part.low - stream.job.origin) // panes[part.exchange]
+                key = part.exchange, part.is_settled, pane, part.bytes.bit_length() // 3
+                alike.setdefault(key, []).append(part)
+        many = [parts for parts in alike.values() if len(parts) >= MANY_PARTS]
+        if not many:
+            return
+        for parts in many:
+            together = concat([layout.from_bytes(store.get(part.number)) for part in parts])
+            index.read += together.num_rows
+            index.remove(store, parts)
+            span = min(p.low for p in parts), max(p.high for p in parts)
+            payload = layout.to_bytes(together)
+            index.add(store, parts[0].exchange, *span, together.num_rows, payload, parts[0].is_settled)
+
+
+def _due(stream: StreamJob, index: ShardIndex) -> int | None:
+    """The watermark at which the next window is due, in microseconds.
+
+    All shards must report a window in the same micro-batch, or its partial sums would not be added. So a time
+    that the watermark has already passed is kept: it is due after the rows of this batch.
+    """
+    times = [part.end(stream.job.origin) for state in index.groups.values() for part in state.windows]
+    for number in stream.asked:
+        low = min((part.low for part in index.own(number)), default=None)
+        if low is not None:
+            releases = stream.of(stream.job.exchanges[number]).values()
+            times += [release.due(low, index.released) for release in releases]
+    return min(times, default=None)
+
+
+# ---------------------------------------------------------------- release
+
+
+def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
+    """The rows of all windows that ended since the last release; drops what is no longer needed."""
+    index = ShardIndex.load(store, watermark)
+    _forget_removed(stream, store, index)
+    for number in stream.asked:
+        if stream.online[number] and index.settled.get(number, ALWAYS) < watermark:
+            yield from settle(stream, store, index, number, (), watermark)
+        yield from report(stream, store, index, number, watermark)
+    index.remove(
+        store, [part for part in index.parts if part.high < _floor(stream, part.exchange, watermark)]
+    )
+    index.weighed = {number: min(size, index.raw_bytes(number)) for number, size in index.weighed.items()}
+    index.released = watermark
+    index.timer = _due(stream, index)
+    index.write(store)
+    yield _state(stream, index, watermark)
+
+
+def _floor(stream: StreamJob, exchange: int, watermark: int) -> int:
+    """Events of an exchange before this time are no longer needed."""
+    if exchange not in stream.asked or watermark == NEVER:
+        return NEVER
+    return min(r.floor(watermark) for r in stream.of(stream.job.exchanges[exchange]).values())
+
+
+def flush(stream: StreamJob, store: Store) -> Iterator[Blob]:
+    """The rows of all open windows, as if the watermark had passed every time."""
+    return release(stream, store, NEVER)
+
+
+# ---------------------------------------------------------------- progress
+
+
+def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
+    """The size of a shard's state, for progress reports."""
+    vectors = [part for state in index.groups.values() for part in state.windows]
+    raw = sum(part.bytes for part in index.parts)
+    told = {
+        "bytes": raw + sum(state.bytes for state in index.groups.values()),
+        "vector_bytes": sum(state.bytes for state in index.groups.values()),
+        "vectors": sum(part.rows for part in vectors),
+        "read": index.read,
+        "parts": len(index.parts) + len(vectors),
+        "windows": _open_windows(stream, index, max(watermark, index.released)),
+    }
+    rows = sum(part.rows for part in index.parts)
+    return Blob(0, Content.STATE, 0, rows, json.dumps(told).encode())
+
+
+def _open_windows(stream: StreamJob, index: ShardIndex, watermark: int) -> dict[int, tuple[int, int]]:
+    """Per query the numbers of the first and last window that is open."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for number in stream.asked:
+        own = index.own(number)
+        for query, each in stream.of(stream.job.exchanges[number]).items() if own else ():
+            found = each.open_windows(min(p.low for p in own), max(p.high for p in own), watermark)
+            spans.setdefault(query, []).extend([] if found is None else [found])
+        for group in stream.online[number]:
+            state = index.groups.get(group.name, GroupState())
+            for kind, window in enumerate(group.windows):
+                parts = [(p.first, p.last) for p in state.open if p.is_of(window)]
+                for k in group.members(kind):
+                    spans.setdefault(group.queries[k], []).extend(parts)
+    return {query: (min(own)[0], max(last for _, last in own)) for query, own in spans.items() if own}

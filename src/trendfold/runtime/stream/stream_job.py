@@ -1,0 +1,135 @@
+"""The work of a stream as a value: queries, how their events travel, and what their state is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from trendfold.events.batch import schema_of
+from trendfold.events.options import Options
+from trendfold.plan import QueryPlan
+from trendfold.plan.physical import why_raw
+from trendfold.runtime.limits import Limits
+from trendfold.runtime.release import ALWAYS, Release
+from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
+from trendfold.runtime.spark.tasks import Job, Route
+from trendfold.runtime.stream.online_groups import OnlineGroup, online_groups
+
+
+@dataclass(frozen=True)
+class StreamJob:
+    """A job, and for each query when its windows are reported; None for a removed query."""
+
+    job: Job
+    releases: tuple[Release | None, ...]
+    keeps_rejects: bool = False
+    max_ahead: int | None = None
+    """How far in the future an event may be, in microseconds; None for no limit."""
+    delay_ms: int | None = None
+    """The watermark's delay; None if it is not known, and only the watermark itself makes events final."""
+
+    def of(self, exchange: Exchange) -> dict[int, Release]:
+        """The queries of an exchange that are not removed."""
+        found = {query: self.releases[query] for query in exchange.queries}
+        return {query: release for query, release in found.items() if release is not None}
+
+    @cached_property
+    def asked(self) -> tuple[int, ...]:
+        """The exchanges that still have a query."""
+        return tuple(n for n, exchange in enumerate(self.job.exchanges) if self.of(exchange))
+
+    @cached_property
+    def raw(self) -> dict[int, str]:
+        """The queries whose events are kept until their windows end, and the reason."""
+        kinds, arithmetic = schema_of(self.job.schema), self.job.arithmetic
+        asked = [query for query, release in enumerate(self.releases) if release is not None]
+        found = {query: why_raw(self.job.plans[query], kinds, arithmetic) for query in asked}
+        return {query: why for query, why in found.items() if why}
+
+    @cached_property
+    def online(self) -> dict[int, tuple[OnlineGroup, ...]]:
+        """Per exchange, the queries whose events are folded as they become final."""
+        found = {}
+        for number in self.asked:
+            own = self.of(self.job.exchanges[number])
+            queries = [query for query in own if query not in self.raw]
+            since = next(iter(own.values())).since
+            found[number] = online_groups(number, queries, self.job.plans, since)
+        return found
+
+    def keeps_raw(self, exchange: int) -> tuple[int, ...]:
+        """The queries of an exchange that need its events until their windows end."""
+        return tuple(query for query in self.of(self.job.exchanges[exchange]) if query in self.raw)
+
+    def final(self, latest: int, watermark: int) -> int:
+        """Events before this time are final after a micro-batch with an event at `latest`.
+
+        The next watermark is the latest time seen less the delay, in whole milliseconds, and never falls.
+        """
+        if self.delay_ms is None or latest == ALWAYS:
+            return watermark
+        reached = latest // 1_000 - self.delay_ms
+        return max(watermark, reached * 1_000) if reached > 0 else watermark
+
+    def pane(self, exchange: Exchange) -> int:
+        """The length of the time ranges by which events of an exchange are stored: the shortest slide."""
+        return min(r.window.slide or r.window.length for r in self.of(exchange).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Queries added together, and the time after which their first windows begin."""
+
+    plans: tuple[QueryPlan, ...]
+    since: int = ALWAYS
+
+
+def stream_job(
+    epochs: Sequence[Epoch],
+    removed: Collection[int],
+    schema: pa.Schema,
+    options: Options,
+    origin: int,
+    limits: Limits,
+    arithmetic: str,
+    shards: int,
+    keeps_rejects: bool = False,
+    max_ahead: int | None = None,
+    delay_ms: int | None = None,
+) -> StreamJob:
+    """The job of a stream.
+
+    Queries of different epochs never share an exchange, so adding or removing queries leaves the layout of
+    the state of all others unchanged.
+    """
+    kinds = schema_of(schema)
+    plans: list[QueryPlan] = []
+    own: list[Exchange] = []
+    releases: list[Release | None] = []
+    for epoch in epochs:
+        for exchange in exchanges(epoch.plans, kinds, options, arithmetic):
+            own.append(replace(exchange, queries=tuple(len(plans) + query for query in exchange.queries)))
+        for plan in epoch.plans:
+            assert plan.query.window is not None
+            is_removed = len(plans) in removed
+            releases.append(None if is_removed else Release(plan.query.window, origin, epoch.since))
+            plans.append(plan)
+    job = Job(
+        plans=within_exchanges(plans, own),
+        exchanges=tuple(own),
+        routes=(Route.PARTITION,) * len(own),
+        options=options,
+        schema=schema,
+        origin=origin,
+        limits=limits,
+        arithmetic=arithmetic,
+        buckets=shards,
+        finishers=1,
+        shared=np.zeros((0, 2), np.int64),
+        chunks=np.zeros(0, np.int64),
+    )
+    return StreamJob(job, tuple(releases), keeps_rejects, max_ahead, delay_ms)
