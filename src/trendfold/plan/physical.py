@@ -290,7 +290,7 @@ def why_apart(group: Group, known: GroupStatistics) -> str:
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
     if why := why_apart(group, known):
         return Apart(why)
-    in_bursts = costs.pays_in_bursts(known.burst, _vectors(group))
+    in_bursts = bool(costs.pays_in_bursts(known.burst, _vectors(group)))
     if group.method == MACHINE_LANES and len(group.members) == 1:
         why = "NOT changes the class of pending counts, which a lane does in a few operations"
         return Lanes(why, in_bursts)
