@@ -169,6 +169,7 @@ class Workload:
         name: str | None = None,
         overwrite: bool = False,
         max_ahead: str | None = "1 d",
+        on_change: str = "fail",
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
 
@@ -180,6 +181,7 @@ class Workload:
         rejects     a folder for rejected rows, late events and events too far in the future
         overwrite   take over an output or rejects folder of another stream or run, and remove its rows
         max_ahead   how far ahead of the clock an event may be before it is rejected; None for no bound
+        on_change   `replace` replaces queries whose text differs from the checkpoint's; `fail` refuses them
         """
         from trendfold.events.options import Options
         from trendfold.runtime import runtime
@@ -215,6 +217,7 @@ class Workload:
             name,
             overwrite,
             max_ahead,
+            on_change,
         )
         return streaming.start(self.queries, stream, planned, settings)
 

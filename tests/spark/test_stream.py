@@ -172,6 +172,52 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
         tf.parse(TWO.replace("> 3", "> 4")).start(inbox.stream(), **given)
 
 
+def test_a_query_is_replaced_at_a_window_border(spark: SparkSession, tmp_path: Path) -> None:
+    table, stamp = regular(1_000, 1_100), pa.timestamp("us", "UTC")
+    versions = [TWO, TWO.replace("> 3", "> 6"), TWO.replace("COUNT(*)", "COUNT(*), SUM(B.v)")]
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    inbox.put(table.slice(0, 35))
+    places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
+    handle = tf.parse(f"{ONE}; {versions[0]}").start(inbox.stream(), watermark="5 s", **places)
+    try:
+        handle.process_all_available()
+        with pytest.raises(InputError, match="there is no query 'three'"):
+            handle.replace(TWO.replace("two", "three"))
+        with pytest.raises(InputError, match="column 'count' of query 'two' would change"):
+            handle.replace(TWO.replace("RETURN COUNT(*)", "RETURN MIN(B.v) AS count"))
+        handle.replace(versions[1])  # the latest time is 1,034
+        assert handle.queries == ("one", "two")
+        inbox.put(table.slice(35, 30))
+        handle.process_all_available()
+    finally:
+        handle.stop()
+    changed = tf.parse(f"{ONE}; {versions[2]}")
+    with pytest.raises(InputError, match="on_change is 'ask'; choose one of fail, replace"):
+        changed.start(inbox.stream(), watermark="5 s", on_change="ask", **places)
+    again = changed.start(inbox.stream(), watermark="5 s", on_change="replace", **places)  # after 1,064
+    try:
+        inbox.put(table.slice(65))
+        again.process_all_available()
+    finally:
+        again.stop()
+    wanted = []
+    for text, low, high in zip(versions, [0, 1_034, 1_064], [1_034, 1_064, 1_080], strict=True):
+        rows = tf.parse(text).run(table)["two"]
+        begin = rows.column("window_start")
+        is_after = pc.greater(begin, pa.scalar(low * 1_000_000, stamp))
+        wanted.append(
+            rows.filter(pc.and_(is_after, pc.less_equal(begin, pa.scalar(high * 1_000_000, stamp))))
+        )
+    both = pa.concat_tables(wanted, promote_options="default")
+    parts = [pq.read_table(path, partitioning=None) for path in (tmp_path / "out" / "two").rglob("*.parquet")]
+    found = pa.concat_tables([both.slice(0, 0), *parts], promote_options="default").sort_by("window_start")
+    assert len({len(part.column_names) for part in parts}) == 2
+    agree(found, both)
+    one = tf.parse(ONE).run(table)["one"]
+    one = one.filter(pc.less_equal(one.column("window_end"), pa.scalar(1_094_000_000, stamp)))
+    agree(written(tmp_path / "out", "one", one, 1), one)
+
+
 def test_what_cannot_be_streamed_is_told_before_anything_starts(spark: SparkSession, tmp_path: Path) -> None:
     table = regular(0, 10)
     inbox = Inbox(spark, tmp_path / "in", table.schema)

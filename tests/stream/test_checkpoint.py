@@ -18,7 +18,7 @@ from trendfold.errors import InputError, QueryError, TrendfoldError
 from trendfold.query import to_text
 from trendfold.runtime.ownership import OWNER_FILE, Owner
 from trendfold.runtime.places import place
-from trendfold.runtime.release import Release, require_streamable
+from trendfold.runtime.release import ALWAYS, NEVER, Release, require_streamable
 from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_exchanges
 from trendfold.runtime.stream import layout
@@ -61,6 +61,26 @@ def test_a_query_that_changed_is_an_error_that_names_it() -> None:
     other = TWO.replace("> 3", "> 4")
     with pytest.raises(InputError, match="query 'two' differs from the one"):
         carried_on(manifest(ONE, TWO), manifest(ONE, other), 5)
+
+
+def test_a_query_that_changed_is_replaced_if_that_is_asked_for() -> None:
+    other = TWO.replace("> 3", "> 4")
+    found = carried_on(manifest(ONE, TWO), manifest(ONE, other), 5, "replace")
+    found = Manifest.from_json(found.to_json())
+    assert [(entry.query.name, entry.since, entry.until) for entry in found.entries] == [
+        ("one", ALWAYS, NEVER),
+        ("two", ALWAYS, 5),
+        ("two", 5, NEVER),
+    ]
+    assert found.asked["two"].text == found.entries[2].text != found.entries[1].text
+    assert carried_on(found, manifest(ONE, other), 9, "replace") == found
+    back = carried_on(found, manifest(ONE, TWO), 9, "replace")
+    assert (back.asked["two"].text, back.asked["two"].since) == (found.entries[1].text, 9)
+
+
+def test_only_a_query_that_is_there_can_be_replaced() -> None:
+    with pytest.raises(InputError, match="did you mean 'one'"):
+        manifest(ONE).with_replaced(tuple(tf.parse(ONE.replace("one", "ome"))), 5)
 
 
 def test_a_column_of_another_type_is_an_error_that_names_the_query() -> None:

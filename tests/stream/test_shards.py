@@ -20,8 +20,10 @@ from trendfold.api import Workload
 from trendfold.errors import RejectError, TrendfoldError
 from trendfold.query.nodes import Query, WindowUnit
 from trendfold.runtime.limits import DEFAULTS, Limits
+from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.blobs import Content
 from trendfold.runtime.stream.parcels import AHEAD, CLOCK
+from trendfold.runtime.stream.shard_state import ShardIndex
 from trendfold.runtime.stream.stream_job import Epoch, stream_job
 
 
@@ -246,6 +248,36 @@ def test_an_added_query_starts_with_the_first_window_after_the_latest_time_and_d
     first = first.filter(pc.less_equal(first.column("window_end"), 1_066))
     agree(ordered(stream.results()["q1"], first, 1), first)
     assert not any(store.text for store in stream.shards.values())
+
+
+@pytest.mark.parametrize("window", ["WITHIN 20 s SLIDE 5 s", "WITHIN 10 s SLIDE 10 s", "WITHIN 7 s"])
+@pytest.mark.parametrize("batch", [1, 7, 40])
+def test_every_window_is_reported_once_by_a_query_or_the_one_that_replaced_it(
+    window: str, batch: int
+) -> None:
+    old = tf.parse(f"QUERY q RETURN COUNT(*) PATTERN SEQ(A, B+) GROUP BY g {window}")
+    new = tf.parse(f"QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WHERE B.g > 0 GROUP BY g {window}")
+    table = events(*[("AB"[i % 2], 1_000 + i, i // 2 % 4) for i in range(120)])
+    stream = simulate(old, table.schema, 3_000_000)
+    for first in range(0, 50, batch):
+        stream.feed(table.slice(first, min(batch, 50 - first)))
+    options, latest = stream.stream.job.options, 1_049_000_000
+    epochs = [Epoch(old.plan()), Epoch(new.plan(), since=latest)]
+    stream.stream = stream_job(
+        epochs, (), table.schema, options, 0, DEFAULTS, "auto", 3, replaced={0: latest}, delay_ms=3_000
+    )
+    for first in range(50, 120, batch):
+        stream.feed(table.slice(first, batch))
+    # Once the old query's windows are reported, nothing is kept for it.
+    kept = [part for store in stream.shards.values() for part in ShardIndex.load(store, ALWAYS).parts]
+    assert {part.exchange for part in kept} <= {1}
+    stream.flush()
+    before, after = old.run(table)["q"], new.run(table)["q"]
+    begins_later = pc.greater(before.column("window_start"), 1_049)
+    successor = after.filter(pc.greater(after.column("window_start"), 1_049))
+    wanted = ordered([before.filter(pc.invert(begins_later)), successor], before, 1)
+    assert 0 < pc.sum(begins_later).as_py() < before.num_rows
+    agree(ordered(stream.results()["q"], wanted, 1), wanted)
 
 
 @pytest.mark.parametrize("slide", ["SLIDE 1 ms", ""], ids=["sliding", "per event"])

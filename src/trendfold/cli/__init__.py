@@ -226,6 +226,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="D",
         help="how far in the future an event may be, or none for no limit; default: 1 d",
     )
+    stream.add_argument(
+        "--on-change",
+        choices=("fail", "replace"),
+        default="fail",
+        help="what to do with a query whose text differs from the checkpoint's; default: fail",
+    )
     stream.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
     stream.add_argument("--files-per-batch", type=int, metavar="N", help="the most files in one micro-batch")
     stream.add_argument(

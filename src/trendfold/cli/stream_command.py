@@ -89,6 +89,7 @@ def run_stream(
         rejects=args.rejects,
         overwrite=args.overwrite,
         max_ahead=args.max_ahead,
+        on_change=args.on_change,
     )
     try:
         with (

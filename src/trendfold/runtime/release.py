@@ -22,11 +22,12 @@ NEVER = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The windows of one query that begin after `since`, reported as the watermark advances."""
+    """The windows of one query that begin in (since, until], reported as the watermark advances."""
 
     window: Window
     origin: int
     since: int = ALWAYS
+    until: int = NEVER
 
     def floor(self, watermark: int) -> int:
         """No open window needs an event before this time."""
@@ -43,7 +44,11 @@ class Release:
         """
         if self.window.slide is None and before > ALWAYS:
             before -= 1
-        return Asked(before, watermark - (self.window.slide is None), self.since)
+        return Asked(before, watermark - (self.window.slide is None), self.since, self.until)
+
+    def is_over(self, watermark: int) -> bool:
+        """Whether all windows have been reported: those of a query that was replaced."""
+        return watermark > self.until + self.window.length
 
     def due(self, low: int, watermark: int) -> int:
         """The watermark at which the first window that holds an event from `low` on must be reported."""

@@ -38,22 +38,24 @@ _LONGEST = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The windows to compute: those that end in (after, until] and begin after `since`."""
+    """The windows to compute: those that end in (after, until] and begin in (since, begin_by]."""
 
     after: int
     until: int
     since: int
+    begin_by: int = _HIGHEST
 
     def numbers(self, length: int, slide: int, origin: int) -> tuple[int, int]:
         """The numbers of the first and last of these among sliding windows."""
         ends_after = (self.after - origin - length) // slide + 1
         first = max(ends_after, (self.since - origin) // slide + 1, _LOWEST)
-        return first, min((self.until - origin - length) // slide, _HIGHEST)
+        last = min((self.until - origin - length) // slide, (self.begin_by - origin) // slide)
+        return first, min(last, _HIGHEST)
 
     def holds(self, ending: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
         """Which of the windows that end at the given times are to be computed."""
-        since = min(self.since + length, _HIGHEST)
-        found: NDArray[np.bool_] = (ending > max(self.after, since)) & (ending <= self.until)
+        first, last = (min(begin + length, _HIGHEST) for begin in (self.since, self.begin_by))
+        found: NDArray[np.bool_] = (ending > max(self.after, first)) & (ending <= min(self.until, last))
         return found
 
 

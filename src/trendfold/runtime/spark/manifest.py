@@ -19,7 +19,7 @@ from trendfold.errors import InputError, QueryError, TrendfoldError, nearest
 from trendfold.query import expression_text, needed_columns, parse, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.places import Place
-from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.release import ALWAYS, NEVER
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.stream import layout
 
@@ -30,12 +30,21 @@ _KEYS = {"exchanges": "families"}
 
 @dataclass(frozen=True)
 class Entry:
-    """A query of the stream and when it was added; queries added together share an `epoch`."""
+    """A query of the stream and when it was added; queries added together share an `epoch`.
+
+    until  of a replaced query: its last window begins by this time, and its successor's windows after it
+    """
 
     text: str
     epoch: int = 0
     since: int = ALWAYS
     is_removed: bool = False
+    until: int = NEVER
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the query is neither removed nor replaced."""
+        return not self.is_removed and self.until == NEVER
 
     @property
     def query(self) -> Query:
@@ -102,8 +111,8 @@ class Manifest:
 
     @property
     def asked(self) -> dict[str, Entry]:
-        """The queries that are not removed, by name."""
-        return {entry.query.name: entry for entry in self.entries if not entry.is_removed}
+        """The queries that are neither removed nor replaced, by name."""
+        return {entry.query.name: entry for entry in self.entries if entry.is_asked}
 
     def epochs(self) -> list[tuple[tuple[Query, ...], int]]:
         """The queries of each epoch, removed ones included, and when they were added."""
@@ -123,11 +132,30 @@ class Manifest:
         added = tuple(Entry(to_text(query), epoch, since) for query in queries)
         return replace(self, entries=(*self.entries, *added))
 
-    def without(self, name: str) -> Manifest:
-        """Remove a query."""
+    def with_replaced(self, queries: Sequence[Query], since: int) -> Manifest:
+        """Replace queries by others of the same names, whose first windows begin after `since`.
+
+        Windows that began earlier are completed by the old queries, so every window is reported once.
+        """
+        for query in queries:
+            self._require(query.name)
+        names = {query.name for query in queries}
+        entries = [
+            replace(entry, until=since, is_removed=since <= entry.since)
+            if entry.is_asked and entry.query.name in names
+            else entry
+            for entry in self.entries
+        ]
+        return replace(self, entries=tuple(entries)).with_queries(queries, since)
+
+    def _require(self, name: str) -> None:
         if name not in self.asked:
             hint = nearest(name, self.asked) or f"queries are {', '.join(self.asked)}"
             raise InputError(f"there is no query {name!r}; {hint}")
+
+    def without(self, name: str) -> Manifest:
+        """Remove a query."""
+        self._require(name)
         if len(self.asked) == 1:
             raise InputError(f"{name!r} is the only query left; stop the stream instead")
         return replace(
@@ -139,10 +167,11 @@ class Manifest:
         )
 
 
-def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
+def carried_on(old: Manifest, new: Manifest, latest: int, on_change: str = "fail") -> Manifest:
     """The manifest for restarting a stream on a checkpoint; errors name the query.
 
-    Queries added or removed while the stream ran stay so. Queries it never had are added.
+    Queries added or removed while the stream ran stay so. Queries it never had are added. A query whose text
+    has changed is an error, or is replaced with `on_change='replace'`.
     """
     if old.is_flushed:
         raise InputError(
@@ -156,15 +185,18 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
     known: dict[str, set[str]] = {}
     for entry in old.entries:
         known.setdefault(entry.query.name, set()).add(entry.text)
-    added = []
+    added, changed = [], []
     for entry in new.entries:
         query = entry.query
         if query.name not in known:
             added.append(query)
+        elif on_change == "replace":
+            current = old.asked.get(query.name)
+            changed += [query] if current is not None and current.text != entry.text else []
         elif entry.text not in known[query.name]:
             problems.append(
-                f"query {query.name!r} differs from the one the checkpoint holds events for; give it "
-                f"another name, and it starts with the next windows"
+                f"query {query.name!r} differs from the one the checkpoint holds events for; pass "
+                f"on_change='replace' to replace it from the next windows on, or give it another name"
             )
     for name, kind in old.columns.items():
         users = [n for n, entry in old.asked.items() if name in _columns(entry.query)] or list(old.asked)
@@ -179,6 +211,7 @@ def carried_on(old: Manifest, new: Manifest, latest: int) -> Manifest:
         more = "; or start with a new checkpoint"
         raise InputError("\n".join(problems) + more)
     merged = replace(old, columns={**new.columns, **old.columns})
+    merged = merged.with_replaced(changed, latest) if changed else merged
     return merged.with_queries(added, latest) if added else merged
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from trendfold import errors
-from trendfold.errors import TrendfoldError
+from trendfold.errors import InputError, TrendfoldError
 from trendfold.plan.fold_steps import FoldStep, from_value, merged, to_value
 from trendfold.runtime.places import Place
 from trendfold.runtime.release import ALWAYS
@@ -21,7 +21,7 @@ from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
 from trendfold.runtime.spark.manifest import Tally
 from trendfold.runtime.spark.sink_claims import SinkClaim
-from trendfold.runtime.spark.sinks import Sink
+from trendfold.runtime.spark.sinks import Sink, TableSink
 from trendfold.runtime.stream.stream_job import StreamJob
 
 REJECTS = "rejects"
@@ -62,15 +62,19 @@ class Recorder:
         for blob in finished:
             if blob.content is Content.RESULT:
                 tables[blob.owner].append(blob.table())
-        found = {}
+        rows_of: dict[str, list[pa.Table]] = {}
         for query, parts in tables.items():
             if query not in self._schemas:
                 self._schemas[query] = tasks.empty_result(job, query).schema
             schema = self._schemas[query]
-            fitted = [fit(part, schema) for part in parts]
-            # As one chunk: Spark stops reading a table at its first empty chunk (ADR 7).
-            rows = pa.concat_tables([schema.empty_table(), *fitted]).combine_chunks()
-            found[job.plans[query].query.name] = rows
+            own = rows_of.setdefault(job.plans[query].query.name, [])
+            own += [schema.empty_table(), *(fit(part, schema) for part in parts)]
+        # As one chunk: Spark stops reading a table at its first empty chunk (ADR 7). A query and the one that
+        # replaced it may both have rows, and a column that only one of them has is null for the other.
+        found = {
+            name: pa.concat_tables(parts, promote_options="default").combine_chunks()
+            for name, parts in rows_of.items()
+        }
         for claim in self.claims:
             claim.require_held(spark)
         self.sink.write(spark, batch, found, is_again=is_first)
@@ -93,6 +97,34 @@ class Recorder:
             [to_value(step) for step in merged(_steps(told))],
             sum(json.loads(bytes(blob.payload))["read"] for blob in shards),
         )
+
+
+def require_same_columns(stream: StreamJob, sink: Sink) -> None:
+    """Raise if a query has columns that do not go together with those of the query that it replaced."""
+    together: dict[str, list[int]] = {}
+    for query, release in enumerate(stream.releases):
+        if release is not None:
+            together.setdefault(stream.job.plans[query].query.name, []).append(query)
+    for name, versions in together.items():
+        if len(versions) > 1:
+            first, *later = (tasks.empty_result(stream.job, query).schema for query in versions)
+            for schema in later:
+                _require_fitting(name, first, schema, is_fixed=isinstance(sink, TableSink))
+
+
+def _require_fitting(name: str, old: pa.Schema, new: pa.Schema, is_fixed: bool) -> None:
+    if is_fixed and old.names != new.names:
+        raise InputError(
+            f"query {name!r} would have the columns {', '.join(new.names)}, but its table has "
+            f"{', '.join(old.names)}; give it another name"
+        )
+    for column in set(old.names) & set(new.names):
+        was, is_now = old.field(column).type, new.field(column).type
+        if was != is_now:
+            raise InputError(
+                f"column {column!r} of query {name!r} would change from {was} to {is_now}; choose another "
+                f"name for it with AS, or for the query"
+            )
 
 
 def _steps(told: Iterable[Blob]) -> Iterator[FoldStep]:

@@ -28,7 +28,7 @@ from trendfold.query.nodes import Query
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.ownership import require_apart
 from trendfold.runtime.places import Place, place
-from trendfold.runtime.release import require_streamable
+from trendfold.runtime.release import NEVER, require_streamable
 from trendfold.runtime.spark import blobs, processor
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
@@ -47,7 +47,7 @@ from trendfold.runtime.spark.manifest import (
     require_whole,
 )
 from trendfold.runtime.spark.processor import Shards
-from trendfold.runtime.spark.recorder import REJECTS, Recorder
+from trendfold.runtime.spark.recorder import REJECTS, Recorder, require_same_columns
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
 from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
@@ -103,6 +103,11 @@ class Settings:
     name: str | None = None
     overwrite: bool = False
     max_ahead: str | None = None
+    on_change: str = "fail"
+
+
+ON_CHANGE = ("fail", "replace")
+"""What a start does with a query whose text differs from the checkpoint's."""
 
 
 def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Settings) -> Handle:
@@ -138,6 +143,8 @@ class Handle:
         self._max_ahead: int | None = None
         if settings.max_ahead is not None:
             self._max_ahead = read_duration(settings.max_ahead, "max_ahead")
+        if settings.on_change not in ON_CHANGE:
+            raise InputError(f"on_change is {settings.on_change!r}; choose one of {', '.join(ON_CHANGE)}")
         self._trigger = _trigger(settings.trigger)
         if settings.flush and self._trigger != {"availableNow": True}:
             raise InputError("flush=True needs a stream that ends; pass trigger='availableNow' too")
@@ -181,6 +188,21 @@ class Handle:
             require_query_names(self._sink, changed.names)
             self._halt()
             self._launch(self._manifest.with_queries(queries, Tally.read(self._folder).latest))
+
+    def replace(self, text: str) -> None:
+        """Replace queries by others of the same names. Restarts the stream.
+
+        Windows that begin after the latest time seen are those of the new queries; windows that began earlier
+        are completed by the old ones.
+        """
+        with self._changing:
+            queries = parse(text)
+            require_streamable(queries)
+            self._plan(queries)
+            changed = self._manifest.with_replaced(queries, 0)  # raise errors while the stream still runs
+            require_same_columns(self._job(changed), self._sink)
+            self._halt()
+            self._launch(self._manifest.with_replaced(queries, Tally.read(self._folder).latest))
 
     def remove(self, name: str) -> None:
         """Remove a query without affecting the others. Restarts the stream."""
@@ -235,7 +257,8 @@ class Handle:
         asked = [entry.query for entry in kept.entries]
         both = self._schema([*queries, *asked], kept.columns)
         fresh = replace(fresh, columns=column_types(both))
-        return carried_on(replace(kept, id=name), fresh, Tally.read(self._folder).latest)
+        latest = Tally.read(self._folder).latest
+        return carried_on(replace(kept, id=name), fresh, latest, self._settings.on_change)
 
     def _claim(self, manifest: Manifest) -> Manifest:
         """Claim the stream's sinks: store the stream's id first, and the fact that they are claimed last."""
@@ -272,6 +295,7 @@ class Handle:
         names = [[job.plans[query].query.name for query in exchange.queries] for exchange in job.exchanges]
         told = tuple(describe(exchange, own) for exchange, own in zip(job.exchanges, names, strict=True))
         require_same_exchanges(manifest.exchanges, told, names)
+        require_same_columns(stream, self._sink)
         manifest = replace(manifest, exchanges=told)
         self._folder.make()
         self._manifest = self._claim(manifest)
@@ -299,7 +323,9 @@ class Handle:
 
     def _job(self, manifest: Manifest) -> StreamJob:
         epochs = [Epoch(self._plan(queries), since) for queries, since in manifest.epochs()]
-        removed = {n for n, entry in enumerate(_by_epoch(manifest)) if entry.is_removed}
+        entries = _by_epoch(manifest)
+        removed = {n for n, entry in enumerate(entries) if entry.is_removed}
+        replaced = {n: entry.until for n, entry in enumerate(entries) if entry.until != NEVER}
         settings = self._settings
         stream = stream_job(
             epochs,
@@ -313,6 +339,7 @@ class Handle:
             settings.rejects is not None,
             self._max_ahead,
             self._delay_ms,
+            replaced,
         )
         conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.exchanges[n].conditions)
         bits = translatable(conditions, schema_of(stream.job.schema))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from trendfold.kernel.program import Folded
 from trendfold.runtime.query_rows import Rows, name_plain_groups
 from trendfold.runtime.release import Release
 from trendfold.runtime.spark import tasks
@@ -14,12 +15,13 @@ from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.online_groups import OnlineGroup
+from trendfold.runtime.stream.open_windows import EndedWindows
 from trendfold.runtime.stream.segments import examples, keys_of, segment_codes
 from trendfold.runtime.stream.settling import Settling
 from trendfold.runtime.stream.shard_state import ShardIndex, Store
 from trendfold.runtime.stream.stream_job import StreamJob
 from trendfold.runtime.tables import total
-from trendfold.runtime.windows import Items
+from trendfold.runtime.windows import Items, bounds
 from trendfold.runtime.workspace import Workspace
 
 
@@ -114,14 +116,22 @@ def _report_online(stream: StreamJob, settling: Settling, watermark: int) -> Ite
         if rows is None or batch is None:
             batch = settling.keys.batch()
             rows = _rows_of_segments(group, len(settling.keys), Workspace(batch))
-        none = np.zeros(len(ended), np.int64)
-        items = Items(ended.segment.astype(np.int32), ended.index, none, none)
         for k, folded in zip(group.members(kind), ended.folded, strict=True):
+            items, folded = _within(stream.releases[group.queries[k]], ended, folded)
             own = zip(group.plans[k].query.group_by, group.plans[0].query.group_by, strict=True)
             named = replace(rows, group_rows={key: rows.group_rows[other] for key, other in own})
             yield from tasks.add_up_groups(
                 job, group.queries[k], total(named, items, (folded,)), named, batch
             )
+
+
+def _within(release: Release | None, ended: EndedWindows, folded: Folded) -> tuple[Items, Folded]:
+    """The windows that a query reports: one that was replaced has none after its successor's first."""
+    assert release is not None
+    begin, _ = bounds(release.window, ended.index, release.origin)
+    own = begin <= release.until
+    items = Items(ended.segment[own].astype(np.int32), ended.index[own], *np.zeros((2, own.sum()), np.int64))
+    return items, Folded(folded.mantissa[own], folded.exponent[own], folded.extreme[own])
 
 
 def _rows_of_segments(group: OnlineGroup, count: int, workspace: Workspace) -> Rows:

@@ -37,7 +37,7 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
         blob = parcel.blob
         if blob.content is not Content.ROWS:
             yield blob
-        elif blob.owner in stream.asked:
+        elif blob.owner in stream.asked and not stream.is_over(blob.owner, watermark):
             cutoff = max(watermark, index.settled.get(blob.owner, ALWAYS))
             kept, late = _without_late(stream, parcel, cutoff)
             yield from [] if late is None else [late]
@@ -156,7 +156,7 @@ def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
 
 def _floor(stream: StreamJob, exchange: int, watermark: int) -> int:
     """Events of an exchange before this time are no longer needed."""
-    if exchange not in stream.asked or watermark == NEVER:
+    if exchange not in stream.asked or watermark == NEVER or stream.is_over(exchange, watermark):
         return NEVER
     return min(r.floor(watermark) for r in stream.of(stream.job.exchanges[exchange]).values())
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from trendfold.events.options import Options
 from trendfold.plan import QueryPlan
 from trendfold.plan.physical import why_raw
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.release import ALWAYS, Release
+from trendfold.runtime.release import ALWAYS, NEVER, Release
 from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
 from trendfold.runtime.spark.tasks import Job, Route
 from trendfold.runtime.stream.online_groups import OnlineGroup, online_groups
@@ -61,6 +62,10 @@ class StreamJob:
             found[number] = online_groups(number, queries, self.job.plans, since)
         return found
 
+    def is_over(self, exchange: int, watermark: int) -> bool:
+        """Whether all queries of an exchange are replaced, and their last windows reported."""
+        return all(r.is_over(watermark) for r in self.of(self.job.exchanges[exchange]).values())
+
     def keeps_raw(self, exchange: int) -> tuple[int, ...]:
         """The queries of an exchange that need its events until their windows end."""
         return tuple(query for query in self.of(self.job.exchanges[exchange]) if query in self.raw)
@@ -100,11 +105,13 @@ def stream_job(
     keeps_rejects: bool = False,
     max_ahead: int | None = None,
     delay_ms: int | None = None,
+    replaced: Mapping[int, int] = MappingProxyType({}),
 ) -> StreamJob:
     """The job of a stream.
 
     Queries of different epochs never share an exchange, so adding or removing queries leaves the layout of
-    the state of all others unchanged.
+    the state of all others unchanged. `replaced` has, per replaced query, the time by which its last window
+    begins.
     """
     kinds = schema_of(schema)
     plans: list[QueryPlan] = []
@@ -115,8 +122,8 @@ def stream_job(
             own.append(replace(exchange, queries=tuple(len(plans) + query for query in exchange.queries)))
         for plan in epoch.plans:
             assert plan.query.window is not None
-            is_removed = len(plans) in removed
-            releases.append(None if is_removed else Release(plan.query.window, origin, epoch.since))
+            release = Release(plan.query.window, origin, epoch.since, replaced.get(len(plans), NEVER))
+            releases.append(None if len(plans) in removed else release)
             plans.append(plan)
     job = Job(
         plans=within_exchanges(plans, own),
