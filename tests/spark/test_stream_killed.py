@@ -126,6 +126,7 @@ def test_a_table_goes_on_in_a_new_process_and_is_not_for_other_checkpoints(tmp_p
         path.rename(tmp_path / "later" / path.name)
     first = run(*stream, "--checkpoint", "state")
     assert first.returncode == 0, first.stderr[-3000:]
+    assert "UDF" not in first.stderr, "PySpark's worker reports on its own start"
     for path in (tmp_path / "later").iterdir():
         path.rename(tmp_path / "in" / path.name)
     second = run(*stream, "--checkpoint", "state", "--flush")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -31,6 +33,10 @@ class Shards(StatefulProcessor):
 
     def __init__(self, stream: StreamJob) -> None:
         self.stream = stream
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _quieten_driver_worker()
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per task."""
@@ -72,6 +78,21 @@ class Shards(StatefulProcessor):
             self.handle.deleteTimer(before)
         if after is not None:
             self.handle.registerTimer(after)
+
+
+_DRIVER_WORKER = "pyspark.sql.streaming.transform_with_state_driver_worker"
+
+
+def _quieten_driver_worker() -> None:
+    """Keep PySpark's reports on its own start off the terminal of the user.
+
+    Spark starts one worker beside the driver that only declares the state's variables. It prints what it
+    does, and Spark copies that to the driver's standard error. The processor is the first thing of ours that
+    it loads.
+    """
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None and spec.name == _DRIVER_WORKER:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
 
 
 class _Store:
