@@ -729,7 +729,8 @@ def test_a_live_table_shows_how_a_stream_gets_on() -> None:
     from trendfold.cli.stream_command import live_table
     from trendfold.runtime.spark.watch import Progress
 
-    progress = Progress(7, 1_234_567, 890.4, None, None, 3, 55, 6_000, 2, 1, {"trips": 42})
+    seen = 7, 1_234_567, 890.4, None, None, 3, 55, 6_000, 2, 1, {"trips": 42}
+    progress = Progress(*seen, vectors=77, latency_p50_s=1.5, latency_p99_s=2.25)
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(live_table(progress))
     shown = console.export_text()
@@ -738,7 +739,10 @@ def test_a_live_table_shows_how_a_stream_gets_on() -> None:
         "1,234,567",
         "890",
         "none yet",
-        "55 events in 6,000 bytes",
+        "55",
+        "77",
+        "6,000 bytes",
+        "1.50 s, 2.25 s",
         "rows of trips",
         "42",
     ):

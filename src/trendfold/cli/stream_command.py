@@ -147,6 +147,9 @@ def live_table(progress: Progress) -> Table:
     from rich.table import Table
     from rich.text import Text
 
+    latency = "none yet"
+    if progress.latency_p50_s is not None:
+        latency = f"{progress.latency_p50_s:.2f} s, {progress.latency_p99_s:.2f} s"
     drawn = Table(title=f"batch {progress.batch:,}", title_justify="left")
     drawn.add_column("what")
     drawn.add_column("now", justify="right")
@@ -160,6 +163,7 @@ def live_table(progress: Progress) -> Table:
         ("state", plural(progress.state_bytes, "byte")),
         ("late", f"{progress.late:,}"),
         ("rejects", f"{progress.rejects:,}"),
+        ("latency, p50 and p99", latency),
         *((f"rows of {name}", f"{count:,}") for name, count in progress.rows.items()),
     ):
         drawn.add_row(Text(printable(what)), now)

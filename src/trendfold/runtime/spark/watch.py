@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -50,6 +52,9 @@ class Progress:
     """Raw events read from the state so far; an event that is read twice counts twice."""
     raw: Mapping[str, str] = field(default_factory=dict)
     """The queries whose events are kept until their windows end, and why."""
+    latency_p50_s: float | None = None
+    """Seconds from the arrival of events to the rows that they complete: the median of recent batches."""
+    latency_p99_s: float | None = None
 
     def __str__(self) -> str:
         rows = ", ".join(f"{name} {count:,}" for name, count in self.rows.items())
@@ -58,8 +63,13 @@ class Progress:
             f"watermark {self.watermark or 'none'}, {plural(self.open_windows, 'open window')}, "
             f"{plural(self.state_rows, 'event')} and {plural(self.vectors, 'vector')} in "
             f"{plural(self.state_bytes, 'byte')} of state, "
-            f"{self.late:,} late, {plural(self.rejects, 'reject')}; rows: {rows}"
+            f"{self.late:,} late, {plural(self.rejects, 'reject')}{self._latency()}; rows: {rows}"
         )
+
+    def _latency(self) -> str:
+        if self.latency_p50_s is None:
+            return ""
+        return f", latency {self.latency_p50_s:.2f} s (p50) and {self.latency_p99_s:.2f} s (p99)"
 
 
 Watcher = Callable[[Progress], None]
@@ -77,6 +87,7 @@ def progress_of(
         for name, (first, last) in shard["windows"].items():
             known = windows.get(name, (first, last))
             windows[name] = min(first, known[0]), max(last, known[1])
+    latency = latencies(recent)
     return Progress(
         batch=tally.batch,
         events=tally.events,
@@ -93,8 +104,32 @@ def progress_of(
         vectors=sum(shard.get("vectors", 0) for shard in tally.state.values()),
         vector_bytes=sum(shard.get("vector_bytes", 0) for shard in tally.state.values()),
         read=tally.rows_read,
+        latency_p50_s=_percentile(latency, 0.50),
+        latency_p99_s=_percentile(latency, 0.99),
         raw=raw,
     )
+
+
+def latencies(recent: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Per micro-batch with events, the seconds until the rows that they complete were written.
+
+    Events arrive by the time their batch is triggered. They move the watermark of the next batch, which may
+    have no events of its own; that batch reports the windows that they completed.
+    """
+    done = [p for p in recent if "addBatch" in p["durationMs"]]
+    return [
+        (
+            datetime.fromisoformat(later["timestamp"]) - datetime.fromisoformat(batch["timestamp"])
+        ).total_seconds()
+        + later["durationMs"]["triggerExecution"] / 1_000
+        for batch, later in pairwise(done)
+        if batch["numInputRows"] and later["batchId"] == batch["batchId"] + 1
+    ]
+
+
+def _percentile(values: Sequence[float], share: float) -> float | None:
+    """The least value that a share of all values does not exceed."""
+    return sorted(values)[ceil(share * len(values)) - 1] if values else None
 
 
 def _spark_time(text: str | None) -> datetime | None:
