@@ -141,7 +141,7 @@ def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
     index = ShardIndex.load(store, watermark)
     _forget_removed(stream, store, index)
     for number in stream.asked:
-        if stream.online[number] and index.settled.get(number, ALWAYS) < watermark:
+        if _must_settle(stream, index, number, watermark):
             yield from settle(stream, store, index, number, (), watermark)
         yield from report(stream, store, index, number, watermark)
     index.remove(
@@ -152,6 +152,14 @@ def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
     index.timer = _due(stream, index)
     index.write(store)
     yield _state(stream, index, watermark)
+
+
+def _must_settle(stream: StreamJob, index: ShardIndex, exchange: int, watermark: int) -> bool:
+    """Whether a window ends now whose last events may not be folded yet."""
+    settled = index.settled.get(exchange, ALWAYS)
+    releases = stream.of(stream.job.exchanges[exchange])
+    ends = [releases[q].last_end(watermark) for group in stream.online[exchange] for q in group.queries]
+    return any(settled < end for end in ends)
 
 
 def _floor(stream: StreamJob, exchange: int, watermark: int) -> int:
