@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import random
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,10 +18,15 @@ from contract import engine
 from contract.test_machine_lanes import growing_workload, many_events, random_workload
 from contract.test_together import SCHEMA
 from spark.agreement import agree
-from stream.simulation import Simulation, arrival, cuts, ordered, simulate
+from stream.simulation import Memory, Simulation, arrival, cuts, ordered, simulate
 from trendfold.api import Workload
 from trendfold.kernel.jit import IS_PLAIN
+from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.spark.blobs import Content
 from trendfold.runtime.stream import settling
+from trendfold.runtime.stream.stream_job import Epoch, stream_job
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "stream"
 
 START = 10_000
 """Spark's watermark begins in 1970."""
@@ -92,3 +102,118 @@ def test_counts_of_any_size_go_on_from_the_state(seed: int, monkeypatch: pytest.
     batch = asked.run(events)
     for query in asked:
         agree(ordered(stream.results()[query.name], batch[query.name], 0), batch[query.name])
+
+
+# ---------------------------------------------------------------- state
+
+
+def by_group(rate: int, window_s: int, windows: int = 2) -> int:
+    """The bytes of state in the middle of a window with `rate` events per group, of 50 groups."""
+    rng = np.random.default_rng(0)
+    count = rate * 50 * windows
+    times = START * 1_000 + np.arange(count) * (window_s * 1_000 * windows) // count
+    table = pa.table({"type": rng.choice(list("AB"), count), "ts": times, "g": np.arange(count) % 50})
+    text = f"RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN {window_s} s SLIDE {window_s} s"
+    stream = simulate(tf.parse(text), table.schema, 0, 1, time_unit="ms")
+    sizes = []
+    for part in range(0, count, count // 20):
+        stream.feed(table.slice(part, count // 20))
+        sizes.append(sum(len(part) for store in stream.shards.values() for part in store.parts.values()))
+    return max(sizes)
+
+
+def test_state_does_not_grow_with_the_rate_of_events() -> None:
+    assert by_group(4_000, 100) <= 1.1 * by_group(1_000, 100)
+
+
+def test_state_does_not_grow_with_the_length_of_windows() -> None:
+    sizes = [by_group(1_000, length) for length in (60, 3_600, 86_400)]
+    assert max(sizes) <= 1.1 * min(sizes)
+
+
+def test_state_of_a_linear_query_is_far_smaller_than_its_events() -> None:
+    size = by_group(4_000, 100)
+    assert size * 20 < 4_000 * 50 * 3  # a raw event takes more than three bytes
+
+
+def test_an_event_is_read_from_the_state_about_twice_however_wide_the_delay() -> None:
+    rng = random.Random(1)
+    count = 4_000
+    table = pa.table({"type": rng.choices("AB", k=count), "ts": START + np.arange(count), "g": [0] * count})
+    workload = tf.parse("RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 1000 s SLIDE 1000 s")
+    stream = simulate(workload, table.schema, 500_000_000, 1)
+    shuffled = table.take(pa.array(arrival(table.column("ts").to_pylist(), 500, rng)))
+    for part in range(0, count, 40):
+        stream.feed(shuffled.slice(part, 40))
+    told = [
+        json.loads(bytes(b.payload)) for blobs in stream.told for b in blobs if b.content is Content.STATE
+    ]
+    assert sum(each["read"] for each in told) <= 8 * count  # merging small parts reads them too
+
+
+def test_state_of_layout_1_is_continued() -> None:
+    """The fixture was written by the release before layout 2: raw events, half way through a stream."""
+    kept = json.loads((FIXTURES / "layout_1.json").read_text())
+    workload, done = tf.parse(kept["text"]), kept["events"]
+    everything = layout_1_events(0, 320)
+    stream = simulate(workload, everything.schema, 4_000_000, 2)
+    stream.watermark_ms, stream.latest = kept["watermark_ms"], kept["latest"]
+    for number, shard in kept["shards"].items():
+        parts = {int(n): base64.b64decode(payload) for n, payload in shard["parts"].items()}
+        stream.shards[int(number)] = Memory(shard["text"], parts)
+    for low in range(done, 320, 32):
+        stream.feed(layout_1_events(low, low + 32))
+    stream.flush()
+    assert stream.late() == 0
+    batch = workload.run(everything)
+    for query in workload:
+        before = pa.Table.from_pylist(kept["rows"][query.name], batch[query.name].schema)
+        keys = len(query.group_by)
+        agree(ordered([before, *stream.results()[query.name]], batch[query.name], keys), batch[query.name])
+
+
+def layout_1_events(low: int, high: int) -> pa.Table:
+    """The events of the fixture, and those that follow."""
+    rows = range(low, high)
+    columns = {
+        "type": ["ABBC"[(i * 7 + i // 5) % 4] for i in rows],
+        "ts": pa.array([10_000 + i // 2 for i in rows], pa.int64()),
+        "g": pa.array([i % 3 for i in rows], pa.int64()),
+        "x": [float((i * 13) % 11) for i in rows],
+    }
+    return pa.table(columns)
+
+
+def test_vectors_of_another_machine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_raw(monkeypatch, 0)
+    table = layout_1_events(0, 100)
+    text = "QUERY one RETURN g, COUNT(*) PATTERN {} GROUP BY g WITHIN 1000 s SLIDE 1000 s"
+    stream = simulate(tf.parse(text.format("SEQ(A, B+)")), table.schema, 0, 1)
+    stream.feed(table.slice(0, 50))
+    stream.stream = simulate(tf.parse(text.format("SEQ(A+, B)")), table.schema, 0, 1).stream
+    stream.feed(table.slice(50))
+    (error,) = [b for blobs in stream.told for b in blobs if b.content is Content.ERROR]
+    assert b"query 'one': this release keeps its open windows differently" in bytes(error.payload)
+
+
+def test_a_removed_query_leaves_the_vectors_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_raw(monkeypatch, 0)
+    texts = [
+        f"QUERY q{i} RETURN g, COUNT(*) PATTERN SEQ(A, B+) WHERE B.x > {i} GROUP BY g WITHIN {w} s SLIDE 10 s"
+        for i, w in enumerate([20, 20, 20, 30])
+    ]
+    workload, table = tf.parse(";".join(texts)), layout_1_events(0, 200)
+    stream = simulate(workload, table.schema, 2_000_000, 2)
+    stream.feed(table.slice(0, 100))
+    epochs, old = [Epoch(workload.plan())], stream.stream
+    stream.stream = replace(
+        stream_job(epochs, (0, 3), table.schema, old.job.options, 0, DEFAULTS, "auto", 2), delay_ms=2_000
+    )
+    before = {name: len(parts) for name, parts in stream.results().items()}
+    stream.feed(table.slice(100))
+    stream.flush()
+    batch, found = workload.run(table), stream.results()
+    for name in ("q1", "q2"):
+        agree(ordered(found[name], batch[name], 1), batch[name])
+    assert (len(found["q0"]), len(found["q3"])) == (before["q0"], before["q3"])
+    assert not any(store.text or store.parts for store in stream.shards.values())
