@@ -91,6 +91,53 @@ def test_random_workloads_in_any_order_and_any_cut_give_the_rows_of_batch(
         )
 
 
+ONLINE = """
+QUERY tumbling RETURN g, COUNT(*), SUM(B.v), MAX(B.v) PATTERN SEQ(A, B+) GROUP BY g WITHIN 60 s SLIDE 60 s;
+QUERY sliding RETURN g, COUNT(*), AVG(B.v) PATTERN SEQ(A, NOT C, B+) GROUP BY g WITHIN 60 s SLIDE 10 s;
+QUERY spending RETURN g, COUNT(*) PATTERN SEQ(A, B, C) SEMANTICS next GROUP BY g WITHIN 30 s SLIDE 15 s;
+QUERY strict RETURN COUNT(*) PATTERN SEQ(A, B+) SEMANTICS contiguous WHERE [g] WITHIN 60 s SLIDE 60 s;
+QUERY compared RETURN g, COUNT(*) PATTERN SEQ(A, B) WHERE A.v < NEXT(B).v GROUP BY g WITHIN 60 s SLIDE 60 s
+"""
+
+
+def test_dense_keys_are_folded_online_and_give_the_rows_of_batch(spark: SparkSession, tmp_path: Path) -> None:
+    rng, count = random.Random(0), 8_000
+    table = pa.table(
+        {
+            "type": rng.choices("AABBBC", k=count),
+            "ts": pa.array([1_700_000_000_000_000 + 50_000 * i for i in range(count)]).cast(
+                pa.timestamp("us", "UTC")
+            ),
+            "g": pa.array([rng.randrange(8) for _ in range(count)], pa.int64()),
+            "v": [rng.choice([None, -1.5, 0.0, 2.0, 7.25]) for _ in range(count)],
+        }
+    )
+    micros = table.column("ts").cast(pa.int64()).to_pylist()
+    shuffled = table.take(pa.array(arrival(micros, 3e6, rng)))
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    for low in range(0, count, 1_000):
+        inbox.put(shuffled.slice(low, 1_000))
+    workload, seen = tf.parse(ONLINE), list[Progress]()
+    handle = workload.start(
+        inbox.stream(),
+        watermark="3 s",
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        trigger="availableNow",
+        flush=True,
+        shards=2,
+    )
+    handle.listen(seen.append)
+    assert handle.await_termination()
+    batch = workload.run(table, engine="local")
+    for query in workload:
+        wanted = batch[query.name]
+        agree(written(tmp_path / "out", query.name, wanted, len(query.group_by)), wanted)
+    assert max(progress.vectors for progress in seen) > 8
+    assert dict(handle.progress.raw) == {"compared": "a predicate compares neighbours"}
+    assert handle.progress.late == 0
+
+
 ONE = "QUERY one RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 10 s SLIDE 10 s"
 TWO = "QUERY two RETURN COUNT(*) PATTERN SEQ(A, B+) WHERE B.v > 3 WITHIN 10 s SLIDE 10 s"
 
