@@ -59,6 +59,7 @@ def _query_sections(value: Value) -> list[Section]:
         _section("group by", [_key_row(key) for key in value["group_by"]]),
         _section("window", _window_rows(value["window"])),
         _section("on Spark", _spark_rows(value["spark"])),
+        _section("on streams", [tuple(value["stream"].values())] if value["stream"] else ()),
         *_sharing_sections(value["sharing"]),
         _section("together", [(line,) for line in value["together"]]),
         _section("combined", [("the product of the operands' counts; operands are matched independently",)])

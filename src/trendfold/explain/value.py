@@ -19,6 +19,7 @@ from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numb
 from trendfold.plan.fold_steps import PhysicalPlan, way_name
 from trendfold.plan.logical import LANES, MACHINE_LANES
 from trendfold.plan.neighbour import BOUNDS, Structure
+from trendfold.plan.physical import why_raw
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
@@ -129,6 +130,7 @@ def describe(plan: Explained) -> Value:
         | {
             "window": _window(query) | _shared(plan),
             "spark": _spark(plan),
+            "stream": _stream(plan),
             "sharing": describe_sharing(plan),
             "together": _together(plan),
             "operands": [
@@ -159,6 +161,17 @@ def _spark(plan: QueryPlan) -> Value:
     keys = segment_attributes(plan) if mode is not Mode.COMPLETE else (k.attribute for k in plan.plain_keys)
     routes = ["stretches", "by partition", "split in time"] if mode is Mode.LINEAR else ["by partition"]
     return {"mode": str(mode), "why": why, "routes": routes, "shuffle_by": sorted(keys)}
+
+
+def _stream(plan: QueryPlan) -> Value:
+    """What the state of a stream holds for the query; empty if it cannot run on a stream."""
+    window = plan.query.window
+    if window is None or window.unit is WindowUnit.EVENTS:
+        return {}
+    why = why_raw(plan, None)
+    if why:
+        return {"state": "raw events", "why": f"kept until their windows end: {why}"}
+    return {"state": "vectors", "why": "events are folded once they are final"}
 
 
 def _matches_on_spark(plan: QueryPlan) -> Value:

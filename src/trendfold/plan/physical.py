@@ -212,10 +212,11 @@ def choose_exchange(rows: int, matrix_bytes: int) -> Matrices | None:
 # ---------------------------------------------------------------- what a stream keeps
 
 
-def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind], arithmetic: str) -> str:
+def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str = "auto") -> str:
     """The reason that a stream keeps a query's events until their windows end; empty if there is none.
 
     Otherwise it folds them as they become final: an open window is then a vector of aggregates per segment.
+    Without `kinds`, all values are assumed to be floats.
     """
     strategy = plan.strategy if plan.group is None else plan.group.strategy
     if arithmetic == "exact":
@@ -228,7 +229,7 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind], arithmetic: str) -> str:
         return f"strategy {strategy!r} folds whole windows"
     if plan.qualified_keys:
         return f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not events"
-    if any(kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)):
+    if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)):
         return "MIN and MAX of values other than floats are ranks among the events of a window"
     return why_no_machine(plan)
 
