@@ -71,11 +71,12 @@ def _most_overlaps(workspace: Workspace, events: int) -> list[Case]:
     windows = len(alone.items.low)
     every = slice(windows // 16, None, max(1, windows // 8))
     some = Items(*(part[every] for part in vars(alone.items).values()))
+    operands = tuple(replace(operand, items=some) for operand in alone.operands)
     share = max(1, events * len(some.low) // windows)
     promises = Promise(20e6), Promise(5, ALONE.format(name))
     shared = _case(name, fold(workspace, text), events, name, *promises)
     return [
-        _case(ALONE.format(name), replace(alone, items=some).fold, share, name),
+        _case(ALONE.format(name), replace(alone, operands=operands).fold, share, name),
         replace(shared, answer=partial(_some, every)),
     ]
 
