@@ -88,5 +88,6 @@ def test_auto_tells_who_are_lanes_together_and_why_others_are_alone() -> None:
         "f: different shape: a block of its own",
     ]
     assert f["together"][1] == "d: different shape: a block of its own"
-    assert g["sharing"] == {"alone": "a predicate compares events, so bindings are kept one by one"}
+    told = "no other query compares neighbours alike in the same windows, partitions and groups"
+    assert g["sharing"] == {"alone": told}
     assert e["sharing"] == {"alone": "no other query that fits into lanes has the same partitions and groups"}

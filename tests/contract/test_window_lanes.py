@@ -87,9 +87,14 @@ def overlapping(rng: random.Random) -> workloads.Case:
         grouping * (grouping != "[k]"),
         f"WITHIN {length} {unit}{slide}",
     ]
+    return workloads.Case("\n".join(line for line in lines if line), random_events(rng, counted), None)
+
+
+def random_events(rng: random.Random, is_counted: bool) -> list[dict]:
+    """A few events of few values; with `is_counted`, no two at one time."""
     time, events = rng.randint(-20, 5), []
     for _ in range(rng.randint(3, 13)):
-        time += 1 if counted else rng.choice([0, 0, 1, 1, 1, 2, 12])
+        time += 1 if is_counted else rng.choice([0, 0, 1, 1, 1, 2, 12])
         events.append(
             {
                 "type": rng.choice("AAABBCNM"),
@@ -101,7 +106,7 @@ def overlapping(rng: random.Random) -> workloads.Case:
                 "s": rng.choice([None, "", "x", "xy", "é"]),
             }
         )
-    return workloads.Case("\n".join(line for line in lines if line), events, None)
+    return events
 
 
 LONG = [

@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[str, float]] = {
 
 def many_queries(seed: int, scale: float) -> list[Case]:
     """One query of each kind, and fifty that differ in a threshold."""
-    table = _events(seed, max(1_000, int(EVENTS * scale)))
+    table = mixed_events(seed, max(1_000, int(EVENTS * scale)))
     found = []
     for kind, (text, promised) in KINDS.items():
         one, fifty = f"{kind}, one query", f"{kind}, {FIFTY} queries"
@@ -63,7 +63,7 @@ def _case(
     return Case(name, answered, len(table), floor, promises, name, rows, lambda: rows(alone()))
 
 
-def _events(seed: int, events: int) -> pa.Table:
+def mixed_events(seed: int, events: int) -> pa.Table:
     """One event a second, of four types in any order."""
     rng = np.random.default_rng(seed)
     return pa.table(

@@ -1,4 +1,4 @@
-"""The speed of looking up neighbours by value, against scanning all bindings; and growth with n."""
+"""The speed of looking up neighbours by value: against scans, for growing n, and for fifty queries."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from trendfold.api import parse
 from trendfold.bench import recurrences
-from trendfold.bench.answers import Columns, columns, trends
+from trendfold.bench.answers import Columns, columns, rows, trends
 from trendfold.bench.curves import draw
 from trendfold.bench.harness import Case, Promise, Report
+from trendfold.bench.many_queries import mixed_events
+from trendfold.bench.ways import run
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.plan import plan
@@ -45,15 +47,38 @@ def cases(seed: int, scale: float) -> list[Case]:
     for events in (*SCANNED, GROWING[-1]):
         n = _scaled(events, scale)
         expected = partial(_falling, seed, n, "next")
-        run, promises = _fold(seed, n, "next"), (Promise(FAST),)
-        found.append(Case(f"next, {n:,} events", run, n, promises=promises, answer=trends, expected=expected))
+        fold, promises = _fold(seed, n, "next"), (Promise(FAST),)
+        found.append(
+            Case(f"next, {n:,} events", fold, n, promises=promises, answer=trends, expected=expected)
+        )
     for events in GROWING:
         n = _scaled(events, scale)
         promised = (Promise(FAST),) if events == GROWING[-1] else ()
         expected = partial(_falling, seed, n, "any")
-        name, run = f"{_GROWS}, {n:,} events", _fold(seed, n, "any")
-        found.append(_case(name, run, n, promises=promised, expected=expected))
-    return found
+        name, fold = f"{_GROWS}, {n:,} events", _fold(seed, n, "any")
+        found.append(_case(name, fold, n, promises=promised, expected=expected))
+    return [*found, *_shared(seed, scale)]
+
+
+FIFTY, EACH = 50, 200_000
+TOGETHER = (
+    "RETURN COUNT(*) PATTERN SEQ(A, B+, C) WHERE B.x < NEXT(B).x AND B.v > {} WITHIN 1000 s SLIDE 1000 s"
+)
+
+
+def _shared(seed: int, scale: float) -> list[Case]:
+    """Whole runs: one query, fifty that differ in a threshold and share trees, and the fifty one by one."""
+    table = mixed_events(seed, max(1_000, int(EACH * scale)))
+    fifty = parse(";".join(TOGETHER.format(1_000 * i // FIFTY) for i in range(FIFTY))).queries
+    one, alone = "one query, windows of 1,000 events", f"{FIFTY} queries, one by one"
+    promises = (Promise(0.2, one), Promise(8, alone)) if scale >= 1 else ()
+    apart, together = (run(table, fifty, "auto", together=share, unit="s") for share in (False, True))
+    like, name = "fifty thresholds", f"{FIFTY} queries, shared trees"
+    return [
+        Case(one, run(table, fifty[:1], "auto", unit="s"), len(table)),
+        Case(alone, apart, len(table), one, like=like, answer=rows),
+        Case(name, together, len(table), one, promises, like, rows),
+    ]
 
 
 def notes(report: Report) -> tuple[str, ...]:

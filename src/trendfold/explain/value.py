@@ -17,7 +17,7 @@ from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.fold_steps import PhysicalPlan, way_name
-from trendfold.plan.logical import LANES, MACHINE_LANES
+from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.physical import why_raw
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
@@ -185,7 +185,7 @@ def _matches_on_spark(plan: QueryPlan) -> Value:
 def _together(plan: QueryPlan) -> list[str]:
     """What a query's group shares; A-Seq's sharing is described with the group's first member."""
     group = plan.group
-    if group is not None and group.method in (LANES, MACHINE_LANES):
+    if group is not None and group.method in (LANES, MACHINE_LANES, SHARED_TREES):
         return tell_lanes(plan, group)
     if group is None or not isinstance(group.details, PrefixPlan):
         return []
@@ -264,7 +264,7 @@ def _shared(plan: QueryPlan) -> Value:
     """What overlapping windows share, in any operand; empty if they do not overlap."""
     ways = dict.fromkeys(plan.sharing(operand) for operand in plan.operands)
     found = [str(way) for way in ways if way is not None]
-    if found and plan.group is not None and plan.group.method in (LANES, MACHINE_LANES):
+    if found and plan.group is not None and plan.group.method in (LANES, MACHINE_LANES, SHARED_TREES):
         found = ["together"]
     return {"folded": found} if found else {}
 

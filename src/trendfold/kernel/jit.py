@@ -106,6 +106,15 @@ def inlined(function: F) -> F:
     return cast(F, _compile(inline="always")(function))
 
 
+def phase(function: F) -> F:
+    """Compile on its own, but into its caller's code: for parts of a long loop that read many arrays."""
+    if IS_PLAIN:
+        return function
+    compiled = _compile(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    _forget_literals(compiled)
+    return cast(F, compiled)
+
+
 def reassociated(function: F) -> F:
     """Compile with sums in any order, so that a loop over columns becomes vector instructions."""
     return cast(F, _compile(fastmath={"reassoc"})(function))

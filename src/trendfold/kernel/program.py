@@ -538,30 +538,3 @@ class Stacks(NamedTuple):
     growing: Folded
     back: Folded
     total: Folded
-
-
-class Room(NamedTuple):
-    """Memory for a batch of windows as lanes (see kernel.window_lanes); a vector is one number per window.
-
-    node_m, node_e, node_x   vectors of states and of nodes, number after number
-    got_m, got_e, got_x      vectors that the steps of a moment gather
-    has_mass  bool[]         whether such a step gathers anything
-    marks     uint64[T,.]    which leaves of a segment the batch has, as bits
-    before    uint32[T,.]    how many of them are before each word of bits
-    words     uint64[]       sets of leaves, under *next* (see kernel.bits)
-    holder    int32[T,.]     the row at a leaf, under *next*
-    touched   uint64[]       the vectors that an event gathers from, or leaves its mass at
-    """
-
-    node_m: NDArray[np.float64]
-    node_e: Ints
-    node_x: NDArray[np.float64]
-    got_m: NDArray[np.float64]
-    got_e: Ints
-    got_x: NDArray[np.float64]
-    has_mass: NDArray[np.bool_]
-    marks: NDArray[np.uint64]
-    before: Indices
-    words: NDArray[np.uint64]
-    holder: Ints
-    touched: NDArray[np.uint64]

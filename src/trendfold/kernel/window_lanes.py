@@ -1,23 +1,24 @@
-"""The machine over events for many windows at once, where neighbours are found by their values.
+"""The machine over events for many windows and queries at once, where neighbours are found by their values.
 
 Overlapping windows see the same events, ask for the same values and continue the same bindings. They differ
-only in how much mass a binding has, because trends begin with their window. So a *batch* of windows is folded
-in one pass, a lane per window: for each lane, with q a position that the event e can take,
+only in how much mass a binding has, because trends begin with their window. Queries that differ in local
+conditions only do so too. So a *batch* of windows is folded in one pass for all of them, with a lane per
+query and window: for each lane, with q a position that the event e can take,
 
     mass(e, q) = sum of the states q follows + sum of the bindings that satisfy q's predicates      (gather)
     state(q), and the trees of q, += mass(e, q), for events of one moment together                  (settle)
 
-The search for bindings is done once for all lanes, and the arithmetic on eight lanes at a time. A lane is fed
-once its window has begun, and read when it ends.
+In the lanes of queries whose conditions e does not satisfy at q, mass(e, q) is zero. The search for bindings
+is done once for all lanes, and the arithmetic on eight lanes at a time. A lane is fed once its window has
+begun, and read when it ends.
 
-States and the nodes of trees are vectors of lanes in one flat array (`Room.node_m`), so that an event is two
-lists of places (`Room.touched`): where it gathers, and where it leaves its mass. With lanes, cost is the
-number of nodes an event touches, so trees are Fenwick trees where one side of a value is asked for, and
-binary trees otherwise.
+States and the nodes of trees are vectors of lanes in one flat array (`Room.m`), so that an event is two lists
+of places (`Search.touched`): where it gathers, and where it leaves its mass. With lanes, cost is the number
+of nodes an event touches, so trees are Fenwick trees where one side of a value is asked for, and binary trees
+otherwise.
 
-The lists of places are inlined, and records that are handed on are small and lent. As functions of whole
-records, the phases of `_fold` were 4 times slower (COUNT over windows of 9 s sliding by 100 ms: 3.0 ms, not
-0.7 ms); inlined with whole records, they took 16 s to compile instead of 7 s.
+All records are lent, and `_gather`, `_spend` and `_settle` are part of the loop's code (`jit.phase`): as
+calls, they would copy dozens of array headers for every event.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 
 from trendfold.kernel.bits import first_word, leave, next_between, take
 from trendfold.kernel.guards import class_after
-from trendfold.kernel.jit import inlined, kernel, lent
+from trendfold.kernel.jit import inlined, kernel, lent, phase
 from trendfold.kernel.lane_runs import (
     RUN,
     add_times,
@@ -52,27 +53,12 @@ FLAT, BELOW, ABOVE, BETWEEN = 0, 1, 2, 3
 MOST_ASKED, MOST_ENTERED = 64, 33
 """Nodes that make up a range of a tree of 2^32 leaves, and those that a leaf of it is part of, at most."""
 
-_ONE, _TWO = np.uint64(1), np.uint64(2)
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 _WORD, _LAST = np.uint64(6), np.uint64(63)
 
 
-class BatchTrees(NamedTuple):
-    """The trees of one batch; T is the number of trees, one per access.
-
-    asks    int8[T]    what is asked of each: FLAT, BELOW, ABOVE or BETWEEN
-    base    uint64[T]  where its nodes begin
-    leaves  uint64[T]  how many leaves the batch has in it
-    top     uint64[T]  the last of these, as the segment numbers them
-    """
-
-    asks: NDArray[np.int8]
-    base: NDArray[np.uint64]
-    leaves: NDArray[np.uint64]
-    top: NDArray[np.uint64]
-
-
 class BatchSteps(NamedTuple):
-    """The arrays of BindingSteps that a batch reads."""
+    """The arrays of BindingSteps that a batch reads, and the values of the rows that its weights refer to."""
 
     step_start: NDArray[np.int32]
     src_start: NDArray[np.int32]
@@ -82,25 +68,115 @@ class BatchSteps(NamedTuple):
     dst: NDArray[np.int32]
     kept_start: NDArray[np.int32]
     kept: NDArray[np.int32]
+    is_start: NDArray[np.bool_]
+    weight: NDArray[np.int32]
+    xweight: NDArray[np.int32]
+    values: NDArray[np.float64]
+    lowest: NDArray[np.float64]
+
+
+class LaneMasks(NamedTuple):
+    """The queries of a batch, and which of them take each step; K is the number of steps.
+
+    queries             how many there are
+    stride              lanes per window: 1 for one query, otherwise the queries rounded up to whole runs
+    is_full  bool[K]    whether all queries take the step
+    mask     bool[K,.]  per lane of a window whether its query does
+    at, runs uint64[K]  the runs of a window that have such a lane
+    """
+
+    queries: int
+    stride: int
+    is_full: NDArray[np.bool_]
+    mask: NDArray[np.bool_]
+    at: NDArray[np.uint64]
+    runs: NDArray[np.uint64]
 
 
 class BatchIndex(NamedTuple):
     """The arrays of BindingIndex that a batch reads; an access has one tree."""
 
     way: NDArray[np.int32]
+    here: NDArray[np.int32]
     span: NDArray[np.int32]
     leaf: NDArray[np.int32]
     of_start: NDArray[np.int32]
     of: NDArray[np.int32]
 
 
+class BatchTrees(NamedTuple):
+    """The trees of one batch; T is the number of trees, one per access.
+
+    asks    int8[T]      what is asked of each: FLAT, BELOW, ABOVE or BETWEEN
+    base    uint64[T]    where its nodes begin
+    leaves  uint64[T]    how many leaves the batch has in it
+    top     uint64[T]    the last of these, as the segment numbers them
+    marks   uint64[T,.]  which leaves of a segment the batch has, as bits
+    before  uint32[T,.]  how many of them are before each word of bits
+    """
+
+    asks: NDArray[np.int8]
+    base: NDArray[np.uint64]
+    leaves: NDArray[np.uint64]
+    top: NDArray[np.uint64]
+    marks: NDArray[np.uint64]
+    before: NDArray[np.uint32]
+
+
 class LeafSets(NamedTuple):
-    """The bindings of each tree that are not continued yet, under *next* (see kernel.bits)."""
+    """The bindings of each tree that are not continued yet, under *next* (see kernel.bits).
+
+    words   uint64[]    the sets; zeros between batches
+    holder  int32[T,.]  the row at a leaf
+    """
 
     words: NDArray[np.uint64]
     start: NDArray[np.uint64]
     levels: NDArray[np.uint64]
     holder: NDArray[np.int32]
+
+
+class Search(NamedTuple):
+    """How a step finds vectors: what it looks up, and `touched`, the list of vectors found."""
+
+    ranked: BatchIndex
+    trees: BatchTrees
+    sets: LeafSets
+    touched: NDArray[np.uint64]
+
+
+class Room(NamedTuple):
+    """Vectors: one number per lane.
+
+    m, e, x              those of states and of nodes, number after number
+    got_m, got_e, got_x  those that the steps of a moment gather
+    has_mass  bool[]     whether such a step gathers anything
+    """
+
+    m: NDArray[np.float64]
+    e: NDArray[np.int32]
+    x: NDArray[np.float64]
+    got_m: NDArray[np.float64]
+    got_e: NDArray[np.int32]
+    got_x: NDArray[np.float64]
+    has_mass: NDArray[np.bool_]
+
+
+class Open(NamedTuple):
+    """The lanes of open windows during a moment.
+
+    lanes, size  lanes of a vector, and all lanes of all nodes
+    at, runs     the first open lane, and how many runs there are from it on
+    is_one       whether only one window is open
+    is_wide      whether numbers are wide
+    """
+
+    lanes: np.uint64
+    size: np.uint64
+    at: np.uint64
+    runs: np.uint64
+    is_one: bool
+    is_wide: bool
 
 
 @kernel
@@ -122,62 +198,66 @@ def cut_batches(segment, low, high, lanes, first):
 
 
 @kernel
-def fold_batches(events, first, lows, highs, steps, guards, frame, is_next, index, asks, room, out):
-    """Fold every batch of windows; the whole trends of window k go to row k of `out`.
+def fold_batches(events, first, lows, highs, steps, guards, frame, is_next, masks, search, room, out):
+    """Fold every batch of windows, a moment at a time: gather, spend, move classes, settle.
+
+    The whole trends of query q in window k go to row k · queries + q of `out`. Numbers are plain doubles
+    until one of them in the batch is too large for that; from then on they are wide.
 
     first        int64[B+1]  the windows of each batch
     lows, highs  int64[n]    per window its rows
-    asks         int8[T]     what is asked of each tree
-    room         Room        memory; its words are zeros
     """
-    base, leaves, top = np.zeros((3, asks.shape[0]), np.uint64)
-    trees = BatchTrees(asks, base, leaves, top)
+    events, guards, frame, out = lent(events), lent(guards), lent(frame), lent(out)
+    steps, masks, search, room = lent(steps), lent(masks), lent(search), lent(room)
+    symbol, moment, moves = events.symbol, events.moment, guards.moves
+    stride = masks.stride
     for b in range(first.shape[0] - 1):
-        begin, end = first[b], first[b + 1]
-        lanes = np.uint64((end - begin + RUN - 1) // RUN * RUN)
-        nodes = _number_leaves(index.leaf, lows[begin], highs[end - 1], np.uint64(frame.states), room, trees)
-        size = nodes * lanes
-        room.node_m[: frame.width * size] = 0.0
-        room.node_x[: frame.extremes * size] = np.inf
-        _fold(
-            events,
-            lows[begin:end],
-            highs[begin:end],
-            begin,
-            steps,
-            guards,
-            frame,
-            is_next,
-            index,
-            trees,
-            room,
-            lanes,
-            size,
-            out,
-        )
+        begun = ended = first[b]
+        end, i, last = first[b + 1], lows[begun], highs[first[b + 1] - 1]
+        lanes = np.uint64(((end - begun) * stride + RUN - 1) // RUN * RUN)
+        size = lanes * _number_leaves(search.ranked.leaf, i, last, np.uint64(frame.states), search.trees)
+        room.m[: frame.width * size] = 0.0
+        room.x[: frame.extremes * size] = np.inf
+        is_wide = False
+        while i < last:
+            j = i + 1
+            moved = moves[symbol[i]]
+            while j < last and moment[j] == moment[i]:
+                moved |= moves[symbol[j]]
+                j += 1
+            while begun < end and lows[begun] <= i:
+                _open(np.uint64(frame.start) * lanes + np.uint64((begun - first[b]) * stride), masks, room.m)
+                begun += 1
+            while ended < begun and highs[ended] <= i:
+                _close(ended, (ended - first[b]) * stride, masks, is_wide, frame, room, lanes, size, out)
+                ended += 1
+            at = np.uint64((ended - first[b]) * stride // RUN * RUN)
+            runs = np.uint64(((begun - first[b]) * stride + RUN - 1) // RUN) - at // np.uint64(RUN)
+            opened = Open(lanes, size, at, runs, begun - ended == 1, is_wide)
+            while _gather(symbol, i, j, steps, is_next, masks, search, room, opened):  # at most twice
+                _widen(room.m, room.e, np.uint64(frame.width) * size)
+                is_wide = True
+                opened = Open(lanes, size, at, runs, begun - ended == 1, is_wide)
+            if is_next:
+                _spend(symbol, i, j, steps, search, room, opened)
+            if moved:
+                _move_classes(guards, symbol, i, j, frame.width, frame.extremes, search.touched, room, opened)
+            _settle(symbol, i, j, steps, is_next, masks, search, room, opened)
+            i = j
+        while ended < end:
+            _close(ended, (ended - first[b]) * stride, masks, is_wide, frame, room, lanes, size, out)
+            ended += 1
         if is_next:
-            _empty_sets(index, top, room.words)
+            _empty_sets(search.sets, search.trees.top)
 
 
 @kernel
-def _empty_sets(index, top, words):
-    """Empty the leaf sets of all trees, up to the last leaf of the batch."""
-    for t in range(top.shape[0]):
-        last = top[t] >> _WORD
-        for level in range(index.bit_levels[t]):
-            start = index.bit_start[first_word(t) + level]
-            words[start : start + last + _ONE] = 0
-            last >>= _WORD
-
-
-@kernel
-def _number_leaves(leaf, low, high, nodes, room, trees):
+def _number_leaves(leaf, low, high, nodes, trees):
     """Number the leaves of a batch's rows anew, tree by tree; returns how many nodes there are.
 
     A segment has far more leaves than a batch, so each tree is as small as its batch. `trees` is filled in.
     """
-    asks, base, leaves, top = trees
-    marks, before = room.marks, room.before
+    asks, base, leaves, top, marks, before = trees
     for t in range(asks.shape[0]):
         top[t] = max(0, leaf[t, low:high].max())
         marks[t, : (top[t] >> _WORD) + _ONE] = 0
@@ -185,7 +265,7 @@ def _number_leaves(leaf, low, high, nodes, room, trees):
             if leaf[t, i] > 0:
                 here = np.uint64(leaf[t, i])
                 marks[t, here >> _WORD] |= _ONE << (here & _LAST)
-        count = np.uint64(0)
+        count = _ZERO
         for word in range((top[t] >> _WORD) + _ONE):
             before[t, word] = count
             count += count_bits(marks[t, word])
@@ -194,133 +274,98 @@ def _number_leaves(leaf, low, high, nodes, room, trees):
     return nodes
 
 
-@inlined
-def _rank(marks, before, tree, leaf, top):
-    """How many of the batch's leaves are not after one."""
-    here = min(leaf, top)
-    word = marks[tree, here >> _WORD] & ((_TWO << (here & _LAST)) - _ONE)
-    return np.uint64(before[tree, here >> _WORD]) + count_bits(word)
+@kernel
+def _empty_sets(sets, top):
+    """Empty the leaf sets of all trees, up to the last leaf of the batch."""
+    for t in range(top.shape[0]):
+        last = top[t] >> _WORD
+        for level in range(sets.levels[t]):
+            start = sets.start[first_word(t) + level]
+            sets.words[start : start + last + _ONE] = 0
+            last >>= _WORD
 
 
 @kernel
-def _fold(events, lows, highs, first, steps, guards, frame, is_next, index, trees, room, lanes, size, out):
-    """Fold the windows of one batch, a moment at a time: gather, spend, move classes, settle.
-
-    Numbers are plain doubles until one of them is too large for that; from then on they are wide.
-
-    lows, highs  int64[]  rows of the batch's windows; the first of them is window `first`
-    lanes, size           lanes of a vector, and all lanes of all nodes
-    """
-    steps, index, room, trees = lent(steps), lent(index), lent(room), lent(trees)
-    symbol, moment, values, lowest = events.symbol, events.moment, events.values, events.extremes
-    step_start, weight, xweight, is_start = steps.step_start, steps.weight, steps.xweight, steps.is_start
-    own_steps = BatchSteps(
-        step_start,
-        steps.src_start,
-        steps.src,
-        steps.scan_start,
-        steps.dst_start,
-        steps.dst,
-        steps.kept_start,
-        steps.kept,
-    )
-    own_index = BatchIndex(index.way, index.span, index.leaf, index.of_start, index.of)
-    sets = LeafSets(room.words, index.bit_start, index.bit_levels, room.holder)
-    m, e, x = room.node_m, room.node_e, room.node_x
-    got_m, got_e, got_x, has_mass, touched = room.got_m, room.got_e, room.got_x, room.has_mass, room.touched
-    marks, before, moves = room.marks, room.before, guards.moves
-    width, extremes, windows = frame.width, frame.extremes, lows.shape[0]
-    last = highs[windows - 1]
-    is_wide = False
-    begun = ended = 0
-    i = lows[0]
-    while i < last:
-        j = i + 1
-        while j < last and moment[j] == moment[i]:
-            j += 1
-        while begun < windows and lows[begun] <= i:
-            m[np.uint64(frame.start) * lanes + np.uint64(begun)] = 1.0
-            begun += 1
-        while ended < begun and highs[ended] <= i:
-            _collect(first + ended, np.uint64(ended), is_wide, frame, m, e, x, lanes, size, out)
-            ended += 1
-        at = np.uint64(ended // RUN * RUN)
-        runs = np.uint64((begun + RUN - 1) // RUN) - at // np.uint64(RUN)
-        moved = False
-        is_large = True
-        while is_large:  # once more with wide numbers, if a double is not enough
-            is_large = False
-            slot = 0
-            for r in range(i, j):
-                moved |= moves[symbol[r]]
-                for t in range(step_start[symbol[r]], step_start[symbol[r] + 1]):
-                    count = _list_sources(
-                        t, r, own_steps, is_next, own_index, sets, trees, marks, before, lanes, touched
-                    )
-                    mass = np.uint64(slot) * np.uint64(width) * lanes
-                    has_mass[slot] = False
-                    for w in range(width if count > 0 else 0):
-                        to, offset = mass + np.uint64(w) * lanes, np.uint64(w) * size
-                        if w == 0 or has_mass[slot]:
-                            _add_sources(is_wide, got_m, got_e, to, m, e, touched, count, offset, at, runs)
-                        if w == 0:
-                            has_mass[slot] = any_mass(got_m, to, at, runs)
-                    for w in range(width if has_mass[slot] else 0):
-                        to, column = mass + np.uint64(w) * lanes, weight[t, w]
-                        if w > 0 and column >= -1:
-                            value = values[r, column] if column >= 0 else 1.0
-                            _weigh(is_wide, got_m, got_e, to, mass, value, at, runs)
-                        is_large |= not is_wide and any_large(got_m, to, at, runs)
-                    for k in range(extremes if has_mass[slot] else 0):
-                        to = (np.uint64(slot) * np.uint64(extremes) + np.uint64(k)) * lanes
-                        _empty_run(got_x, to, np.inf, at, runs)
-                        take_least(got_x, to, x, touched, count, np.uint64(k) * size, at, runs)
-                        if xweight[t, k] >= 0:
-                            _weigh_extreme(got_x, to, got_m, mass, lowest[r, xweight[t, k]], at, runs)
-                    slot += 1
-            if is_large:
-                _widen(m, e, np.uint64(width) * size)
-                is_wide = True
-        if is_next:
-            _spend(
-                symbol, i, j, own_steps, is_start, index.here, own_index, sets, trees, marks, before,
-                m, e, x, width, extremes, lanes, size, at, runs,
-            )  # fmt: skip
-        if moved:
-            _move_classes(
-                guards, symbol, i, j, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs
-            )
-        slot = 0
-        for r in range(i, j):
-            for t in range(step_start[symbol[r]], step_start[symbol[r] + 1]):
-                if has_mass[slot]:
-                    count = _list_targets(
-                        t, r, own_steps, is_next, own_index, sets, trees, marks, before, lanes, touched
-                    )
-                    for w in range(width):
-                        added = (np.uint64(slot) * np.uint64(width) + np.uint64(w)) * lanes
-                        offset = np.uint64(w) * size
-                        if is_wide:
-                            add_to_each_wide(m, e, touched, count, offset, got_m, got_e, added, at, runs)
-                        else:
-                            add_to_each(m, touched, count, offset, got_m, added, at, runs)
-                    for k in range(extremes):
-                        added = (np.uint64(slot) * np.uint64(extremes) + np.uint64(k)) * lanes
-                        lower_each(x, touched, count, np.uint64(k) * size, got_x, added, at, runs)
-                slot += 1
-        i = j
-    while ended < windows:
-        _collect(first + ended, np.uint64(ended), is_wide, frame, m, e, x, lanes, size, out)
-        ended += 1
+def _open(place, masks, m):
+    """Give the start state of a window one empty trend in the lane of every query."""
+    for lane in range(place, place + np.uint64(masks.queries)):
+        m[lane] = 1.0
 
 
-# ---- What a step gathers ---------------------------------------------------------------------------
+@kernel
+def _close(window, lane, masks, is_wide, frame, room, lanes, size, out):
+    """Write the whole trends of a window that is complete, query by query."""
+    for query in range(masks.queries):
+        k = window * masks.queries + query
+        for s in frame.whole:
+            place = np.uint64(s) * lanes + np.uint64(lane + query)
+            for w in range(frame.width):
+                here = place + np.uint64(w) * size
+                part_m, part_e = normalise(room.m[here], room.e[here] if is_wide else np.int32(0))
+                out.mantissa[k, w], out.exponent[k, w] = add(
+                    out.mantissa[k, w], out.exponent[k, w], part_m, part_e
+                )
+            for f in range(frame.extremes):
+                out.extreme[k, f] = min(out.extreme[k, f], room.x[place + np.uint64(f) * size])
+
+
+# ---- Gather ----------------------------------------------------------------------------------------
+
+
+@phase
+def _gather(symbol, i, j, steps, is_next, masks, search, room, opened):
+    """Gather the mass of every step of the rows [i, j); returns whether doubles are too small for it."""
+    got_m, got_e, got_x, has_mass = room.got_m, room.got_e, room.got_x, room.has_mass
+    lanes, size, is_wide, touched = opened.lanes, opened.size, opened.is_wide, search.touched
+    width, extremes = steps.weight.shape[1], steps.xweight.shape[1]
+    is_large = False
+    slot = 0
+    for r in range(i, j):
+        for t in range(steps.step_start[symbol[r]], steps.step_start[symbol[r] + 1]):
+            at, runs = _own_runs(masks, t, opened)
+            count = _list_sources(t, r, steps, is_next, search, lanes) if masks.runs[t] > 0 else _ZERO
+            mass = np.uint64(slot) * np.uint64(width) * lanes
+            has_mass[slot] = False
+            for w in range(width if count > 0 else 0):
+                to, offset = mass + np.uint64(w) * lanes, np.uint64(w) * size
+                _add_sources(is_wide, got_m, got_e, to, room.m, room.e, touched, count, offset, at, runs)
+                if w > 0 and steps.weight[t, w] >= -1:
+                    column = steps.weight[t, w]
+                    value = steps.values[r, column] if column >= 0 else 1.0
+                    _weigh(is_wide, got_m, got_e, to, mass, value, at, runs)
+                if not masks.is_full[t]:
+                    _mask(masks, t, got_m, got_e, to, at, runs)
+                if w == 0:
+                    has_mass[slot] = any_mass(got_m, mass, at, runs)
+                if not has_mass[slot]:
+                    break
+                is_large |= not is_wide and any_large(got_m, to, at, runs)
+            for k in range(extremes if has_mass[slot] else 0):
+                to = (np.uint64(slot) * np.uint64(extremes) + np.uint64(k)) * lanes
+                _empty_run(got_x, to, np.inf, at, runs)
+                take_least(got_x, to, room.x, touched, count, np.uint64(k) * size, at, runs)
+                if steps.xweight[t, k] >= 0:
+                    value = steps.lowest[r, steps.xweight[t, k]]
+                    _weigh_extreme(got_x, to, got_m, mass, value, at, runs)
+                if not masks.is_full[t]:
+                    _mask_extreme(got_x, to, got_m, mass, at, runs)
+            slot += 1
+    return is_large
 
 
 @inlined
-def _list_sources(t, r, steps, is_next, index, sets, trees, marks, before, lanes, touched):
+def _own_runs(masks, t, opened):
+    """The runs of open lanes that step t concerns: where one window is open, those of its queries only."""
+    at = opened.at + masks.at[t] if opened.is_one else opened.at
+    runs = min(opened.runs, masks.runs[t]) if opened.is_one else opened.runs
+    return at, runs
+
+
+@inlined
+def _list_sources(t, r, steps, is_next, search, lanes):
     """List in `touched` the vectors that step t of row r gathers from; returns how many."""
-    count = np.uint64(0)
+    index, trees, sets, touched = search
+    count = _ZERO
     for o in range(steps.src_start[t], steps.src_start[t + 1]):
         touched[count] = np.uint64(steps.src[o]) * lanes
         count += _ONE
@@ -333,24 +378,11 @@ def _list_sources(t, r, steps, is_next, index, sets, trees, marks, before, lanes
             if is_next:  # the bindings that are not continued yet, one by one
                 leaf = _next_leaf(sets, tree, low, high)
                 while leaf != 0:
-                    touched[count] = _leaf_node(trees, marks, before, tree, leaf) * lanes
+                    touched[count] = _leaf_node(trees, tree, leaf) * lanes
                     count += _ONE
                     leaf = _next_leaf(sets, tree, leaf, high)
             else:
-                count = _list_range(
-                    trees.asks[tree],
-                    tree,
-                    low,
-                    high,
-                    trees.base[tree],
-                    trees.leaves[tree],
-                    trees.top[tree],
-                    marks,
-                    before,
-                    lanes,
-                    touched,
-                    count,
-                )
+                count = _list_range(trees, tree, low, high, lanes, touched, count)
     return count
 
 
@@ -361,9 +393,17 @@ def _next_leaf(sets, tree, low, high):
 
 
 @inlined
-def _leaf_node(trees, marks, before, tree, leaf):
+def _leaf_node(trees, tree, leaf):
     """The node of a leaf, in a tree that has leaves only."""
-    return trees.base[tree] + _rank(marks, before, tree, leaf, trees.top[tree]) - _ONE
+    return trees.base[tree] + _rank(trees, tree, leaf) - _ONE
+
+
+@inlined
+def _rank(trees, tree, leaf):
+    """How many of the batch's leaves are not after one."""
+    here = min(leaf, trees.top[tree])
+    word = trees.marks[tree, here >> _WORD] & ((_TWO << (here & _LAST)) - _ONE)
+    return np.uint64(trees.before[tree, here >> _WORD]) + count_bits(word)
 
 
 @inlined
@@ -386,40 +426,66 @@ def _weigh(is_wide, got_m, got_e, to, mass, value, at, runs):
         add_times(got_m, to, got_m, mass, value, at, runs)
 
 
-# ---- What a moment uses up, and where it adds to ---------------------------------------------------
+# ---- Spend and settle ------------------------------------------------------------------------------
 
 
-@kernel
-def _spend(
-    symbol, i, j, steps, is_start, list_of, index, sets, trees, marks, before,
-    m, e, x, width, extremes, lanes, size, at, runs,
-):  # fmt: skip
+@phase
+def _spend(symbol, i, j, steps, search, room, opened):
     """Under *next*, empty what the rows [i, j) have continued: states, and bindings in all their trees."""
+    index, trees, sets, _ = search
+    width, extremes = steps.weight.shape[1], steps.xweight.shape[1]
     for r in range(i, j):
         for t in range(steps.step_start[symbol[r]], steps.step_start[symbol[r] + 1]):
             for o in range(steps.src_start[t], steps.src_start[t + 1]):
-                if not is_start[steps.src[o]]:
-                    _empty_node(m, e, x, np.uint64(steps.src[o]) * lanes, size, width, extremes, at, runs)
+                if not steps.is_start[steps.src[o]]:
+                    _empty_node(room, np.uint64(steps.src[o]), width, extremes, opened)
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
                 tree = index.way[c]
                 for p in range(0, index.span.shape[2], 2):
                     high = index.span[tree, r, p + 1]
                     leaf = _next_leaf(sets, tree, index.span[tree, r, p], high)
                     while leaf != 0:
-                        row, here = sets.holder[tree, leaf], list_of[tree]
+                        row, here = sets.holder[tree, leaf], index.here[tree]
                         for o in range(index.of_start[here], index.of_start[here + 1]):
                             other, gone = index.of[o], np.uint64(index.leaf[index.of[o], row])
                             if gone != 0:
-                                place = _leaf_node(trees, marks, before, other, gone) * lanes
-                                _empty_node(m, e, x, place, size, width, extremes, at, runs)
+                                _empty_node(room, _leaf_node(trees, other, gone), width, extremes, opened)
                                 leave(sets.words, sets.start, first_word(other), sets.levels[other], gone)
                         leaf = _next_leaf(sets, tree, leaf, high)
 
 
+@phase
+def _settle(symbol, i, j, steps, is_next, masks, search, room, opened):
+    """Add the mass of every step of the rows [i, j) to its states and trees."""
+    got_m, got_e, got_x, touched = room.got_m, room.got_e, room.got_x, search.touched
+    lanes, size = opened.lanes, opened.size
+    width, extremes = steps.weight.shape[1], steps.xweight.shape[1]
+    slot = 0
+    for r in range(i, j):
+        for t in range(steps.step_start[symbol[r]], steps.step_start[symbol[r] + 1]):
+            if room.has_mass[slot]:
+                at, runs = _own_runs(masks, t, opened)
+                count = _list_targets(t, r, steps, is_next, search, lanes)
+                for w in range(width):
+                    added = (np.uint64(slot) * np.uint64(width) + np.uint64(w)) * lanes
+                    offset = np.uint64(w) * size
+                    if opened.is_wide:
+                        add_to_each_wide(
+                            room.m, room.e, touched, count, offset, got_m, got_e, added, at, runs
+                        )
+                    else:
+                        add_to_each(room.m, touched, count, offset, got_m, added, at, runs)
+                for k in range(extremes):
+                    added = (np.uint64(slot) * np.uint64(extremes) + np.uint64(k)) * lanes
+                    lower_each(room.x, touched, count, np.uint64(k) * size, got_x, added, at, runs)
+            slot += 1
+
+
 @inlined
-def _list_targets(t, r, steps, is_next, index, sets, trees, marks, before, lanes, touched):
+def _list_targets(t, r, steps, is_next, search, lanes):
     """List in `touched` the vectors that step t of row r adds to; returns how many."""
-    count = np.uint64(0)
+    index, trees, sets, touched = search
+    count = _ZERO
     for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
         touched[count] = np.uint64(steps.dst[d]) * lanes
         count += _ONE
@@ -429,7 +495,7 @@ def _list_targets(t, r, steps, is_next, index, sets, trees, marks, before, lanes
             tree = index.of[o]
             if index.leaf[tree, r] > 0:
                 leaf = np.uint64(index.leaf[tree, r])
-                rank = _rank(marks, before, tree, leaf, trees.top[tree])
+                rank = _rank(trees, tree, leaf)
                 count = _list_ancestors(
                     trees.asks[tree], rank, trees.base[tree], trees.leaves[tree], lanes, touched, count
                 )
@@ -442,11 +508,12 @@ def _list_targets(t, r, steps, is_next, index, sets, trees, marks, before, lanes
 # ---- Nodes of a tree -------------------------------------------------------------------------------
 
 
-@kernel
-def _list_range(asks, tree, low, high, base, leaves, top, marks, before, lanes, touched, count):
+@phase
+def _list_range(trees, tree, low, high, lanes, touched, count):
     """List the nodes that add up to the leaves strictly between two; returns the list's new length."""
-    a = _rank(marks, before, tree, np.uint64(low), top)
-    b = leaves if high == OPEN else _rank(marks, before, tree, np.uint64(high) - _ONE, top)
+    asks, base, leaves = trees.asks[tree], trees.base[tree], trees.leaves[tree]
+    a = _rank(trees, tree, np.uint64(low))
+    b = leaves if high == OPEN else _rank(trees, tree, np.uint64(high) - _ONE)
     if a >= b:
         return count
     if asks == FLAT:
@@ -506,13 +573,35 @@ def _empty_run(numbers, place, nothing, at, runs):
 
 
 @kernel
-def _empty_node(m, e, x, place, size, width, extremes, at, runs):
+def _mask(masks, t, m, e, place, at, runs):
+    """Set the lanes of queries that do not take step t to zero."""
+    own = at % np.uint64(masks.stride)
+    for first in range(place + at, place + at + runs * np.uint64(RUN), np.uint64(RUN)):
+        for k in range(np.uint64(RUN)):
+            is_taken = masks.mask[t, own + k]
+            m[first + k] = m[first + k] if is_taken else 0.0
+            e[first + k] = e[first + k] if is_taken else 0
+        own += np.uint64(RUN)
+        own = _ZERO if own == np.uint64(masks.stride) else own
+
+
+@kernel
+def _mask_extreme(x, to, m, mass, at, runs):
+    """Empty an extreme in lanes without mass."""
+    for lane in range(at, at + runs * np.uint64(RUN)):
+        if m[mass + lane] == 0.0:
+            x[to + lane] = np.inf
+
+
+@kernel
+def _empty_node(room, node, width, extremes, opened):
     """Set all numbers of a vector to zero in its open lanes."""
+    place, at, runs = node * opened.lanes, opened.at, opened.runs
     for w in range(width):
-        _empty_run(m, place + np.uint64(w) * size, 0.0, at, runs)
-        _empty_run(e, place + np.uint64(w) * size, np.int32(0), at, runs)
+        _empty_run(room.m, place + np.uint64(w) * opened.size, 0.0, at, runs)
+        _empty_run(room.e, place + np.uint64(w) * opened.size, np.int32(0), at, runs)
     for k in range(extremes):
-        _empty_run(x, place + np.uint64(k) * size, np.inf, at, runs)
+        _empty_run(room.x, place + np.uint64(k) * opened.size, np.inf, at, runs)
 
 
 @kernel
@@ -541,10 +630,9 @@ def _widen(m, e, count):
 
 
 @kernel
-def _move_classes(
-    guards, symbol, start, stop, is_wide, m, e, x, size, width, extremes, lanes, touched, at, runs
-):
+def _move_classes(guards, symbol, start, stop, width, extremes, touched, room, opened):
     """`guards.move_classes`, for all open lanes."""
+    m, e, x, lanes, size, at, runs = room.m, room.e, room.x, opened.lanes, opened.size, opened.at, opened.runs
     for g in range(guards.class_start.shape[0] - 1):
         low, broken = guards.class_start[g], guards.class_start[g + 1] - 1
         for c in range(broken - 1, low - 1, -1):
@@ -552,30 +640,16 @@ def _move_classes(
             if target == c:
                 continue
             for p in range(guards.place_start[g], guards.place_start[g + 1]):
-                here = np.uint64(guards.place[p] + c - low) * lanes
+                node = np.uint64(guards.place[p] + c - low)
+                here = node * lanes
                 touched[0] = np.uint64(guards.place[p] + target - low) * lanes
                 for w in range(width):
                     offset = np.uint64(w) * size
-                    if is_wide:
+                    if opened.is_wide:
                         add_to_each_wide(m, e, touched, _ONE, offset, m, e, here + offset, at, runs)
                     else:
                         add_to_each(m, touched, _ONE, offset, m, here + offset, at, runs)
                 for k in range(extremes):
                     offset = np.uint64(k) * size
                     lower_each(x, touched, _ONE, offset, x, here + offset, at, runs)
-                _empty_node(m, e, x, here, size, width, extremes, at, runs)
-
-
-@kernel
-def _collect(k, lane, is_wide, frame, m, e, x, lanes, size, out):
-    """Write the whole trends of a window whose lane is complete to row k."""
-    for s in frame.whole:
-        place = np.uint64(s) * lanes + lane
-        for w in range(frame.width):
-            here = place + np.uint64(w) * size
-            part_m, part_e = normalise(m[here], e[here] if is_wide else np.int32(0))
-            out.mantissa[k, w], out.exponent[k, w] = add(
-                out.mantissa[k, w], out.exponent[k, w], part_m, part_e
-            )
-        for f in range(frame.extremes):
-            out.extreme[k, f] = min(out.extreme[k, f], x[place + np.uint64(f) * size])
+                _empty_node(room, node, width, extremes, opened)

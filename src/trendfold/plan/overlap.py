@@ -64,19 +64,23 @@ class Sharing(StrEnum):
 
 
 def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...]) -> Sharing | None:
-    """What the windows of an operand can share; None where they do not overlap.
-
-    Windows can share bindings if each binding is one leaf of a tree or table, which never changes or, under
-    *next*, is only removed. They cannot if a NOT judged by time discards bindings, nor with scans or nested
-    trees.
-    """
+    """What the windows of an operand can share; None where they do not overlap."""
     if window is None or (window.slide is not None and window.slide >= window.length):
         return None
     if not machine.by_event:
         return Sharing.STRETCHES
+    return Sharing.TREES if can_share_trees(machine, accesses) else Sharing.NOTHING
+
+
+def can_share_trees(machine: Machine, accesses: tuple[Access, ...]) -> bool:
+    """Whether windows, or queries that compare neighbours alike, can share one set of trees.
+
+    Each binding must be one leaf of a tree or table, which never changes or, under *next*, is only removed.
+    A NOT judged by time discards bindings; scans and nested trees keep them elsewhere.
+    """
     found = all(a.structure in (Structure.TABLE, Structure.TREE) and not a.is_online for a in accesses)
     is_judged = any(a.guard is not None for a in accesses) or machine.by_event & {START, END}
-    return Sharing.TREES if accesses and found and not is_judged else Sharing.NOTHING
+    return bool(accesses) and found and not is_judged
 
 
 def matrix_shape(machine: Machine, carried: Carried) -> MatrixShape:

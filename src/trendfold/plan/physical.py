@@ -23,11 +23,11 @@ from trendfold.plan.cost import (
     products_ns,
     vectors_ns,
 )
-from trendfold.plan.logical import LANES, MACHINE_LANES, Group, OperandPlan, QueryPlan
+from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import PAPERS, offer, paper
 from trendfold.plan.spread import compared_attributes
-from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
+from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatistics, QueryStatistics
 from trendfold.plan.workload import can_be_lanes, why_no_machine, windows_at_once
 from trendfold.query.nodes import Semantics
 
@@ -113,6 +113,19 @@ class SharedPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedTrees:
+    """Queries that compare neighbours alike share tables and trees: a lane is a query in an open window.
+
+    windows  how many overlapping windows share the same trees
+    queries  how many queries do; all queries share the ranks of values
+    """
+
+    windows: int
+    queries: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Matrices:
     """Each task folds its stretches of rows into matrices; the matrices are multiplied in time order."""
 
@@ -148,8 +161,20 @@ class Apart:
 
 
 QueryFold = OperandFold | Combined | Slots | Lanes
-GroupFold = Lanes | SharedPlan | Apart
-Fold = OperandFold | Combined | Slots | Lanes | SharedPlan | Matrices | Online | Joins | Walks | Apart
+GroupFold = Lanes | SharedPlan | SharedTrees | Apart
+Fold = (
+    OperandFold
+    | Combined
+    | Slots
+    | Lanes
+    | SharedPlan
+    | SharedTrees
+    | Matrices
+    | Online
+    | Joins
+    | Walks
+    | Apart
+)
 
 NAMES: Mapping[type[Fold], str] = {
     Vectors: "vectors",
@@ -160,6 +185,7 @@ NAMES: Mapping[type[Fold], str] = {
     Slots: "group values as slots",
     Lanes: "lanes",
     SharedPlan: "shared plan",
+    SharedTrees: "shared trees",
     Matrices: "matrices",
     Online: "folded online",
     Joins: "joins",
@@ -271,7 +297,7 @@ MOST_KINDS = 1 << 12
 
 def why_apart(group: Group, known: GroupStatistics) -> str:
     """The reason, given the statistics so far, to fold the queries of a group one by one; empty if none."""
-    is_lanes = group.method in (LANES, MACHINE_LANES)
+    is_lanes = group.method in (LANES, MACHINE_LANES, SHARED_TREES)
     if known.is_exact:
         return "exact arithmetic is computed query by query"
     if is_lanes and known.group_values > len(group.members):
@@ -298,6 +324,8 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
     if group.method == MACHINE_LANES:
         applied = "bursts are applied once" if in_bursts else "events are applied one by one"
         return Lanes(f"{_many(group)} have the same partitions and groups; {applied}", in_bursts)
+    if group.method == SHARED_TREES:
+        return _choose_shared_trees(group, known)
     if group.method != LANES:
         details = paper(group.method, "plan").fitted(group, known)
         return SharedPlan(group.method, details, f"strategy {group.strategy!r} was requested")
@@ -370,7 +398,7 @@ def _choose_bindings(plan: QueryPlan, operand: OperandPlan, known: OperandStatis
     """Choose windows one by one, or the cheapest batch size."""
     if plan.sharing(operand) is not Sharing.TREES:
         return Bindings(1, "a predicate compares neighbours")
-    entry = operand.carried.width + len(operand.carried.extremes)
+    entry = _entry(operand)
     is_next = operand.machine.semantics is Semantics.NEXT
     each = bindings_ns(known.window_rows, entry, is_next)
     best, least = 1, each
@@ -382,6 +410,35 @@ def _choose_bindings(plan: QueryPlan, operand: OperandPlan, known: OperandStatis
         return Bindings(1, "a predicate compares neighbours; windows overlap too little to share trees")
     why = f"a predicate compares neighbours; sharing trees is expected to be {_times(each, least)} cheaper"
     return Bindings(best, why)
+
+
+def _choose_shared_trees(group: Group, known: GroupStatistics) -> SharedTrees | Apart:
+    """Choose how many queries and windows share trees, or each query by itself, whichever is cheapest."""
+    (operand,) = group.members[0].operands
+    entry, rows, members = _entry(operand), known.trees.window_rows, len(group.members)
+
+    def each_ns(batch: BatchSize) -> float:
+        """One pass, for as many queries as share a batch."""
+        lanes = batch.windows * batch.queries
+        return batches_ns(batch.passed, rows * batch.queries, lanes, entry, batch.bytes, is_next=False)
+
+    fitting = [batch for batch in known.trees.batches if batch.bytes <= LARGEST_BATCH]
+    alone = [bindings_ns(rows, entry, is_next=False)]
+    alone += [each_ns(batch) for batch in fitting if batch.queries == 1]
+    apart = min(alone) * known.own_share * members
+    passes = {batch: each_ns(batch) * -(-members // batch.queries) for batch in fitting if batch.queries > 1}
+    best = min(passes, key=lambda batch: passes[batch], default=None)
+    if best is None:
+        return Apart("trees of several queries at once would take too much memory")
+    if passes[best] >= apart:
+        return Apart("each query needs so few of the rows that trees of its own are cheaper")
+    why = f"{_many(group)} compare neighbours alike; sharing trees is expected to be"
+    return SharedTrees(best.windows, best.queries, f"{why} {_times(apart, passes[best])} cheaper")
+
+
+def _entry(operand: OperandPlan) -> int:
+    """The numbers and extremes of one vector entry."""
+    return operand.carried.width + len(operand.carried.extremes)
 
 
 def _why_built(plan: QueryPlan, operand: OperandPlan) -> str:

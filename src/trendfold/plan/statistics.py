@@ -10,11 +10,15 @@ from trendfold.plan.overlap import Overlap
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """Overlapping windows in batches: windows per batch, rows of all batches, and bytes of the largest."""
+    """Windows in batches: windows per batch, rows of all batches, and bytes of the largest.
+
+    queries  how many queries share a batch, in one pass over the rows
+    """
 
     windows: int
     passed: int
     bytes: int
+    queries: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class GroupStatistics:
     work              per kind of row, if there are enough rows for a shared plan to pay
     frequencies       events per type in one of the longest windows
     window_share      share of all rows that one of the longest windows holds
+    trees             windows and possible batch sizes, for queries that can share trees
+    own_share         share of the rows that one query needs on average, for such queries
     """
 
     rows: int = 0
@@ -85,3 +91,5 @@ class GroupStatistics:
     work: tuple[Work, ...] = ()
     frequencies: Mapping[str, float] = field(default_factory=dict)
     window_share: float = 1.0
+    trees: OperandStatistics = OperandStatistics()
+    own_share: float = 1.0

@@ -6,7 +6,17 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trendfold.errors import UnsupportedError
-from trendfold.plan.logical import LANES, MACHINE_LANES, PLANNERS, Group, QueryPlan, plan, plan_auto
+from trendfold.plan.alike import shared_trees_key
+from trendfold.plan.logical import (
+    LANES,
+    MACHINE_LANES,
+    PLANNERS,
+    SHARED_TREES,
+    Group,
+    QueryPlan,
+    plan,
+    plan_auto,
+)
 from trendfold.plan.papers import PAPERS, paper
 from trendfold.query.nodes import Query, Semantics, WindowUnit
 
@@ -26,12 +36,23 @@ def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     found = grouped(plans, "auto", LANES, lambda each: rows_key(each) if can_be_lanes(each) else None)
     found = grouped(found, "auto", MACHINE_LANES, _machine_key)
     found = grouped(found, "auto", MACHINE_LANES, _guarded_key, least=1)
+    found = grouped(found, "auto", SHARED_TREES, _trees_key)
     if len(found) < 2:
         return found
-    return tuple(replace(p, alone=why_no_machine(p) or _NO_PARTNER) if p.group is None else p for p in found)
+    return tuple(replace(p, alone=_why_alone(p)) if p.group is None else p for p in found)
 
 
-_NO_PARTNER = "no other query that fits into lanes has the same partitions and groups"
+def _why_alone(plan: QueryPlan) -> str:
+    """The reason that a query is in no group."""
+    if shared_trees_key(plan) is not None:
+        return "no other query compares neighbours alike in the same windows, partitions and groups"
+    return why_no_machine(plan) or "no other query that fits into lanes has the same partitions and groups"
+
+
+def _trees_key(plan: QueryPlan) -> Hashable | None:
+    """A key equal for queries that can share trees."""
+    rows, trees = rows_key(plan), shared_trees_key(plan)
+    return None if rows is None or trees is None else (rows, trees)
 
 
 def plan_all(queries: Sequence[Query], strategy: str = "auto") -> tuple[QueryPlan, ...]:

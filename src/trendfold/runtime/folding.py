@@ -17,7 +17,7 @@ from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
 from trendfold.plan.fold_steps import FoldStep
-from trendfold.plan.logical import LANES, MACHINE_LANES
+from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES
 from trendfold.plan.papers import paper
 from trendfold.plan.physical import (
     Apart,
@@ -26,6 +26,7 @@ from trendfold.plan.physical import (
     Lanes,
     QueryFold,
     SharedPlan,
+    SharedTrees,
     Slots,
     choose,
     groups_as_slots,
@@ -37,6 +38,7 @@ from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
 from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
 from trendfold.runtime.folds.in_machine_lanes import ReadyMachineLanes, lane_material
+from trendfold.runtime.folds.in_shared_trees import ReadyTrees, make_trees
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
 from trendfold.runtime.lane_rows import read_lane_rows
@@ -225,6 +227,7 @@ class ReadyGroup:
     limits: Limits
     together: GroupRows | None = None
     lanes: ReadyLanes | ReadyMachineLanes | None = None
+    trees: ReadyTrees | None = None
 
     def fold(self) -> tuple[tuple[Folded, ...], int]:
         """Per member the aggregates of its windows, and the bytes of state held."""
@@ -237,6 +240,9 @@ class ReadyGroup:
                 if isinstance(self.lanes, ReadyLanes):
                     self.together.counts.update(_counts(self.lanes))
                 return folded, self.lanes.bytes
+            case SharedTrees():
+                assert self.trees is not None
+                return self.trees.fold(self.way)
             case SharedPlan(method, details, _):
                 group = replace(self.group, method=method, details=details)
                 return paper(method, "run").FOLDS[method](group, self.together, self.limits), 0
@@ -247,6 +253,8 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
     """Read the rows of queries that may be folded together, measure them, and choose how."""
     if group.method == MACHINE_LANES:
         return _prepare_machine(group, workspace, request)
+    if group.method == SHARED_TREES:
+        return _prepare_trees(group, workspace, request)
     together, known = read_group(group, workspace, request)
     lanes = None
     if together is not None and group.method == LANES:
@@ -268,6 +276,17 @@ def _prepare_machine(group: Group, workspace: Workspace, request: Request) -> Re
     way = choose(group, known, DEFAULT_COSTS)
     lanes = material.lower(way.in_bursts) if material is not None and isinstance(way, Lanes) else None
     return ReadyGroup(group, way, known, request.limits, together, lanes)
+
+
+def _prepare_trees(group: Group, workspace: Workspace, request: Request) -> ReadyGroup:
+    """The same where queries compare neighbours alike."""
+    together, known = read_lane_rows(group, workspace, request)
+    trees = None
+    if together is not None:
+        trees = make_trees(group, together, request.limits)
+        known = replace(known, trees=trees.statistics, own_share=trees.own_share)
+    way = choose(group, known, DEFAULT_COSTS)
+    return ReadyGroup(group, way, known, request.limits, together, trees=trees)
 
 
 def _with_rates(
