@@ -170,6 +170,7 @@ class Workload:
         overwrite: bool = False,
         max_ahead: str | None = "1 d",
         on_change: str = "fail",
+        idle_timeout: str | None = None,
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
 
@@ -181,6 +182,7 @@ class Workload:
         rejects     a folder for rejected rows, late events and events too far in the future
         overwrite   take over an output or rejects folder of another stream or run, and remove its rows
         max_ahead   how far ahead of the clock an event may be before it is rejected; None for no bound
+        idle_timeout  after so long without events the watermark moves on with the clock; None: never
         on_change   `replace` replaces queries whose text differs from the checkpoint's; `fail` refuses them
         """
         from trendfold.events.options import Options
@@ -218,6 +220,7 @@ class Workload:
             overwrite,
             max_ahead,
             on_change,
+            idle_timeout,
         )
         return streaming.start(self.queries, stream, planned, settings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,30 @@ def test_queries_come_and_go_late_events_are_told_of_and_a_restart_goes_on(
         assert any(progress.watermark for progress in seen)
     with pytest.raises(InputError, match="query 'two' differs from the one"):
         tf.parse(TWO.replace("> 3", "> 4")).start(inbox.stream(), **given)
+
+
+def test_an_idle_source_lets_windows_end_by_the_clock(spark: SparkSession, tmp_path: Path) -> None:
+    table = regular(1_000, 1_013)
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    inbox.put(table)
+    places: dict[str, Any] = {"checkpoint": tmp_path / "checkpoint", "output": tmp_path / "out"}
+    given: dict[str, Any] = {**places, "watermark": "1 s", "idle_timeout": "2 s"}
+    handle = tf.parse(ONE).start(inbox.stream(), **given)
+    wanted = tf.parse(ONE).run(table)["one"]
+    try:
+        until = time.monotonic() + 120
+        while handle.progress.rows["one"] < wanted.num_rows and time.monotonic() < until:
+            time.sleep(0.2)
+        latest = handle.progress.latest
+        inbox.put(regular(1_005, 1_006))
+        handle.process_all_available()
+        assert handle.progress.late == 1
+    finally:
+        handle.stop()
+    assert latest == datetime.fromtimestamp(1_012, UTC)
+    agree(written(tmp_path / "out", "one", wanted, 1), wanted)
+    with pytest.raises(InputError, match="whether idle_timeout is given is False"):
+        tf.parse(ONE).start(inbox.stream(), watermark="1 s", **places)
 
 
 def test_a_query_is_replaced_at_a_window_border(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from trendfold.query import to_text
 from trendfold.runtime.ownership import OWNER_FILE, Owner
 from trendfold.runtime.places import place
 from trendfold.runtime.release import ALWAYS, NEVER, Release, require_streamable
+from trendfold.runtime.spark.heartbeats import FOLDER, Heartbeats
 from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_exchanges
 from trendfold.runtime.stream import layout
@@ -94,6 +95,35 @@ def test_settings_that_the_state_depends_on_cannot_change() -> None:
     other = replace(manifest(ONE), settings={"shards": 2, "origin": 3})
     with pytest.raises(InputError, match="origin is 3"):
         carried_on(manifest(ONE), other, 5)
+
+
+def test_heartbeats_are_there_from_the_first_start_or_never() -> None:
+    beating = replace(manifest(ONE), settings={"shards": 2, "origin": 0, "has_heartbeats": True})
+    with pytest.raises(InputError, match="whether idle_timeout is given is True"):
+        carried_on(manifest(ONE), beating, 5)
+    assert carried_on(beating, beating, 5) == beating
+
+
+def test_a_heartbeat_goes_on_from_the_latest_event_once_the_source_is_idle(tmp_path: Path) -> None:
+    folder, clock = place(tmp_path), [100.0]
+    (folder / FOLDER).make()
+    beats = Heartbeats(folder, 10, now=lambda: clock[0])
+    clock[0] = 200.0
+    assert beats.beat() is None  # no event has arrived yet
+    Tally(batch=0, latest=7_000_000, events=3).write(folder)
+    assert beats.beat() is None
+    clock[0] = 205.0
+    Tally(batch=1, latest=7_500_000, events=4).write(folder)
+    assert beats.beat() is None
+    clock[0] = 214.0
+    assert beats.beat() is None
+    clock[0] = 215.0
+    assert beats.beat() == 17_500_000
+    clock[0] = 224.0
+    assert beats.beat() is None
+    clock[0] = 225.0
+    assert beats.beat() == 27_500_000
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == {"17500000.json", "27500000.json"}
 
 
 def test_a_flushed_stream_has_ended() -> None:

@@ -227,6 +227,11 @@ def _parser() -> argparse.ArgumentParser:
         help="how far in the future an event may be, or none for no limit; default: 1 d",
     )
     stream.add_argument(
+        "--idle-timeout",
+        metavar="D",
+        help="after so long without events, move the watermark on with the clock; default: never",
+    )
+    stream.add_argument(
         "--on-change",
         choices=("fail", "replace"),
         default="fail",

@@ -33,6 +33,8 @@ def require_options(args: Namespace) -> None:
         args.max_ahead = None
     else:
         read_duration(args.max_ahead, "--max-ahead")
+    if args.idle_timeout is not None:
+        read_duration(args.idle_timeout, "--idle-timeout")
     runtime("spark")  # says what to install if pyspark is missing
     from trendfold.runtime.topics import is_topic, read_topic
 
@@ -90,6 +92,7 @@ def run_stream(
         overwrite=args.overwrite,
         max_ahead=args.max_ahead,
         on_change=args.on_change,
+        idle_timeout=args.idle_timeout,
     )
     try:
         with (

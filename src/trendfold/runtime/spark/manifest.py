@@ -177,10 +177,11 @@ def carried_on(old: Manifest, new: Manifest, latest: int, on_change: str = "fail
         raise InputError(
             "this stream has ended: flush reported its open windows; start with a new checkpoint"
         )
+    now = _LATER_SETTINGS | dict(new.settings)
     problems = [
-        f"{name} is {new.settings.get(name)!r}, but the checkpoint was made with {kept!r}"
-        for name, kept in ({"time_format": None} | dict(old.settings)).items()
-        if new.settings.get(name) != kept
+        f"{_TOLD_AS.get(name, name)} is {now.get(name)!r}, but the checkpoint was made with {kept!r}"
+        for name, kept in (_LATER_SETTINGS | dict(old.settings)).items()
+        if now.get(name) != kept
     ]
     known: dict[str, set[str]] = {}
     for entry in old.entries:
@@ -213,6 +214,11 @@ def carried_on(old: Manifest, new: Manifest, latest: int, on_change: str = "fail
     merged = replace(old, columns={**new.columns, **old.columns})
     merged = merged.with_replaced(changed, latest) if changed else merged
     return merged.with_queries(added, latest) if added else merged
+
+
+_TOLD_AS = {"has_heartbeats": "whether idle_timeout is given"}
+_LATER_SETTINGS = {"time_format": None, "has_heartbeats": False}
+"""Settings that checkpoints of earlier releases do not have, and what they were made with."""
 
 
 def _columns(query: Query) -> frozenset[str]:

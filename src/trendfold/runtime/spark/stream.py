@@ -7,6 +7,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -33,6 +34,8 @@ from trendfold.runtime.spark import blobs, processor
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
 from trendfold.runtime.spark.engine import narrowed, translatable
+from trendfold.runtime.spark.heartbeats import FOLDER as HEARTBEATS
+from trendfold.runtime.spark.heartbeats import Heartbeats, read_heartbeats
 from trendfold.runtime.spark.lease import Lease
 from trendfold.runtime.spark.manifest import (
     FILE,
@@ -104,6 +107,7 @@ class Settings:
     overwrite: bool = False
     max_ahead: str | None = None
     on_change: str = "fail"
+    idle_timeout: str | None = None
 
 
 ON_CHANGE = ("fail", "replace")
@@ -143,6 +147,10 @@ class Handle:
         self._max_ahead: int | None = None
         if settings.max_ahead is not None:
             self._max_ahead = read_duration(settings.max_ahead, "max_ahead")
+        self._idle_us: int | None = None
+        if settings.idle_timeout is not None:
+            self._idle_us = read_duration(settings.idle_timeout, "idle_timeout")
+        self._heartbeats: Heartbeats | None = None
         if settings.on_change not in ON_CHANGE:
             raise InputError(f"on_change is {settings.on_change!r}; choose one of {', '.join(ON_CHANGE)}")
         self._trigger = _trigger(settings.trigger)
@@ -248,6 +256,7 @@ class Handle:
             "origin": self._settings.origin,
             "arithmetic": self._settings.arithmetic,
             "shards": self._settings.shards or parallelism(self._spark),
+            "has_heartbeats": self._idle_us is not None,
         }
         fresh = Manifest(settings, column_types(self._schema(queries)), entries, id=name, claimed=())
         if kept is None:
@@ -308,7 +317,7 @@ class Handle:
             settings[_IDLE_INTERVAL] = "0"  # so that Spark reports the end (_has_read_all)
         with with_settings(self._spark, settings):
             writer = (
-                _chain(stream, source, self._delay_ms)
+                _chain(stream, self._parcels(stream, source), self._delay_ms)
                 .writeStream.foreachBatch(self._recorder)
                 .option("checkpointLocation", (self._folder / SPARK).url)
             )
@@ -320,6 +329,18 @@ class Handle:
                 self._query = writer.start()
             except Exception as error:
                 raise _own_error(error) from error
+        if self._idle_us is not None and self._trigger != {"availableNow": True}:
+            self._heartbeats = Heartbeats(self._folder, self._idle_us / 1e6)
+            self._heartbeats.start()
+
+    def _parcels(self, stream: StreamJob, source: FrameSource) -> DataFrame:
+        """The stream's events as parcels, and heartbeats if the stream has them."""
+        parcels = _packed(stream, source)
+        if self._idle_us is None:
+            return parcels
+        (self._folder / HEARTBEATS).make()
+        first = partition_labels(stream.job.buckets)[0]
+        return parcels.unionByName(read_heartbeats(self._spark, self._folder, first))
 
     def _job(self, manifest: Manifest) -> StreamJob:
         epochs = [Epoch(self._plan(queries), since) for queries, since in manifest.epochs()]
@@ -346,6 +367,8 @@ class Handle:
         return replace(stream, job=replace(stream.job, bits=bits))
 
     def _halt(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.stop()
         if self._query is not None:
             self._query.stop()
 
@@ -409,8 +432,10 @@ class Handle:
 
     def process_all_available(self) -> None:
         """Wait until everything that has arrived is processed; for tests and notebooks."""
+        paused = nullcontext() if self._heartbeats is None else self._heartbeats.paused()
         try:
-            self.query.processAllAvailable()
+            with paused:
+                self.query.processAllAvailable()
         except Exception as error:
             raise _own_error(error) from error
 
@@ -503,12 +528,8 @@ def _trigger(given: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
 # ---------------------------------------------------------------- the chain of operators
 
 
-def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
-    """Pack rows into parcels, and send these to shards.
-
-    The watermark follows the latest time of each part. Its column is dropped before the stateful operator;
-    otherwise Spark would silently drop late parcels.
-    """
+def _packed(stream: StreamJob, source: FrameSource) -> DataFrame:
+    """Pack rows into parcels."""
     labels = partition_labels(stream.job.buckets)
 
     def pack(batches: Batches) -> Batches:
@@ -523,7 +544,15 @@ def _chain(stream: StreamJob, source: FrameSource, delay_ms: int) -> DataFrame:
     rows = narrowed(stream.job, source, also)
     if stream.max_ahead is not None:
         rows = rows.withColumn(CLOCK, F.current_timestamp())  # stored with the batch's offsets
-    parcels = rows.mapInArrow(pack, PARCEL_DDL)
+    return rows.mapInArrow(pack, PARCEL_DDL)
+
+
+def _chain(stream: StreamJob, parcels: DataFrame, delay_ms: int) -> DataFrame:
+    """Send parcels to shards.
+
+    The watermark follows the latest time of each part. Its column is dropped before the stateful operator;
+    otherwise Spark would silently drop late parcels.
+    """
     timed = parcels.withWatermark("clock", f"{delay_ms} milliseconds").drop("clock")
     return timed.groupBy("bucket").transformWithStateInPandas(
         Shards(stream), blobs.DDL, "append", "EventTime"
