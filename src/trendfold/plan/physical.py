@@ -23,6 +23,7 @@ from trendfold.plan.cost import (
     products_ns,
     vectors_ns,
 )
+from trendfold.plan.judged import is_decided_by_doubles
 from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import PAPERS, offer, paper
@@ -257,6 +258,8 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not events"
     if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)):
         return "MIN and MAX of values other than floats are ranks among the events of a window"
+    if not is_decided_by_doubles(plan.query):
+        return "HAVING may need exact values, and those need all events of a window"
     return why_no_machine(plan)
 
 

@@ -14,7 +14,8 @@ from trendfold.errors import LimitError
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
 from trendfold.kernel import wide
-from trendfold.query.names import having_value, walk
+from trendfold.plan.judged import aggregate_of, unbounded_aggregates
+from trendfold.query.names import walk
 from trendfold.query.nodes import (
     Aggregate,
     Attribute,
@@ -22,7 +23,6 @@ from trendfold.query.nodes import (
     Binary,
     Compare,
     Expression,
-    Function,
     In,
     IsNull,
     Like,
@@ -59,7 +59,9 @@ def having(exact: Exact, lookup: Lookup, *, is_strict: bool) -> NDArray[np.bool_
     query, rows = exact.plan.query, len(exact.totals[0].mantissa)
     assert query.having is not None
     found = np.broadcast_to(is_true(evaluate(query.having, lookup)), (rows,))
-    sizes = {leaf: _Size(exact, leaf, is_strict=is_strict) for leaf in _leaves(query, query.having)}
+    sizes = {
+        leaf: _Size(exact, leaf, is_strict=is_strict) for leaf in unbounded_aggregates(query, query.having)
+    }
     open_ = _undecided(query, query.having, lookup, sizes, rows)
     if not open_.any():
         return found
@@ -89,18 +91,6 @@ class _Size:
             self.is_large = np.ones(len(double), np.bool_)
 
 
-def _aggregate_of(query: Query, node: Expression) -> Aggregate | None:
-    value = having_value(query, node) if isinstance(node, Attribute) else node
-    return value if isinstance(value, Aggregate) else None
-
-
-def _leaves(query: Query, node: Expression) -> list[Aggregate]:
-    """The aggregates under a node whose values doubles may not represent exactly."""
-    found = [_aggregate_of(query, leaf) for leaf in walk(node)]
-    big = (Function.COUNT, Function.SUM)
-    return list(dict.fromkeys(a for a in found if a is not None and a.function in big and not a.log2))
-
-
 def _undecided(
     query: Query, node: Expression, lookup: Lookup, sizes: Mapping[Aggregate, _Size], rows: int
 ) -> NDArray[np.bool_]:
@@ -115,13 +105,13 @@ def _undecided(
             case Between(operand, low, high):
                 pairs = [(operand, low), (operand, high)]
             case Binary() | Unary("-" | "ABS"):
-                for leaf in _leaves(query, part):
+                for leaf in unbounded_aggregates(query, part):
                     found |= sizes[leaf].is_large
                 continue
             case _:
                 continue
         for left, right in pairs:
-            large = [sizes[leaf] for side in (left, right) for leaf in _leaves(query, side)]
+            large = [sizes[leaf] for side in (left, right) for leaf in unbounded_aggregates(query, side)]
             if any(size.is_large.any() for size in large):
                 a, b = (_doubles(evaluate(side, lookup)) for side in (left, right))
                 scale = np.maximum.reduce([np.maximum(np.abs(a), np.abs(b)), *[s.scale for s in large]])
@@ -186,11 +176,11 @@ class _Judge:
 
     def value(self, node: Expression, k: int, row: int) -> Any:
         """The value of an expression in the k-th undecided row, which is row `row` of all."""
-        if not _leaves(self.query, node):
+        if not unbounded_aggregates(self.query, node):
             return self._plain(node, row)
         match node:
             case Attribute() | Aggregate():
-                aggregate = _aggregate_of(self.query, node)
+                aggregate = aggregate_of(self.query, node)
                 assert aggregate is not None
                 return self.known[aggregate][k]
             case Unary(op, operand):
