@@ -17,7 +17,6 @@ from trendfold.kernel.program import (
     NOTHING,
     ONE,
     BindingSteps,
-    BundleProgram,
     Frame,
     Grid,
     Guards,
@@ -226,71 +225,6 @@ class RowLowering:
         if self.machine.semantics is not Semantics.CONTIGUOUS:
             return []
         return sorted({self.number[t] for step in steps for t in step.targets if t.place != END})
-
-
-@dataclass(frozen=True, slots=True)
-class BundleBlock:
-    """One machine in a bundle, from up to LANES of its starts.
-
-    symbol_of  per code of a type the positions its events can take
-    starts     the states, by number, that mass comes in from; their place is the lane
-    """
-
-    machine: Machine
-    symbol_of: tuple[Symbol, ...]
-    starts: tuple[int, ...]
-
-
-def lower_bundle(blocks: Sequence[BundleBlock], lanes: int) -> BundleProgram:
-    """Several machines in one program: they only count, under *any* and without guards."""
-    offsets = list(accumulate((len(block.machine.states) for block in blocks), initial=0))
-    by_code: list[list[tuple[int, int, list[int]]]] = [[] for _ in blocks[0].symbol_of]
-    for number, (block, offset) in enumerate(zip(blocks, offsets, strict=False)):
-        lowering = RowLowering(block.machine, Carried())
-        for code, symbol in enumerate(block.symbol_of):
-            own = in_reading_order(lowering.rows(block.machine.steps(symbol)))
-            assert own is not None
-            by_code[code] += [(number, offset + dst, [offset + s for s in src]) for dst, _, src, _ in own]
-    rows = [row for group in by_code for row in group]
-    of_block = [[r for r, row in enumerate(rows) if row[0] == b] for b in range(len(blocks))]
-    return BundleProgram(
-        row_start=_starts(by_code),
-        dst=_ints(dst for _, dst, _ in rows).astype(np.uint32),
-        src=_padded([src for *_, src in rows], offsets[-1]),
-        block=_ints(number for number, *_ in rows),
-        block_start=_starts(of_block),
-        block_row=_flat(of_block),
-        start=np.array(
-            [
-                (offset + start) * lanes + lane
-                for block, offset in zip(blocks, offsets, strict=False)
-                for lane, start in enumerate(block.starts)
-            ],
-            np.int64,
-        ),
-    )
-
-
-def in_reading_order(rows: list[_Row]) -> list[_Row] | None:
-    """Rows in an order in which none reads what one before it writes; None where there is no such order."""
-    left, found = list(rows), []
-    while left:
-        for row in left:
-            if not any(row[0] in other[2] for other in left if other is not row):
-                break  # nobody who comes after it reads what it writes
-        else:
-            return None
-        left.remove(row)
-        found.append(row)
-    return found
-
-
-def can_bundle(machine: Machine, symbols: Iterable[Symbol]) -> bool:
-    """Whether a machine can be part of a bundle, for events of these symbols."""
-    if machine.semantics is not Semantics.ANY or machine.automaton.guards or machine.by_event:
-        return False
-    lowering = RowLowering(machine, Carried())
-    return all(in_reading_order(lowering.rows(machine.steps(symbol))) is not None for symbol in symbols)
 
 
 def lower_guards(machine: Machine, symbols: Sequence[Symbol]) -> Guards:

@@ -42,17 +42,6 @@ def sum_blocks(
     return float(sums[0])
 
 
-def step_rows(mantissa: Numbers, dst: Any, src: Any, terms: int, row: int, stop: int) -> int:
-    """mantissa[dst] += Σ mantissa[src], four slots to a state; returns the row at which it stopped."""
-    quads = mantissa.reshape(-1, 4)
-    for here in range(row, stop):
-        whole = quads[dst[here]] + quads[src[here * terms : (here + 1) * terms]].sum(axis=0)
-        if (whole >= RADIX).any():
-            return here
-        quads[dst[here]] = whole
-    return max(row, stop)
-
-
 def _row(begin: int, lanes: int) -> slice:
     return slice(int(begin), int(begin) - (-int(lanes) // WIDTH) * WIDTH)
 

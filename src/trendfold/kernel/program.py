@@ -345,27 +345,6 @@ class LaneProgram(NamedTuple):
     end: int
 
 
-class BundleProgram(NamedTuple):
-    """Machines side by side, for rows whose symbols are the codes of their types (see kernel.bundle).
-
-        new[dst] = old[dst] + Σ old[src]
-
-    row_start    int32[A+1]   rows of a code; none reads what one before it writes
-    dst, src     uint32[R], uint32[R,K]  states, numbered through all blocks; the last is void, always empty
-    block        int32[R]     the block that a row belongs to
-    block_row, block_start    the rows of a block
-    start        int64[]      the entries that hold mass 1 when a stretch begins
-    """
-
-    row_start: Ints
-    dst: Indices
-    src: Indices
-    block: Ints
-    block_start: Ints
-    block_row: Ints
-    start: NDArray[np.int64]
-
-
 BLOCK, KIND, IS_LOOP, WAY, OTHER, PAIR, WEIGHT, TARGETS, TARGET, _TARGET_2, XTARGET, _XTARGET_2 = range(12)
 SOURCE, SOURCE_STOP, LANE, LANE_STOP = range(12, 16)
 """What an operation of Together is: columns of `op`."""

@@ -18,7 +18,6 @@ from numba.core import cgutils
 from trendfold.kernel import plain
 from trendfold.kernel.jit import vector_step
 from trendfold.kernel.vectors import (
-    DOUBLE,
     DOUBLES,
     INDEX,
     INT,
@@ -32,7 +31,6 @@ from trendfold.kernel.vectors import (
     spread,
     store,
 )
-from trendfold.kernel.wide import RADIX
 
 # Blocks of eight are given as
 #
@@ -89,56 +87,6 @@ def _for_blocks(context: Any, builder: Any, signature: Any, args: Any, first: in
         row = builder.shl(loop.index, _index(2))
         at, low, high = (builder.load(builder.gep(data, [builder.add(row, _index(i))])) for i in range(3))
         step(builder.add(offset, at), _inside(builder, low, high))
-
-
-def _step_rows(_context, mantissa, dst, src, terms, row, stop):
-    """mantissa[dst] += Σ mantissa[src], four slots to a state, for rows from `row` on; where it stopped.
-
-    That is before `stop` if a sum leaves the range of mantissas: that row is not done. None is negative.
-    mantissa  float64[4 · states], flat; dst, src  uint32[R], uint32[R · terms], flat; the rest  int64
-    """
-
-    def generate(context, builder, signature, args):
-        quad = ir.VectorType(DOUBLE, 4)
-        m_data, d_data, s_data = (data_of(context, builder, signature, args, i) for i in range(3))
-        terms, stop = args[3], args[5]
-
-        def place(data, at):
-            lane = builder.shl(builder.zext(builder.load(builder.gep(data, [at])), INDEX), _index(2))
-            return builder.bitcast(builder.gep(m_data, [lane]), quad.as_pointer())
-
-        def load_quad(pointer):
-            loaded = builder.load(pointer)
-            loaded.align = 8
-            return loaded
-
-        row = cgutils.alloca_once_value(builder, args[4])
-        start, body, after = (builder.append_basic_block(name) for name in ("row", "gather", "rows.end"))
-        builder.branch(start)
-        builder.position_at_end(start)
-        here = builder.load(row)
-        builder.cbranch(builder.icmp_signed("<", here, stop), body, after)
-        builder.position_at_end(body)
-        target = place(d_data, here)
-        total = cgutils.alloca_once_value(builder, load_quad(target))
-        first = builder.mul(here, terms)
-        with cgutils.for_range(builder, terms) as loop:
-            source = load_quad(place(s_data, builder.add(first, loop.index)))
-            builder.store(builder.fadd(builder.load(total), source), total)
-        whole = builder.load(total)
-        is_large = builder.fcmp_ordered(">=", whole, ir.Constant(quad, [RADIX] * 4))
-        any_large = builder.icmp_unsigned("!=", builder.bitcast(is_large, ir.IntType(4)), ir.IntType(4)(0))
-        keep = builder.append_basic_block("row.fits")
-        builder.cbranch(any_large, after, keep)
-        builder.position_at_end(keep)
-        builder.store(whole, target).align = 8
-        builder.store(builder.add(here, _index(1)), row)
-        builder.branch(start)
-        builder.position_at_end(after)
-        return builder.load(row)
-
-    signature = types.int64(mantissa, dst, src, types.int64, types.int64, types.int64)
-    return signature, generate
 
 
 def _grow_rows(has_factor: bool, has_weight: bool) -> Any:
@@ -278,7 +226,6 @@ def _inside(builder: Any, low: Any, high: Any) -> Any:
 
 top_of_blocks: Any = vector_step(_top_of_blocks, plain.top_of_blocks)
 sum_blocks: Any = vector_step(_sum_blocks, plain.sum_blocks)
-step_rows: Any = vector_step(_step_rows, plain.step_rows)
 grow_rows: Any = vector_step(_grow_rows(has_factor=False, has_weight=False), plain.grow_rows)
 grow_rows_by_factor: Any = vector_step(
     _grow_rows(has_factor=True, has_weight=False), plain.grow_rows_by_factor

@@ -7,7 +7,7 @@ task, or at each release of a stream. `explain(data=...)` shows its choices; `re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -27,7 +27,7 @@ from trendfold.plan.judged import is_decided_by_doubles
 from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import PAPERS, offer, paper
-from trendfold.plan.spread import compared_attributes
+from trendfold.plan.spread import compared_attributes, keeps_other_rows, pane_of
 from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatistics, QueryStatistics
 from trendfold.plan.workload import can_be_lanes, why_no_machine, windows_at_once
 from trendfold.query.nodes import Semantics
@@ -234,6 +234,32 @@ def choose_exchange(rows: int, matrix_bytes: int) -> Matrices | None:
     if matrix_bytes > max(rows * _ROW_BYTES, _FEW_BYTES):
         return None
     return Matrices("parts of the source are in time order, and matrices are smaller than their rows")
+
+
+_MOST_CELLS = 1 << 16
+"""A bound on the numbers that events of one pass update, so that they stay in the CPU cache."""
+
+
+def matrices_together(plans: Mapping[int, QueryPlan]) -> list[tuple[int, ...]]:
+    """Split linear queries, given by their indices, into those whose matrices are folded in one pass.
+
+    They need the same segments and panes. *Contiguous* queries are apart from others, because they need all
+    rows.
+    """
+    found: list[list[int]] = []
+    latest: dict[Hashable, tuple[list[int], int]] = {}
+    for number, plan in plans.items():
+        plain = tuple(key.attribute for key in plan.plain_keys)
+        key = plan.partition, plain, pane_of(plan), keeps_other_rows(plan)
+        shapes = (matrix_shape(operand.machine, operand.carried) for operand in plan.operands)
+        cells = sum(shape.starts * shape.states * shape.entry for shape in shapes)
+        together, size = latest.get(key, ([], 0))
+        if not together or size + cells > _MOST_CELLS:
+            together, size = [], 0
+            found.append(together)
+        together.append(number)
+        latest[key] = together, size + cells
+    return [tuple(each) for each in found]
 
 
 # ---------------------------------------------------------------- what a stream keeps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from math import gcd
 
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
@@ -65,6 +66,12 @@ def matching_attributes(plan: QueryPlan) -> tuple[str, ...]:
 def ends_with_segment(plan: QueryPlan) -> bool:
     """Whether all trends of a group lie in one segment, so that its totals are already final."""
     return set(plan.partition) <= {key.attribute for key in plan.plain_keys}
+
+
+def pane_of(plan: QueryPlan) -> int | None:
+    """The pane length: the distance between window edges; None for a single window without edges."""
+    window = plan.query.window
+    return None if window is None else gcd(window.length, window.slide or window.length)
 
 
 def is_linear(plan: QueryPlan) -> bool:

@@ -67,11 +67,8 @@ class GroupRows:
         return tuple(self.windows[number] for number in self.window_of)
 
     def events(self, carried: Carried) -> Events:
-        """The rows with the values that members carry; if they carry numbers, column 0 of the values is 1."""
-        found = values_beside(carried, self.rows.symbols[0], self.moment, self.rows.row, self.batch)
-        if carried.numbers and found.values.shape[1] == 0:  # only bindings are counted
-            return found._replace(values=np.ones((len(self.moment), 1)))
-        return found
+        """The rows with the values that members carry."""
+        return lane_events(carried, self.rows, self.moment, self.batch)
 
     def rows_of(self, member: QueryPlan, first: QueryPlan) -> Rows:
         """The rows with groups named by the keys of one member instead of those of the first."""
@@ -95,21 +92,36 @@ class GroupRows:
 
     def _held(self) -> list[NDArray[np.bool_]]:
         """Per member and window whether it holds a row of the member's."""
-        symbol = self.rows.symbols[0]
         held: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_)] * len(self.window_of)
         for number, items in enumerate(self.windows):
             members = [k for k, own in enumerate(self.window_of) if own == number]
-            own = [self._own_kinds(k) for k in members]
-            start = np.cumsum([0, *map(len, own)])
-            order = np.argsort(items.low, kind="stable")
-            found = np.zeros((len(members), len(order)), np.bool_)
-            after = np.full(self.kinds, len(symbol), np.int64)
-            flat = np.array([a for each in own for a in each], np.int64)
-            mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
-            for k, row in zip(members, found, strict=True):
-                held[k] = np.empty(len(order), np.bool_)
-                held[k][order] = row
+            found = kinds_held(self.rows.symbols[0], items, list(map(self._own_kinds, members)), self.kinds)
+            for k, own_items in zip(members, found, strict=True):
+                held[k] = own_items
         return held
+
+
+def kinds_held(
+    symbol: NDArray[np.int32], items: Items, own: Sequence[Sequence[int]], kinds: int
+) -> list[NDArray[np.bool_]]:
+    """Per list of kinds and item whether the item holds a row of any of these kinds."""
+    start = np.cumsum([0, *map(len, own)])
+    order = np.argsort(items.low, kind="stable")
+    found = np.zeros((len(own), len(order)), np.bool_)
+    after = np.full(kinds, len(symbol), np.int64)
+    flat = np.array([a for each in own for a in each], np.int64)
+    mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
+    held = np.empty_like(found)
+    held[:, order] = found
+    return list(held)
+
+
+def lane_events(carried: Carried, rows: Rows, moment: NDArray[np.int32], batch: EventBatch) -> Events:
+    """Rows with the values that several queries carry; if they carry numbers, column 0 of the values is 1."""
+    found = values_beside(carried, rows.symbols[0], moment, rows.row, batch)
+    if carried.numbers and found.values.shape[1] == 0:  # only bindings are counted
+        return found._replace(values=np.ones((len(moment), 1)))
+    return found
 
 
 def as_group(rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch) -> GroupRows:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.automaton.machine import Symbol
+from trendfold.automaton.machine import Machine, Symbol
 from trendfold.errors import LimitError
 from trendfold.events.buffers import empty
 from trendfold.kernel import rows as kernels
@@ -68,14 +68,14 @@ def read_lane_rows(
     known = GroupStatistics(rows=len(workspace.batch), is_exact=request.arithmetic == "exact")
     if why_apart(group, known):
         return None, known
-    symbols, taken = read_taken(group.members, workspace)
+    symbols, taken = read_taken([plan.operands[0].machine for plan in group.members], workspace)
     known = replace(known, kinds=len(taken.is_taken), group_values=group_values(group, workspace))
     if why_apart(group, known):
         return None, known
     contiguous = frozenset(
         k for k, plan in enumerate(group.members) if plan.query.semantics is Semantics.CONTIGUOUS
     )
-    rows = _read_rows(group, symbols, workspace, bool(contiguous))
+    rows = rows_of_kinds(group.members[0], symbols, workspace, bool(contiguous))
     if group.members[0].qualified_keys:
         rows, taken = _by_qualified_groups(group, rows, taken, workspace, request.limits)
     moment = empty(len(rows.row), np.int32)
@@ -90,8 +90,8 @@ def read_lane_rows(
     return together, replace(known, rows=len(rows.row))
 
 
-def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bool) -> Rows:
-    first = group.members[0]
+def rows_of_kinds(first: QueryPlan, symbols: Symbols, workspace: Workspace, has_all: bool) -> Rows:
+    """The rows of queries with the same partitions and groups as the first; with `has_all`, all rows."""
     by = partitioning(first)
     if by in workspace.shared:
         placed = pick(workspace.placed(by), symbols, has_all)
@@ -107,13 +107,13 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, has_all: bo
 _Wanted = tuple[Expression, ...]
 
 
-def read_taken(members: tuple[QueryPlan, ...], workspace: Workspace) -> tuple[Symbols, Taken]:
-    """The kind of every row, and which positions of all members rows of a kind take; kind 0 takes none.
+def read_taken(machines: Sequence[Machine], workspace: Workspace) -> tuple[Symbols, Taken]:
+    """The kind of every row, and which positions of all machines rows of a kind take; kind 0 takes none.
 
     A kind is a type, or where conditions on one event tell its rows apart, what they all say of a row.
     """
     batch = workspace.batch
-    by_type, first = _positions_by_type(members)
+    by_type, first = _positions_by_type(machines)
     of_type = np.zeros(len(batch.type_names) + 1, np.int32)
     masks: list[NDArray[np.bool_]] = [np.zeros((1, first[-1]), np.bool_)]
     kinds, conditional = 1, []
@@ -139,13 +139,12 @@ def read_taken(members: tuple[QueryPlan, ...], workspace: Workspace) -> tuple[Sy
 
 
 def _positions_by_type(
-    members: tuple[QueryPlan, ...],
+    machines: Sequence[Machine],
 ) -> tuple[dict[str, dict[_Wanted, list[int]]], list[int]]:
-    """The positions of all members by type and conditions, and where each member's begin."""
+    """The positions of all machines by type and conditions, and where each one's begin."""
     found: dict[str, dict[_Wanted, list[int]]] = {}
     first = [0]
-    for member in members:
-        machine = member.operands[0].machine
+    for machine in machines:
         for type_, wanted, position in takers_of(machine):
             found.setdefault(type_, {}).setdefault(wanted, []).append(first[-1] + position)
         first.append(first[-1] + len(machine.automaton.positions))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from math import gcd, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from trendfold.kernel import rows as kernels
 from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.overlap import matrix_shape
-from trendfold.plan.spread import segment_attributes
+from trendfold.plan.spread import pane_of, segment_attributes
 from trendfold.runtime.folds.by_products import fold_matrices, multiply_matrices
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.query_rows import Rows, name_plain_groups, read_rows
@@ -60,12 +60,6 @@ class Cut:
 def cut_pieces(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
     """Cut a query's rows at all window edges, and where a time of `gaps` lies between two rows."""
     return cut_rows(read_rows(plan, workspace), pane_of(plan), origin, gaps)
-
-
-def pane_of(plan: QueryPlan) -> int | None:
-    """The pane length: the distance between window edges; None for a single window without edges."""
-    window = plan.query.window
-    return None if window is None else gcd(window.length, window.slide or window.length)
 
 
 def cut_rows(rows: Rows, pane: int | None, origin: int, gaps: NDArray[np.int64]) -> Cut:

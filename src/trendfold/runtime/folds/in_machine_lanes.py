@@ -92,14 +92,11 @@ class LanePart:
 class ReadyMachineLanes:
     """A group of queries as arrays of one machine: only the fold is left.
 
-    settling  per moment of several events how it settles
-    cuts      by row, until rows are steps
+    cuts  by row, until rows are steps
     """
 
     program: MachineProgram
-    events: Events
-    is_usual: bool
-    settling: NDArray[np.int32]
+    rows: StepRows
     cuts: LaneCuts
     parts: tuple[LanePart, ...]
 
@@ -120,8 +117,9 @@ class ReadyMachineLanes:
     def continue_from(self, given: LaneVectors) -> tuple[tuple[Folded, ...], LaneVectors]:
         """The same for windows of which some are already open, and the vectors of those to be saved."""
         saved, out = no_vectors(*self.saved_at[-1]), no_vectors(*_results_at(self.parts)[-1])
-        mass = no_mass(self.program)
-        fold_in_lanes(*self._steps_and_cuts(), self.program, mass, given, saved, out)
+        steps, step = self.rows.steps(self.program, self.cuts.step)
+        cuts, mass = self.cuts._replace(step=step), no_mass(self.program)
+        fold_in_lanes(steps, cuts, self.program, mass, given, saved, out)
         return self._by_member(out), saved
 
     def _by_member(self, out: LaneVectors) -> tuple[Folded, ...]:
@@ -135,19 +133,6 @@ class ReadyMachineLanes:
             for lane, k in enumerate(part.members):
                 found[k] = Folded(m[:, :, lane], e[:, :, lane], x[:, :, lane])
         return tuple(found[k] for k in range(len(found)))
-
-    def _steps_and_cuts(self) -> tuple[LaneSteps, LaneCuts]:
-        """What is folded in which order, and where windows close and open in that order."""
-        rows, row = len(self.events.symbol), self.cuts.step
-        if not len(self.settling) and not len(self.program.growth):
-            none = np.zeros(0, np.int32)
-            values = self.events.values, self.events.extremes, self.is_usual
-            return LaneSteps(self.events.symbol, none, none, *values), self.cuts
-        is_first = np.append(True, row[1:] != row[:-1]) if len(row) else np.zeros(0, np.bool_)
-        steps, step_of = _steps(self.events, self.program, self.settling, np.append(row[is_first], rows))
-        return steps._replace(is_usual=self.is_usual), self.cuts._replace(
-            step=step_of[np.cumsum(is_first) - 1]
-        )
 
 
 def _results_at(parts: Sequence[LanePart]) -> list[tuple[int, int]]:
@@ -176,18 +161,14 @@ MANY_MOMENTS = "events of one moment combine in too many ways"
 
 
 @dataclass(frozen=True)
-class LaneMaterial:
-    """A group of queries and its rows, before it is known how events are applied.
+class StepRows:
+    """The rows of queries with the values they carry, and how moments of several of them settle.
 
-    windows            per kind of window
-    settled, settling  the ways in which moments of several events settle, None if there are no such moments,
-                       and which one each does
+    settled   the ways in which they do, None if there are no such moments
+    settling  per such moment which one
     """
 
-    members: list[LaneMember]
     events: Events
-    taken: Taken
-    windows: Sequence[Items]
     settled: NDArray[np.bool_] | None
     settling: NDArray[np.int32]
 
@@ -202,16 +183,49 @@ class LaneMaterial:
         size = np.abs(self.events.values)
         return self.events.is_small and not bool(((size > 0.0) & (size < SMALLEST)).any())
 
+    def steps(self, program: MachineProgram, row: NDArray[np.int64]) -> tuple[LaneSteps, NDArray[np.int64]]:
+        """What is folded in which order, and the first step from each of some rows on; these are sorted."""
+        if not len(self.settling) and not len(program.growth):
+            none = np.zeros(0, np.int32)
+            values = self.events.values, self.events.extremes, self.is_usual
+            return LaneSteps(self.events.symbol, none, none, *values), row
+        is_first = np.append(True, row[1:] != row[:-1]) if len(row) else np.zeros(0, np.bool_)
+        edges = np.append(row[is_first], len(self.events.symbol))
+        steps, step_of = _steps(self.events, program, self.settling, edges)
+        return steps._replace(is_usual=self.is_usual), step_of[np.cumsum(is_first) - 1]
+
+
+def step_rows(members: Sequence[LaneMember], events: Events, taken: Taken) -> StepRows:
+    """The rows of some members; `taken` is what their kinds mean to each."""
+    return StepRows(events, *_settled(events.symbol, events.moment, blocks_of(members, taken), taken))
+
+
+@dataclass(frozen=True)
+class LaneMaterial:
+    """A group of queries and its rows, before it is known how events are applied.
+
+    windows  per kind of window
+    """
+
+    members: list[LaneMember]
+    rows: StepRows
+    taken: Taken
+    windows: Sequence[Items]
+
+    @property
+    def obstacle(self) -> str:
+        """Why these rows cannot be lanes; empty if they can."""
+        return self.rows.obstacle
+
     def lower(self, in_bursts: bool, carry: Sequence[CarriedOver] = ()) -> ReadyMachineLanes:
         """The arrays of one machine; unusual values are not added up in bursts.
 
         carry  per kind of window, those that are already open and those to be saved
         """
-        blocks = blocks_of(self.members, self.taken)
-        program = lower_machine_lanes(blocks, self.taken, self.settled, in_bursts and self.is_usual)
+        blocks, rows = blocks_of(self.members, self.taken), self.rows
+        program = lower_machine_lanes(blocks, self.taken, rows.settled, in_bursts and rows.is_usual)
         parts = _parts(blocks, self.members, self.windows, carry)
-        cuts = _cuts(self.windows, self.members, parts, carry)
-        return ReadyMachineLanes(program, self.events, self.is_usual, self.settling, cuts, parts)
+        return ReadyMachineLanes(program, rows, _cuts(self.windows, self.members, parts, carry), parts)
 
 
 def lane_members(group: Group, window_of: Sequence[int]) -> list[LaneMember]:
@@ -225,11 +239,8 @@ def lane_members(group: Group, window_of: Sequence[int]) -> list[LaneMember]:
 def lane_material(group: Group, together: LaneRows) -> LaneMaterial:
     """The members of a group with the values of their rows."""
     members = lane_members(group, together.window_of)
-    events = together.events(union(member.carried for member in members))
-    settled, settling = _settled(
-        events.symbol, events.moment, blocks_of(members, together.taken), together.taken
-    )
-    return LaneMaterial(members, events, together.taken, together.windows, settled, settling)
+    rows = step_rows(members, together.events(union(m.carried for m in members)), together.taken)
+    return LaneMaterial(members, rows, together.taken, together.windows)
 
 
 # ---- Moments of several events ------------------------------------------------------------------------

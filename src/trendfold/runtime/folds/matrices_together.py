@@ -1,134 +1,113 @@
-"""The matrices of many queries, folded in one pass over the rows that they share (see kernel.bundle)."""
+"""The matrices of many queries, folded in one pass over the rows they share (see folds.lane_matrices)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trendfold.automaton.machine import Symbol
-from trendfold.events.batch import EventBatch
-from trendfold.events.buffers import empty
-from trendfold.kernel.bundle import LANES, count_codes, fold_bundle
-from trendfold.kernel.lower import BundleBlock, can_bundle, lower_bundle
-from trendfold.kernel.program import Folded
-from trendfold.plan import QueryPlan
-from trendfold.plan.overlap import starts_of
-from trendfold.plan.spread import is_linear
-from trendfold.runtime.pieces import LAST, Cut, cut_rows, moments, name_pieces, pack_folded, pane_of
-from trendfold.runtime.query_rows import Rows
-from trendfold.runtime.workspace import Partitioning, Workspace, occupied, partitioning
-
-MOST_STATES = 1 << 10
-"""A bound on all queries of a bundle, so that the state an event updates stays in the CPU cache."""
+from trendfold.kernel.lower_machine_lanes import LaneMember, Taken
+from trendfold.plan import OperandPlan, QueryPlan
+from trendfold.plan.carried import union
+from trendfold.plan.physical import MOST_KINDS
+from trendfold.plan.spread import keeps_other_rows, pane_of
+from trendfold.runtime.folds.lane_matrices import fold_stretches
+from trendfold.runtime.group_rows import kinds_held, lane_events
+from trendfold.runtime.lane_rows import read_taken, rows_of_kinds
+from trendfold.runtime.pieces import LAST, Cut, cut_rows, moments, name_pieces, pack_folded
+from trendfold.runtime.windows import Items
+from trendfold.runtime.workspace import Workspace
 
 
-def bundles(
-    plans: Sequence[QueryPlan], queries: Sequence[int], shared: frozenset[Partitioning]
-) -> list[list[int]]:
-    """Split queries into bundles that are folded together; most bundles have one query."""
-    found: list[list[int]] = []
-    latest: dict[object, list[int]] = {}
-    states: dict[object, int] = {}
-    for query in queries:
-        plan = plans[query]
-        key = (partitioning(plan), pane_of(plan))
-        if partitioning(plan) not in shared or not _can_be_bundled(plan):
-            found.append([query])
-            continue
-        size = len(plan.operands[0].machine.states)
-        if key not in latest or states[key] + size > MOST_STATES:
-            latest[key], states[key] = [], 0
-            found.append(latest[key])
-        latest[key].append(query)
-        states[key] += size
-    return found
+@dataclass(frozen=True)
+class CutAlone:
+    """One query and its rows, cut into pieces."""
+
+    plans: Mapping[int, QueryPlan]
+    cut: Cut
+
+    def __len__(self) -> int:
+        return len(self.cut)
 
 
-def _can_be_bundled(plan: QueryPlan) -> bool:
-    """Whether a query only counts, and an event's type alone determines the positions it can take."""
-    (operand, *more) = plan.operands
-    is_count = operand.carried.width == 1 and not operand.carried.extremes
-    if more or not is_count or not is_linear(plan) or operand.machine.predicates.local:
-        return False
-    return can_bundle(operand.machine, _by_type(plan).values())
+@dataclass(frozen=True)
+class CutTogether:
+    """Queries whose matrices are folded in one pass, and their rows, cut into pieces.
+
+    plans     by their numbers in the workload
+    operands  of all queries, in order
+    taken     what kinds of rows, the symbols of `cut`, mean to each operand
+    """
+
+    plans: Mapping[int, QueryPlan]
+    operands: tuple[OperandPlan, ...]
+    cut: Cut
+    taken: Taken
+
+    def __len__(self) -> int:
+        return len(self.cut)
 
 
-def _by_type(plan: QueryPlan) -> dict[str, Symbol]:
-    """The positions that events of each type can take."""
-    found: dict[str, set[int]] = {}
-    for position in plan.operands[0].machine.automaton.positions:
-        found.setdefault(position.type, set()).add(position.index)
-    return {name: frozenset(positions) for name, positions in found.items()}
+def cut_together(
+    plans: Mapping[int, QueryPlan], workspace: Workspace, origin: int, gaps: NDArray[np.int64]
+) -> Iterator[CutTogether]:
+    """Sort the rows that some queries need and cut them into pieces, once for all.
+
+    Queries whose conditions tell too many kinds of rows apart are taken in two parts.
+    """
+    operands = tuple(operand for plan in plans.values() for operand in plan.operands)
+    symbols, taken = read_taken([operand.machine for operand in operands], workspace)
+    if len(taken.is_taken) > MOST_KINDS and len(plans) > 1:
+        numbers, half = list(plans), len(plans) // 2
+        for part in (numbers[:half], numbers[half:]):
+            yield from cut_together({number: plans[number] for number in part}, workspace, origin, gaps)
+        return
+    first = next(iter(plans.values()))
+    rows = rows_of_kinds(first, symbols, workspace, any(map(keeps_other_rows, plans.values())))
+    yield CutTogether(plans, operands, cut_rows(rows, pane_of(first), origin, gaps), taken)
 
 
-def cut_shared(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
-    """Sort all rows as the queries of a bundle need them and cut them into pieces; symbols are type codes."""
-    placed = workspace.placed(partitioning(plan))
-    none = np.zeros(0, np.int64)
-    rows = Rows(placed.row, placed.time, (placed.symbol,), (), occupied(placed.segment), none, {})
-    return cut_rows(rows, pane_of(plan), origin, gaps)
-
-
-def fold_together(plans: dict[int, QueryPlan], workspace: Workspace, cut: Cut) -> pa.Table:
-    """Like pieces.fold_pieces for many queries at once; a query's columns are named `… <query> 0`.
+def fold_together(here: CutTogether, workspace: Workspace) -> pa.Table:
+    """Like pieces.fold_pieces for many queries at once; a query's columns are named `… <query> <operand>`.
 
     If a piece has no event of a query, the query's matrix is null.
     """
-    batch, code = workspace.batch, cut.rows.symbols[0]
-    seen = np.zeros((len(cut), max(1, len(batch.type_names))), np.int32)
-    count_codes(code, cut.bounds, seen)
-    blocks = {query: _blocks(plan, batch) for query, plan in plans.items()}
-    every = [block for own in blocks.values() for block in own]
-    entries = sum(len(block.machine.states) for block in every) * LANES
-    mantissa, exponent = empty((len(cut), entries), np.float64), empty((len(cut), entries), np.int32)
-    bundle = lower_bundle(every, LANES)
-    fold_bundle(code, moments(cut.rows, batch), cut.bounds, bundle, mantissa, exponent)
-    columns = name_pieces(next(iter(plans.values())), workspace, cut)
-    at = 0
-    for query, own in blocks.items():
-        wanted = [c for c, name in enumerate(batch.type_names) if name in _by_type(plans[query])]
-        matrix, at = _matrix(own, mantissa, exponent, at)
-        is_there = seen[:, wanted].sum(axis=1) > 0
-        columns |= pack_folded(f"{query} 0", matrix, len(cut), is_there)
+    cut, rows = here.cut, here.cut.rows
+    members = [LaneMember(operand.machine, operand.carried) for operand in here.operands]
+    carried = union(member.carried for member in members)
+    moment = moments(rows, workspace.batch)
+    events = lane_events(carried, rows, moment, workspace.batch)
+    matrices = iter(fold_stretches(members, events, here.taken, cut.bounds))
+    columns = name_pieces(next(iter(here.plans.values())), workspace, cut)
+    for (number, plan), is_there in zip(here.plans.items(), _held(here), strict=True):
+        for i in range(len(plan.operands)):
+            columns |= pack_folded(f"{number} {i}", next(matrices), len(cut), is_there)
     return pa.table(columns)
 
 
+def _held(here: CutTogether) -> list[NDArray[np.bool_]]:
+    """Per query and piece whether the query, alone, has a row there."""
+    bounds, operand, kinds = here.cut.bounds, 0, []
+    for plan in here.plans.values():
+        own = range(operand, operand + len(plan.operands))
+        taken = np.any([here.taken.of_member(k).any(axis=1) for k in own], axis=0)
+        kinds.append(np.flatnonzero(taken | keeps_other_rows(plan)).tolist())
+        operand += len(plan.operands)
+    numbers = np.arange(len(here.cut), dtype=np.int64)
+    pieces = Items(here.cut.segment, numbers, bounds[:-1], bounds[1:])
+    return kinds_held(here.cut.rows.symbols[0], pieces, kinds, len(here.taken.is_taken))
+
+
 def apart(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Split the pieces of a bundle by query, with the column names of pieces.fold_pieces."""
+    """Split the pieces of several queries by query, with the column names of pieces.fold_pieces."""
     names = table.column_names
     keys = names[: names.index(LAST) + 1]
     owned = [(int(name.split()[1]), name) for name in names[len(keys) :]]
     for query, group in groupby(owned, key=lambda pair: pair[0]):
-        own = {name: f"{name.split()[0]} 0" for _, name in group}
+        own = {name: " ".join(name.split()[::2]) for _, name in group}
         chosen = table.select([*keys, *own]).rename_columns([*keys, *own.values()])
         yield query, chosen.filter(chosen.column("mantissa 0").is_valid())
-
-
-def _blocks(plan: QueryPlan, batch: EventBatch) -> list[BundleBlock]:
-    machine, by_type = plan.operands[0].machine, _by_type(plan)
-    symbols = tuple(by_type.get(name, frozenset()) for name in batch.type_names)
-    starts = starts_of(machine)
-    return [BundleBlock(machine, symbols, starts[k : k + LANES]) for k in range(0, len(starts), LANES)]
-
-
-def _matrix(
-    blocks: list[BundleBlock], mantissa: NDArray[np.float64], exponent: NDArray[np.int32], at: int
-) -> tuple[Folded, int]:
-    """Extract the matrices of one query from the entries of all, and the offset of the next query."""
-    states, pieces = len(blocks[0].machine.states), len(mantissa)
-    starts = sum(len(block.starts) for block in blocks)
-    # One state more: the void state that matrices of kernel.stretch have.
-    shape = (pieces, starts, states + 1, 1)
-    found = Folded(np.zeros(shape), np.zeros(shape, np.int32), np.zeros((*shape[:3], 0)))
-    row = 0
-    for block in blocks:
-        lanes, end = len(block.starts), at + states * LANES
-        for whole, entries in ((found.mantissa, mantissa), (found.exponent, exponent)):
-            own = entries[:, at:end].reshape(pieces, states, LANES)[:, :, :lanes]
-            whole[:, row : row + lanes, :states, 0] = own.transpose(0, 2, 1)
-        row, at = row + lanes, end
-    return found, at

@@ -29,19 +29,24 @@ from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
 from trendfold.plan.fold_steps import FoldStep, to_value
-from trendfold.plan.physical import Products, choose_exchange
+from trendfold.plan.physical import Products, choose_exchange, matrices_together
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.plan.workload import units
 from trendfold.query.nodes import Expression, GroupKey
 from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folding import FoldedQuery, fold_unit, prepare
-from trendfold.runtime.folds.matrices_together import apart, bundles, cut_shared, fold_together
+from trendfold.runtime.folds.matrices_together import (
+    CutAlone,
+    CutTogether,
+    apart,
+    cut_together,
+    fold_together,
+)
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import infinite_columns, table_of
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.pieces import (
     FIRST,
-    Cut,
     OverlapError,
     as_batch,
     concat,
@@ -151,40 +156,46 @@ def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
         if not alone.any():
             return
         workspace = subset(workspace, alone, exchange.conditions)
-    together = bundles(job.plans, exchange.queries, job.shared_partitionings)
-    cuts = [_cut(job, queries, workspace, gaps) for queries in together]
-    size = sum(
-        len(cut) * sum(matrix_bytes(job.plans[q]) for q in queries)
-        for queries, cut in zip(together, cuts, strict=True)
-    )
+    together = [
+        here
+        for queries in matrices_together({query: job.plans[query] for query in exchange.queries})
+        for here in _cut(job, queries, workspace, gaps)
+    ]
+    size = sum(len(here) * sum(map(matrix_bytes, here.plans.values())) for here in together)
     way = choose_exchange(len(workspace.batch), size)
     if way is None:
         yield from _send(job, number, workspace, np.ones(len(workspace.batch), np.bool_))
         return
-    for queries, cut in zip(together, cuts, strict=True):
-        if len(cut):
+    for here in together:
+        if len(here):
             started = perf_counter()
-            yield from _send_matrices(job, number, queries, workspace, cut)
-            names = tuple(job.plans[query].query.name for query in queries)
-            took = len(cut.rows.row), perf_counter() - started, size
-            yield _step(queries[0], FoldStep(names, way, *took))
+            yield from _send_matrices(job, number, here, workspace)
+            names = tuple(plan.query.name for plan in here.plans.values())
+            took = len(here.cut.rows.row), perf_counter() - started, size
+            yield _step(next(iter(here.plans)), FoldStep(names, way, *took))
 
 
 def _send_matrices(
-    job: Job, number: int, queries: list[int], workspace: Workspace, cut: Cut
+    job: Job, number: int, here: CutTogether | CutAlone, workspace: Workspace
 ) -> Iterator[Blob]:
     """The matrices of one query, or of several side by side."""
-    if len(queries) == 1:
-        pieces = fold_pieces(job.plans[queries[0]], workspace, cut)
-        yield from _send_pieces(job, number, Content.PIECES, queries[0], pieces)
+    query = next(iter(here.plans))
+    if isinstance(here, CutAlone):
+        pieces = fold_pieces(job.plans[query], workspace, here.cut)
+        yield from _send_pieces(job, number, Content.PIECES, query, pieces)
     else:
-        pieces = fold_together({q: job.plans[q] for q in queries}, workspace, cut)
-        yield from _send_pieces(job, number, Content.BUNDLE, queries[0], pieces)
+        yield from _send_pieces(job, number, Content.BUNDLE, query, fold_together(here, workspace))
 
 
-def _cut(job: Job, queries: list[int], workspace: Workspace, gaps: NDArray[np.int64]) -> Cut:
-    cut = cut_pieces if len(queries) == 1 else cut_shared
-    return cut(job.plans[queries[0]], workspace, job.origin, gaps)
+def _cut(
+    job: Job, queries: Sequence[int], workspace: Workspace, gaps: NDArray[np.int64]
+) -> Iterator[CutTogether | CutAlone]:
+    """The rows of one query, or of several side by side, cut into pieces."""
+    plans = {query: job.plans[query] for query in queries}
+    if len(plans) > 1:
+        yield from cut_together(plans, workspace, job.origin, gaps)
+    else:
+        yield CutAlone(plans, cut_pieces(job.plans[queries[0]], workspace, job.origin, gaps))
 
 
 def _alone(job: Job, batch: EventBatch) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -326,7 +337,8 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
                 pieces[blob.owner].append(blob.table())
             case Content.BUNDLE:
                 for query, part in apart(blob.table()):
-                    pieces[query] += [part] if part.num_rows else []
+                    if part.num_rows:
+                        pieces[query].append(part)
             case _:
                 yield blob
     for number, part in list(overlapping):
