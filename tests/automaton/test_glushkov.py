@@ -158,3 +158,23 @@ def test_random_patterns_have_the_oracles_automata(start: int) -> None:
             assert follow == {(p, q) for p, after in expected.follow.items() for q in after}, text
             crossing = {(number[p], number[q]) for p, q in found.guard_of if p != START and q != END}
             assert crossing == {pair for pair, some in expected.crossing.items() if some}, text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed", "fewest"),
+    [
+        ("A+", "A", 1),
+        ("SEQ(A, B+, C)", "ABC", 3),
+        ("SEQ(A, B*, C)", "AC", 2),
+        ("SEQ(A, OR(B, C), D)", "AD", 3),
+        ("OR(A, SEQ(B, C))", "", 1),
+        ("OR(SEQ(A, B), SEQ(C, D, E))+", "", 2),
+        ("SEQ(A, NOT B, C)", "AC", 2),
+        ("SEQ(NOT A, B{2,3}, NOT C)", "BB", 2),
+        ("SEQ(A, B, A)", "ABA", 3),
+    ],
+)
+def test_positions_that_every_trend_takes(pattern: str, needed: str, fewest: int) -> None:
+    found = automaton(pattern)
+    assert "".join(found.positions[p].type for p in sorted(found.needed)) == needed
+    assert found.fewest == fewest

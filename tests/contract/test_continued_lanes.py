@@ -144,7 +144,9 @@ def test_a_stream_cut_at_any_moments_has_the_oracles_rows(seed: int) -> None:
         together = lane_rows(group, table, order_column)
         for plan, (items, own) in zip(group.members, together.occupied(store.results(together)), strict=True):
             rows = together.rows_of(plan, group.members[0])
-            found = table_of(FoldedQuery(plan, rows, items, (), together.batch, (own,)), EVERYTHING)
+            found = table_of(
+                FoldedQuery(plan, rows, items, items.index, (), together.batch, (own,)), EVERYTHING
+            )
             expected = oracle.rows(text_of[plan.query.name], events, order_column)
             wrong = engine.difference(found.to_pylist(), expected, 2 + len(plan.query.group_by))
             assert wrong is None, f"{plan.query.name}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}"

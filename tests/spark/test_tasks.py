@@ -22,7 +22,7 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content
 from trendfold.runtime.spark.exchanges import exchanges
-from trendfold.runtime.spark.ranges import chunk_times, overlapping_share, overlaps
+from trendfold.runtime.spark.ranges import EVER, alone_between, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.tasks import Job, Route
 
 BUCKETS = 3
@@ -64,7 +64,8 @@ def test_every_route_gives_the_local_rows(seed: int, route: Route, monkeypatch: 
     workload = tf.parse(case.query)
     plans = workload.plan()
     own = exchanges(plans, schema_of(table.schema), options, "auto")
-    parts, shared, chunks = arranged(table, options, route, rng)
+    parts, ranges, chunks = arranged(table, options, route, rng)
+    monkeypatch.setattr(tasks, "MOST_OUTSIDE", rng.choice([0.25, 1.0]))
     job = Job(
         plans=plans,
         exchanges=own,
@@ -76,7 +77,8 @@ def test_every_route_gives_the_local_rows(seed: int, route: Route, monkeypatch: 
         arithmetic="auto",
         buckets=BUCKETS,
         finishers=2,
-        shared=shared,
+        shared=overlaps(ranges.tolist()),
+        ranges=ranges if rng.random() < 0.7 else ranges[:0],
         chunks=chunks,
     )
     expected = workload.run(table, engine="local", order_column=case.order_column)
@@ -84,12 +86,14 @@ def test_every_route_gives_the_local_rows(seed: int, route: Route, monkeypatch: 
     agree(result(job, blobs), expected[workload.queries[0].name])
     assert sum(b.rows for b in blobs if b.content is Content.REJECTS) == expected.summary.rejects
     assert sum(b.rows for b in blobs if b.content is Content.SEEN) == expected.summary.events
+    windows = [np.frombuffer(b.payload, np.int64) for b in blobs if b.content is Content.WINDOWS]
+    assert len(np.unique(np.concatenate([*windows, np.zeros(0, np.int64)]))) == expected.summary.windows
 
 
 def arranged(
     table: pa.Table, options: Options, route: Route, rng: random.Random
 ) -> tuple[list[pa.Table], np.ndarray, np.ndarray]:
-    """The table in parts: about in order for stretches, in any order otherwise."""
+    """The table in parts, about in order for stretches, in any order otherwise; their times, and chunks."""
     none, count = np.zeros((0, 2), np.int64), rng.randint(1, 4)
     batch = read_batch(table, options)
     ends = (int(batch.time.min()), int(batch.time.max())) if len(batch) else (0, 0)
@@ -102,11 +106,8 @@ def arranged(
     edges = sorted([0, len(order), *(rng.randint(0, len(order)) for _ in range(count - 1))])
     parts = [table.take(pa.array(order[low:high], pa.int64())) for low, high in pairwise(edges)]
     read = [read_batch(part, options) for part in parts]
-    return (
-        parts,
-        overlaps([(int(b.time.min()), int(b.time.max())) for b in read if len(b)]),
-        chunk_times(0, 0, 1),
-    )
+    ranges = [(int(b.time.min()), int(b.time.max())) for b in read if len(b)]
+    return parts, np.array(ranges, np.int64).reshape(-1, 2), chunk_times(0, 0, 1)
 
 
 # ---------------------------------------------------------------- ranges
@@ -117,6 +118,16 @@ def test_overlaps_are_what_two_ranges_share() -> None:
     assert overlaps([(0, 10), (10, 20)]).tolist() == [[10, 10]]
     assert overlaps([(0, 10), (5, 20), (18, 30)]).tolist() == [[5, 10], [18, 20]]
     assert overlaps([(0, 100), (10, 20), (15, 30), (50, 60)]).tolist() == [[10, 30], [50, 60]]
+
+
+def test_where_a_part_has_the_only_rows() -> None:
+    ranges = np.array([(0, 10), (10, 20), (25, 40), (28, 30)])
+    assert alone_between(ranges, 1, 9) == (-EVER, 10)
+    assert alone_between(ranges, 10, 20) == (10, 25)
+    assert alone_between(ranges, 25, 40) == (20, 28)
+    assert alone_between(ranges, 28, 30) == (40, EVER)  # beyond its own times
+    after, until = alone_between(ranges[:0], 1, 9)
+    assert after >= until
 
 
 def test_the_share_of_rows_in_overlaps() -> None:

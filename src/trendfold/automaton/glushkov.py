@@ -70,6 +70,25 @@ class Automaton:
         negated = {p for guard in self.guards for p in guard.positions}
         return tuple(p for p in self.positions if p.index not in negated)
 
+    @cached_property
+    def needed(self) -> frozenset[int]:
+        """The positions that every trend takes."""
+        return frozenset(p.index for p in self.positive if END not in self._distances(without=p.index))
+
+    @cached_property
+    def fewest(self) -> int:
+        """The number of events of the shortest trend."""
+        return self._distances()[END] - 1
+
+    def _distances(self, without: int | None = None) -> dict[int, int]:
+        """The fewest edges from ⊥ to each place that can be reached, without going through one of them."""
+        found, frontier = {START: 0}, [START]
+        while frontier:
+            ahead = {q for p in frontier for q in self.targets(p) if q not in found and q != without}
+            found |= dict.fromkeys(ahead, found[frontier[0]] + 1)
+            frontier = list(ahead)
+        return found
+
     def sources(self, q: int) -> tuple[int, ...]:
         """The places directly before `q`."""
         return self._sources.get(q, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.jit import kernel
+from trendfold.kernel.jit import inlined, kernel
 
 _SYMBOL_BITS = 24
 
@@ -362,6 +362,83 @@ def cut_sliding(segment, at, length, slide, origin, first, last, found):
                 begin += slide
             i = _seek(at, i, end, begin)
     return owner, index, low, high
+
+
+@kernel
+def cut_apart(segment, at, length, slide, origin, first, last, needs, lowest, seen, owner, index, low, high):
+    """`cut_sliding` for windows that do not overlap, without those that hold no trend; see `_may_hold`.
+
+    lowest, seen   uint8[]  written: 1 per window k that holds any row, at k - lowest
+    owner, index, low, high   written
+    Returns how many items there are, and how many of them may hold a trend.
+    """
+    found = n = 0
+    for s in range(segment.shape[0] - 1):
+        i, end = segment[s], segment[s + 1]
+        k = lowest - 2
+        while i < end:
+            ahead = at[i] - origin - (k + 1) * slide
+            if ahead >= slide:
+                k = (at[i] - origin) // slide
+            elif ahead >= 0:  # the next window, the most likely one, without a division
+                k += 1
+            begin = origin + k * slide
+            if k > last:
+                break
+            if k < first or at[i] >= begin + length:
+                i = _seek(at, i, end, begin + slide)
+                continue
+            to = _seek(at, i, end, begin + length)
+            seen[k - lowest] = 1
+            found += 1
+            owner[n], index[n], low[n], high[n] = s, k, i, to
+            n += _may_hold(i, to, needs)
+            i = to
+    return found, n
+
+
+@kernel
+def keep_items(low, high, needs, positions, next_row, kept):
+    """The items that may hold a trend, into the last places of `kept`; returns the first of these places.
+
+    low       in order; windows may overlap, so rows are not read again for each of them
+    needs     see `_may_hold`; positions: how many positions every trend takes
+    next_row  int64[positions]  after all rows, to begin with
+    """
+    symbol, bits, _, fewest = needs
+    row, first = symbol.shape[0], kept.shape[0]
+    for k in range(low.shape[0] - 1, -1, -1):
+        while row > low[k]:
+            row -= 1
+            taken = bits[symbol[row]]
+            for p in range(positions):
+                if taken >> np.uint64(p) & np.uint64(1):
+                    next_row[p] = row
+        is_kept = high[k] - low[k] >= fewest
+        for p in range(positions):
+            is_kept &= next_row[p] < high[k]
+        if is_kept:
+            first -= 1
+            kept[first] = k
+    return first
+
+
+@inlined
+def _may_hold(low, high, needs):
+    """Whether rows [low, high) may hold a trend: enough rows, and one for each position every trend takes.
+
+    needs  symbol int32[n]; bits uint64[A] the needed positions an event of a symbol can take; all of them;
+           and the fewest rows
+    """
+    symbol, bits, wanted, fewest = needs
+    missing = wanted
+    if high - low < fewest:
+        return False
+    for i in range(low, high):
+        missing &= ~bits[symbol[i]]
+        if missing == 0:
+            break
+    return missing == 0
 
 
 @kernel

@@ -29,6 +29,7 @@ class Costs:
     next       one more event of a burst
     detect     finding where a burst ends
     alone      an event of one query, folded by itself
+    window     opening and closing a window of one query
     """
 
     event: float = 6.0
@@ -37,6 +38,7 @@ class Costs:
     next: float = 1.0
     detect: float = 6.0
     alone: float = 10.0
+    window: float = 1_000.0
 
     def apply(self, vectors: int, operations: int) -> float:
         """The cost of one event, or of a burst, which is applied as one event."""
@@ -46,12 +48,13 @@ class Costs:
         """Whether events are better applied in bursts than one by one, given the mean length of a burst."""
         return (burst - 1) * (self.event + self.vector * vectors) > self.detect
 
-    def pays_alone(self, burst: float, vectors: int) -> bool:
+    def pays_alone(self, burst: float, vectors: int, windows: float) -> bool:
         """Whether lanes are cheaper for a single query whose events come in bursts of this length.
 
-        Detecting bursts costs about as much again as applying them.
+        Detecting bursts costs about as much again as applying them. `windows` are the windows per event.
         """
-        return 2 * self.apply(vectors, 1) + (burst - 1) * self.next < burst * self.alone
+        applied = 2 * self.apply(vectors, 1) + (burst - 1) * self.next
+        return applied + burst * windows * self.window < burst * self.alone
 
 
 DEFAULT_COSTS = Costs()

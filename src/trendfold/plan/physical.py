@@ -395,7 +395,7 @@ def _pays_as_lanes(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> boo
     carried = plan.operands[0].carried
     if carried.width > 1 or carried.extremes:
         return False
-    return costs.pays_alone(known.burst, windows_at_once(plan) // 8 + 1)
+    return costs.pays_alone(known.burst, windows_at_once(plan) // 8 + 1, known.windows / max(1, known.rows))
 
 
 def _choose_operand(plan: QueryPlan, operand: OperandPlan, known: OperandStatistics) -> OperandFold:

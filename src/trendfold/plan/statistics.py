@@ -42,6 +42,7 @@ class QueryStatistics:
     """Statistics of the rows of one query.
 
     burst             rows per run of equal symbols
+    windows           windows to fold, counted once per partition and group
     groups_are_slots  whether the values of GROUP BY T.g were left in one stream (`physical.groups_as_slots`)
     is_exact          whether the run computes exact integers (arithmetic='exact')
     """
@@ -49,6 +50,7 @@ class QueryStatistics:
     rows: int
     burst: float
     operands: tuple[OperandStatistics, ...]
+    windows: int = 0
     groups_are_slots: bool = False
     is_exact: bool = False
 

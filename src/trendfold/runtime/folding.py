@@ -43,21 +43,26 @@ from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
 from trendfold.runtime.lane_rows import read_lane_rows
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.promising import cut_promising
 from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tables import Totals, total
 from trendfold.runtime.values import read_events
-from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.windows import Items, distinct_windows
 from trendfold.runtime.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class FoldedQuery:
-    """The aggregates of one query: per operand, those of every window item."""
+    """The aggregates of one query: per operand, those of every window item that may hold a trend.
+
+    windows  all windows that hold a row
+    """
 
     plan: QueryPlan
     rows: Rows
     items: Items
+    windows: NDArray[np.int64]
     events: tuple[Events, ...]
     batch: EventBatch
     folded: tuple[Folded, ...]
@@ -115,6 +120,7 @@ def choose_unit(unit: Unit, workspace: Workspace, request: Request) -> Iterator[
 class ReadyQuery:
     """A query whose rows are selected, sorted and cut into windows, and whose way is chosen.
 
+    items     the window items that may hold a trend; windows: all windows that hold a row
     operands  its operands with their rows
     material  per operand, intermediate results of measuring that the runner of the chosen way reuses
     slots     the slots of group values, if `way` is Slots
@@ -123,6 +129,7 @@ class ReadyQuery:
     plan: QueryPlan
     rows: Rows
     items: Items
+    windows: NDArray[np.int64]
     moment: NDArray[np.int32]
     operands: tuple[OperandRows, ...]
     material: tuple[Any, ...]
@@ -162,7 +169,9 @@ class ReadyQuery:
     def folded(self, folded: tuple[Folded, ...]) -> FoldedQuery:
         """The query with its aggregates."""
         events = tuple(operand.events for operand in self.operands)
-        return FoldedQuery(self.plan, self.rows, self.items, events, self.operands[0].batch, folded)
+        return FoldedQuery(
+            self.plan, self.rows, self.items, self.windows, events, self.operands[0].batch, folded
+        )
 
 
 def prepare(
@@ -176,7 +185,7 @@ def prepare(
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = [read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands)]
-    items = cut(plan, rows, rows.time, request.origin, limits, request.asked)
+    items, windows = cut_promising(plan, rows, request)
     slots = None
     if in_slots:
         slots, rows = read_slots(plan, workspace, rows, items)
@@ -188,6 +197,7 @@ def prepare(
         rows=len(rows.row),
         burst=burst_length(rows),
         operands=tuple(statistics for statistics, _ in measured),
+        windows=len(items.low),
         groups_are_slots=in_slots,
         is_exact=request.arithmetic == "exact",
     )
@@ -196,7 +206,7 @@ def prepare(
     if isinstance(way, Lanes):
         lanes = make_ready(Group("auto", LANES, (plan,)), as_group(rows, moment, items, batch))
     material = tuple(each for _, each in measured)
-    return ReadyQuery(plan, rows, items, moment, operands, material, way, known, slots, lanes)
+    return ReadyQuery(plan, rows, items, windows, moment, operands, material, way, known, slots, lanes)
 
 
 _LOOKED_AT = 1 << 16
@@ -322,7 +332,8 @@ def _fold_group(
         items, own = parts[plan.number]
         rows = together.rows_of(plan, group.members[0])
         require_few_groups(plan, rows, ready.limits)
-        yield FoldedQuery(plan, rows, items, (), together.batch, (own,)), step
+        windows = distinct_windows(items.index)
+        yield FoldedQuery(plan, rows, items, windows, (), together.batch, (own,)), step
         step = None
 
 

@@ -26,7 +26,6 @@ from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.request import Request
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.tables import build_table
-from trendfold.runtime.windows import unique_windows
 from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 Progress = Callable[[str, int, int], None]
@@ -111,8 +110,7 @@ def answers(
         yield Answer(name, table, step=told.get(name))
     for unit in units({i: plan for i, plan in enumerate(plans) if not plan.finds_matches}):
         for folded, step in fold_unit(unit, workspace, request):
-            windows = len(unique_windows(folded.items))
-            yield Answer(folded.plan.query.name, table_of(folded, request), windows, step)
+            yield Answer(folded.plan.query.name, table_of(folded, request), len(folded.windows), step)
 
 
 def choices(plans: Sequence[QueryPlan], workspace: Workspace, request: Request) -> PhysicalPlan:

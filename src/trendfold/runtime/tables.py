@@ -22,8 +22,8 @@ from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matc
 from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole, to_decimal_text
 from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.having import having
-from trendfold.runtime.query_rows import Rows
-from trendfold.runtime.sorting import numbered_pairs
+from trendfold.runtime.query_rows import Rows, group_count
+from trendfold.runtime.sorting import numbered, numbered_pairs, row_numbers, sort_with_rows
 from trendfold.runtime.values import decode_extreme
 from trendfold.runtime.windows import Items, bounds
 
@@ -46,18 +46,18 @@ class Totals:
 
 
 def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
-    """Combine the operands of each item, then sum over the partitions of each group."""
+    """Combine the operands of each item that has a trend, then sum over the partitions of each group."""
     combined = _combine(folded)
-    group = rows.group[items.segment]
-    index, group, where = numbered_pairs(items.index, group)
-    summed = tuple(add_up(part, where, len(index)) for part in combined)
-    some = summed[0].mantissa[:, 0] > 0
-    return Totals(
-        index[some],
-        group[some],
-        tuple(Folded(p.mantissa[some], p.exponent[some], p.extreme[some]) for p in summed),
-        np.where(some, np.cumsum(some) - 1, -1)[where],
-    )
+    some = np.flatnonzero(combined[0].mantissa[:, 0] > 0)
+    index, group = items.index[some], rows.group[items.segment[some]]
+    parts = tuple(Folded(p.mantissa[some], p.exponent[some], p.extreme[some]) for p in combined)
+    of_item = np.full(len(items.low), -1, np.int64)
+    if group_count(rows) == len(rows.group):  # a group is one segment: no two items are of one row
+        of_item[some] = np.arange(len(some))
+        return Totals(index, group, parts, of_item)
+    index, group, where = numbered_pairs(index, group)
+    of_item[some] = where
+    return Totals(index, group, tuple(add_up(part, where, len(index)) for part in parts), of_item)
 
 
 def _combine(folded: tuple[Folded, ...]) -> tuple[Folded, ...]:
@@ -101,7 +101,9 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     kept = np.ones(len(totals), np.bool_)
     if query.having is None:
         exact.limits.check_rows(query.name, len(totals))
-    keys = {key: group_column(key, totals, rows, batch) for key in query.group_by}
+    groups = Groups.of(totals)
+    values_of = {key: groups.values(key, rows, batch) for key in query.group_by}
+    keys = {key: values.take(pa.array(groups.of_row)) for key, values in values_of.items()}
     if query.having is not None:
         kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
         exact.limits.check_rows(query.name, int(kept.sum()))
@@ -109,7 +111,6 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     columns["window_start"], columns["window_end"] = _window_columns(plan, totals, batch, origin)
     for key, values in keys.items():
         columns[key_column(query, key)] = values
-    order = list(columns)
     assert not isinstance(query.returns, Matches)
     returned = [(item.name, item.value) for item in query.returns if isinstance(item.value, Aggregate)]
     scale = {value: digits_after_point(value, batch) for _, value in returned}
@@ -121,8 +122,40 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
         else:
             column = aggregate(value, plan, totals, batch)
         columns[name or default_column(value)] = column
-    table = pa.table(columns).filter(pa.array(kept))
-    return table.take(pc.sort_indices(table, sort_keys=[(c, "ascending", "at_start") for c in order]))
+    order = groups.order(totals.index, list(values_of.values()))
+    return pa.table(columns).take(pa.array(order[kept[order]]))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a result's rows, so that keys are looked up and compared once per group.
+
+    which   int64[g]  the groups that have a row
+    of_row  int[n]    per row its group, into `which`
+    """
+
+    which: NDArray[np.int64]
+    of_row: NDArray[Any]
+
+    @classmethod
+    def of(cls, totals: Totals) -> Groups:
+        """The groups of some totals."""
+        return cls(*numbered(totals.group))
+
+    def values(self, key: GroupKey, rows: Rows, batch: EventBatch) -> pa.Array:
+        """A key's value per group, taken from one of its rows."""
+        return values_at(batch, key.attribute, rows.group_rows[key][self.which])
+
+    def order(self, index: NDArray[np.int64], keys: list[pa.Array]) -> NDArray[Any]:
+        """The rows sorted by window, then keys, null first; `keys` per group."""
+        rank = np.zeros(len(self.which), np.int64)
+        if keys:
+            named = pa.table(keys, names=[str(i) for i in range(len(keys))])
+            by = [(name, "ascending", "at_start") for name in named.column_names]
+            rank[pc.sort_indices(named, sort_keys=by).to_numpy()] = np.arange(len(rank))
+        _, place = numbered(index)
+        code = place.astype(np.int64) * max(1, len(rank)) + rank[self.of_row]
+        return sort_with_rows(code, row_numbers(len(code)))[1]
 
 
 def _window_columns(
@@ -163,11 +196,6 @@ def times_column(micros: NDArray[np.int64], batch: EventBatch) -> pa.Array:
         return pa.array(micros / batch.ticks)
     zone = type_.tz if pa.types.is_timestamp(type_) else None
     return pa.array(micros).cast(pa.timestamp("us", zone)).cast(type_, safe=False)
-
-
-def group_column(key: GroupKey, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Array:
-    """The group's value, taken from one of its rows."""
-    return values_at(batch, key.attribute, rows.group_rows[key][totals.group])
 
 
 def values_at(batch: EventBatch, attribute: str, at: NDArray[Any]) -> pa.Array:

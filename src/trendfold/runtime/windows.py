@@ -31,7 +31,7 @@ class Items:
     high: NDArray[np.int64]
 
 
-_LOWEST, _HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _LONGEST = 2**62
 """No two events are farther apart: their times are below 2^61."""
 
@@ -43,18 +43,18 @@ class Asked:
     after: int
     until: int
     since: int
-    begin_by: int = _HIGHEST
+    begin_by: int = HIGHEST
 
     def numbers(self, length: int, slide: int, origin: int) -> tuple[int, int]:
         """The numbers of the first and last of these among sliding windows."""
         ends_after = (self.after - origin - length) // slide + 1
-        first = max(ends_after, (self.since - origin) // slide + 1, _LOWEST)
+        first = max(ends_after, (self.since - origin) // slide + 1, LOWEST)
         last = min((self.until - origin - length) // slide, (self.begin_by - origin) // slide)
-        return first, min(last, _HIGHEST)
+        return first, min(last, HIGHEST)
 
     def holds(self, ending: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
         """Which of the windows that end at the given times are to be computed."""
-        first, last = (min(begin + length, _HIGHEST) for begin in (self.since, self.begin_by))
+        first, last = (min(begin + length, HIGHEST) for begin in (self.since, self.begin_by))
         found: NDArray[np.bool_] = (ending > max(self.after, first)) & (ending <= min(self.until, last))
         return found
 
@@ -80,7 +80,7 @@ def cut(
         moving = rows.segment, time, length, rows.group, *_endings(plan, rows, time, asked)
         count = limits.check_windows(name, kernels.count_per_event(*moving, limits.windows))
         return Items(*kernels.cut_per_event(*moving, count))
-    at, origin, (first, last) = time, origin, (_LOWEST, _HIGHEST)
+    at, origin, (first, last) = time, origin, (LOWEST, HIGHEST)
     if window.unit is WindowUnit.EVENTS:
         assert rows.number is not None
         at, origin, first = rows.number, 0, 0
@@ -117,9 +117,9 @@ def bounds(
     return start, start + window.length
 
 
-def unique_windows(items: Items) -> NDArray[np.int64]:
-    """The distinct windows of the items."""
-    return np.asarray(pc.unique(pa.array(items.index)))
+def distinct_windows(index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The distinct windows of items."""
+    return np.asarray(pc.unique(pa.array(index)))
 
 
 def open_at_once(items: Items) -> int:

@@ -48,7 +48,7 @@ class Content(IntEnum):
     WINDOWS = 5
     """The windows evaluated for one query."""
     GROUPS = 6
-    """The number of groups of one query finished in this task."""
+    """The number of groups of one query finished in this task; or their hashes, if others have them too."""
     SEEN = 7
     """The types that occur; `rows` is the number of events read."""
     WARNING = 8

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
@@ -132,6 +133,7 @@ def _job(
         return job
     if overlapping_share(ranges, [sum(s.rows for s in part) for part in parts]) > MOST_OVERLAP:
         return _disordered(job, source)
+    job = replace(job, ranges=np.array(ranges, np.int64).reshape(-1, 2))
     if all(
         route is Route.STRETCHES for route in job.routes
     ):  # the shuffled data is small: one task per core is enough
@@ -376,11 +378,18 @@ class _BatchRun:
             kinds = ", ".join(f"{count:,} × {kind}" for kind, count in self.found.rejects.items())
             told = f"{plural(rejects, 'row')} {'is' if rejects == 1 else 'are'} rejected: {kinds}"
             raise RejectError(f"{told}; pass on_reject='keep' to keep rejects apart")
-        groups: dict[int, int] = {}
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        """Check the groups of all tasks: different ones where they are counted, or else named by a hash."""
+        counted: dict[int, int] = {}
+        named: dict[int, list[NDArray[np.uint64]]] = {}
         for blob in self.of(Content.GROUPS):
-            groups[blob.owner] = groups.get(blob.owner, 0) + blob.rows
-        for query, count in groups.items():
-            self.job.limits.check_groups(self.job.plans[query].query.name, count)
+            counted[blob.owner] = counted.get(blob.owner, 0) + blob.rows
+            named.setdefault(blob.owner, []).append(np.frombuffer(blob.payload, np.uint64))
+        for query, count in counted.items():
+            groups = max(count, len(np.unique(np.concatenate(named[query]))))
+            self.job.limits.check_groups(self.job.plans[query].query.name, groups)
 
     def _rejects_schema(self) -> pa.Schema:
         if isinstance(self.source, FileSource):

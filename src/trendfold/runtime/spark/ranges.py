@@ -29,6 +29,24 @@ def overlaps(ranges: Sequence[Range]) -> NDArray[np.int64]:
     return np.array(found, np.int64).reshape(-1, 2)
 
 
+EVER = 2**61
+"""Beyond all times."""
+
+
+def alone_between(ranges: NDArray[np.int64], low: int, high: int) -> Range:
+    """The times (after, until) between which the part with times [low, high] has the only rows.
+
+    ranges  of all parts, this one's included; without any, nothing is known of the others
+    """
+    own = np.flatnonzero((ranges[:, 0] <= low) & (ranges[:, 1] >= high))
+    if not len(own):
+        return EVER, -EVER
+    lengths = ranges[own, 1] - ranges[own, 0]
+    others = np.delete(ranges, own[lengths.argmin()], axis=0)
+    is_before = others[:, 0] <= low
+    return int(others[is_before, 1].max(initial=-EVER)), int(others[~is_before, 0].min(initial=EVER))
+
+
 def overlapping_share(ranges: Sequence[Range], rows: Sequence[int]) -> float:
     """The estimated share of rows in overlaps, assuming each part's rows are evenly spread."""
     shared = overlaps(ranges)

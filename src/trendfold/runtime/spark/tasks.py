@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
@@ -32,7 +32,7 @@ from trendfold.plan.fold_steps import FoldStep, to_value
 from trendfold.plan.physical import Products, choose_exchange, matrices_together
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.plan.workload import units
-from trendfold.query.nodes import Expression, GroupKey
+from trendfold.query.nodes import Expression, GroupKey, Window, WindowUnit
 from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folding import FoldedQuery, fold_unit, prepare
 from trendfold.runtime.folds.matrices_together import (
@@ -62,8 +62,9 @@ from trendfold.runtime.request import Request
 from trendfold.runtime.sorting import numbered_pairs
 from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
 from trendfold.runtime.spark.exchanges import Exchange
-from trendfold.runtime.tables import Totals, add_up, build_table, group_column, total
-from trendfold.runtime.windows import Asked, Items, unique_windows
+from trendfold.runtime.spark.ranges import EVER, alone_between
+from trendfold.runtime.tables import Groups, Totals, add_up, build_table, total
+from trendfold.runtime.windows import Asked, Items, distinct_windows
 from trendfold.runtime.workspace import Partitioning, Workspace, shared_partitionings
 
 WINDOW, KEY = "window index", "key {}"
@@ -85,6 +86,7 @@ class Job:
 
     schema  of the events, restricted to the columns queries read
     shared  intervals [from, to] in which parts of the source overlap: their rows are shuffled, int64[z,2]
+    ranges  the first and last time of every part of the source, if all are known, int64[p,2]
     chunks  times at which the input is split for Route.TIME, int64[c]
     bits    conditions whose truth values come with the rows, in bit order
     """
@@ -102,6 +104,7 @@ class Job:
     shared: NDArray[np.int64]
     chunks: NDArray[np.int64]
     bits: tuple[Expression, ...] = ()
+    ranges: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @cached_property
     def shared_partitionings(self) -> frozenset[Partitioning]:
@@ -134,17 +137,54 @@ def scan(
             yield Blob(0, Content.REJECTS, 0, kept.num_rows, pack(kept))
     if not len(batch):
         return
-    workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
+    everything = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)
     for number, route in enumerate(job.routes):
+        workspace, done = _finish_inside(job, number, everything)
+        yield from done
         match route:
+            case _ if not len(workspace.batch):
+                pass
             case Route.STRETCHES:
                 yield from _stretch(job, number, workspace)
             case Route.PARTITION:
-                yield from _send(job, number, workspace, np.ones(len(batch), np.bool_))
+                yield from _send(job, number, workspace, np.ones(len(workspace.batch), np.bool_))
             case Route.TIME:
                 yield from _send_by_time(job, number, workspace)
             case Route.OVERLAPS:
                 yield from _send_overlapping(job, number, workspace)
+
+
+MOST_OUTSIDE = 0.25
+"""If more rows are in windows that other parts share, windows are not finished where rows are read."""
+
+
+def _finish_inside(job: Job, number: int, workspace: Workspace) -> tuple[Workspace, Iterator[Blob]]:
+    """Finish the windows of which no other part has rows; returns the rows of the others.
+
+    Small windows would send more matrices, or rows, than they have results.
+    """
+    exchange, batch = job.exchanges[number], workspace.batch
+    windows = {job.plans[query].query.window for query in exchange.queries}
+    window = next(iter(windows))
+    if len(windows) > 1 or exchange.finds_matches or window is None or not _is_apart(window):
+        return workspace, iter(())
+    after, until = alone_between(job.ranges, int(batch.time.min()), int(batch.time.max()))
+    asked = Asked(-EVER, until, after)
+    assert window.slide is not None
+    first, last = asked.numbers(window.length, window.slide, job.origin)
+    if first > last:
+        return workspace, iter(())
+    begin, end = job.origin + first * window.slide, job.origin + last * window.slide + window.length
+    outside = (batch.time < begin) | (batch.time >= end)
+    if outside.mean() > MOST_OUTSIDE:
+        return workspace, iter(())
+    done = fold_rows(job, exchange, exchange.queries, workspace, asked, is_part=True)
+    return subset(workspace, outside, exchange.conditions), done
+
+
+def _is_apart(window: Window) -> bool:
+    """Whether windows are times that do not overlap."""
+    return window.unit is not WindowUnit.EVENTS and (window.slide or 0) >= window.length
 
 
 def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
@@ -256,12 +296,9 @@ def _send_overlapping(job: Job, number: int, workspace: Workspace) -> Iterator[B
             yield Blob(part, Content.ROWS, number, chosen.num_rows, pack(chosen))
 
 
-_EVER = 2**61
-
-
 def _parts(job: Job) -> list[tuple[int, int]]:
     """The time ranges between chunks; the first and last are unbounded."""
-    return list(pairwise([-_EVER, *job.chunks.tolist(), _EVER]))
+    return list(pairwise([-EVER, *job.chunks.tolist(), EVER]))
 
 
 def _send_pieces(job: Job, number: int, content: Content, query: int, pieces: pa.Table) -> Iterator[Blob]:
@@ -285,9 +322,9 @@ def packed_rows(workspace: Workspace, exchange: Exchange) -> pa.Table:
     """The columns of an exchange: strings as codes, conditions as bits."""
     batch = workspace.batch
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
-    for field in batch.table.schema:
-        if field.name in exchange.columns:
-            columns[field.name] = _as_codes(batch, field)
+    for each in batch.table.schema:
+        if each.name in exchange.columns:
+            columns[each.name] = _as_codes(batch, each)
     held = {condition: workspace.holds(condition) for condition in exchange.conditions}
     return pa.table(columns | bit_columns(held, len(batch)))
 
@@ -386,16 +423,26 @@ def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
 
 
 def fold_rows(
-    job: Job, exchange: Exchange, queries: Sequence[int], workspace: Workspace, asked: Asked | None = None
+    job: Job,
+    exchange: Exchange,
+    queries: Sequence[int],
+    workspace: Workspace,
+    asked: Asked | None = None,
+    *,
+    is_part: bool = False,
 ) -> Iterator[Blob]:
-    """Fold queries over all rows of some segments, for all windows or those `asked` for."""
+    """Fold queries over all rows of some segments, for all windows or those `asked` for.
+
+    With `is_part` the rows are those of all segments in the windows asked for.
+    """
     request = Request(job.origin, job.limits, job.arithmetic, asked)
     for unit in units({query: job.plans[query] for query in queries}):
         try:
             folds = fold_unit(unit, workspace, request)
             for query, (folded, step) in zip(unit.numbers, folds, strict=True):
                 yield from [] if step is None else [_step(query, step)]
-                yield from _answer(job, exchange, query, folded, request)
+                answer = _answer_part if is_part else _answer
+                yield from answer(job, exchange, query, folded, request)
         except TrendfoldError as error:
             yield failure(unit.numbers[0], error)
 
@@ -410,12 +457,31 @@ def _answer(
 ) -> Iterator[Blob]:
     """The aggregates of one query as finished rows, or as totals if other tasks have some of a group."""
     if request.asked is None:
-        yield _windows(query, unique_windows(folded.items))
+        yield _windows(query, folded.windows)
     if exchange.mode is Mode.COMPLETE:
         yield Blob(0, Content.GROUPS, query, group_count(folded.rows))
         yield from _results(job, query, table_of(folded, request))
     else:
         yield from add_up_groups(job, query, folded.totals(), folded.rows, folded.batch)
+
+
+def _answer_part(
+    job: Job, exchange: Exchange, query: int, folded: FoldedQuery, request: Request
+) -> Iterator[Blob]:
+    """The finished rows of windows that no other task has rows of; other tasks have the same groups."""
+    yield _windows(query, folded.windows)
+    if group_count(folded.rows) * len(job.ranges) > job.limits.groups:
+        yield Blob(0, Content.GROUPS, query, 0, _group_hashes(folded).tobytes())
+    yield from _results(job, query, table_of(folded, request))
+
+
+def _group_hashes(folded: FoldedQuery) -> NDArray[np.uint64]:
+    """A hash per group, the same in every task."""
+    rows, batch = folded.rows, folded.batch
+    keys = {
+        str(i): batch.column(key.attribute).take(at) for i, (key, at) in enumerate(rows.group_rows.items())
+    }
+    return hashes(keys, group_count(rows))
 
 
 def multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa.Table]) -> Iterator[Blob]:
@@ -443,7 +509,7 @@ def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa
     way = Products(1, "the matrices of all parts of the source are multiplied in time order")
     seconds, size = perf_counter() - started, together.num_rows * matrix_bytes(plan)
     yield _step(query, FoldStep((plan.query.name,), way, between, seconds, size))
-    yield _windows(query, unique_windows(items))
+    yield _windows(query, distinct_windows(items.index))
     yield from add_up_groups(job, query, total(rows, items, folded), rows, batch)
 
 
@@ -463,8 +529,9 @@ def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
 def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Table:
     """A table of totals per group and window, with the group's key values."""
     columns: dict[str, pa.Array] = {}
+    groups = Groups.of(totals)
     for i, key in enumerate(plan.query.group_by):
-        columns[KEY.format(i)] = group_column(key, totals, rows, batch)
+        columns[KEY.format(i)] = groups.values(key, rows, batch).take(pa.array(groups.of_row))
     columns[WINDOW] = pa.array(totals.index)
     for i, part in enumerate(totals.operands):
         columns |= pack_folded(str(i), part, len(totals))
