@@ -142,7 +142,9 @@ def test_a_stream_cut_at_any_moments_has_the_oracles_rows(seed: int) -> None:
         for chunk in chunks(table, order_column, rng):
             store.fold(chunk, order_column, rng)
         together = lane_rows(group, table, order_column)
-        for plan, (items, own) in zip(group.members, together.occupied(store.results(together)), strict=True):
+        for plan, (items, own) in zip(
+            group.members, together.with_trends(store.results(together)), strict=True
+        ):
             rows = together.rows_of(plan, group.members[0])
             found = table_of(
                 FoldedQuery(plan, rows, items, items.index, (), together.batch, (own,)), EVERYTHING

@@ -1,4 +1,4 @@
-"""The cost of overlapping windows: two stacks and lanes against each window on its own; one core."""
+"""The cost of windows: of small ones, and of overlapping ones against each window on its own; one core."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from trendfold.bench.answers import Columns, columns, trends
 from trendfold.bench.harness import Case, Promise
 from trendfold.bench.kernel_bench import FIVE, fold, ready, stream
 from trendfold.bench.neighbour_bench import random_walk
+from trendfold.bench.small_windows import small_windows
 from trendfold.kernel.program import Folded
 from trendfold.plan.physical import Bindings
 from trendfold.runtime.windows import Items
@@ -33,10 +34,10 @@ SOME = 2_000
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """1 to 1,000 overlaps, few events per slide, a window per event, and adjacency predicates."""
+    """Small windows, 1 to 1,000 overlaps, few events per slide, a window per event, and adjacency predicates."""
     events = max(1, int(EVENTS * scale))
     workspace = stream(seed, events)
-    found = []
+    found = small_windows(seed, scale)
     for overlap in (1, 2, 5, 30):
         found += _beside(workspace, events, "COUNT(*)", overlap, SLIDE)
     found += _beside(workspace, events, FIVE, 30, SLIDE)

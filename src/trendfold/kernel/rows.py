@@ -28,6 +28,15 @@ def count_up(numbers):
 
 
 @kernel
+def is_count_up(numbers, count):
+    """Whether these are 0, 1, 2, ... below `count`."""
+    for i in range(numbers.shape[0]):
+        if numbers[i] != i:
+            return False
+    return numbers.shape[0] == count
+
+
+@kernel
 def find_intervals(values, cuts, code):
     """1, 3, 5, ... between the cuts, which are in order, and 2, 4, ... on them, into `code`."""
     size = np.uint64(cuts.shape[0])
@@ -42,22 +51,27 @@ def find_intervals(values, cuts, code):
 
 
 @kernel
-def mark_own_items(symbol, low, high, own_start, own, next_row, held):
-    """Whether each item [low, high) holds a row of each member's own symbols, into held[member, item].
+def mark_own_windows(symbol, low, high, place, own, next_row, seen):
+    """Whether each window holds a row of each member's own symbols, into seen[place, member].
 
-    low       in order, as rows of items are
+    low, high, place  the rows [low, high) of an item, in order, and the place of its window
+    own       uint64[members, words]  the symbols of a member as bits
     next_row  int64[A]  after all rows, to begin with
     """
-    row = symbol.shape[0]
+    row, words = symbol.shape[0], own.shape[1]
+    inside = np.zeros(words, np.uint64)
     for k in range(low.shape[0] - 1, -1, -1):
         while row > low[k]:
             row -= 1
             next_row[symbol[row]] = row
-        for member in range(own_start.shape[0] - 1):
-            first = high[k]
-            for o in range(own_start[member], own_start[member + 1]):
-                first = min(first, next_row[own[o]])
-            held[member, k] = first < high[k]
+        inside[:] = 0
+        for a in range(next_row.shape[0]):
+            inside[a >> 6] |= np.uint64(next_row[a] < high[k]) << np.uint64(a & 63)
+        for member in range(own.shape[0]):
+            common = np.uint64(0)
+            for w in range(words):
+                common |= inside[w] & own[member, w]
+            seen[place[k], member] |= common != 0
 
 
 @kernel

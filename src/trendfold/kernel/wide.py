@@ -108,8 +108,32 @@ def add_at(where, m, e, total_m, total_e):
             total_m[t, c], total_e[t, c] = add(total_m[t, c], total_e[t, c], m[i, c], e[i, c])
 
 
+@kernel
+def take_rows(some, m, e, x, taken_m, taken_e, taken_x):
+    """Some rows of wide numbers and extremes, which may be columns of a larger array, into the last three."""
+    for k in range(some.shape[0]):
+        row = some[k]
+        for c in range(m.shape[1]):
+            taken_m[k, c] = m[row, c]
+            taken_e[k, c] = e[row, c]
+        for c in range(x.shape[1]):
+            taken_x[k, c] = x[row, c]
+
+
+@kernel
+def find_positive(values, some):
+    """The places of positive values, into `some`; returns how many there are."""
+    found = 0
+    for k in range(values.shape[0]):
+        some[found] = k
+        found += values[k] > 0.0
+    return found
+
+
 def to_double(m: np.ndarray, e: np.ndarray) -> np.ndarray:
     """The doubles nearest to wide numbers; inf or -inf past 1.8e308."""
+    if not e.any():
+        return m
     with np.errstate(over="ignore"):
         bits = np.minimum(e.astype(np.int64) * RADIX_BITS, 1 << 20)
         return np.asarray(np.ldexp(m, bits.astype(np.int32)))

@@ -48,7 +48,7 @@ from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tables import Totals, total
 from trendfold.runtime.values import read_events
-from trendfold.runtime.windows import Items, distinct_windows
+from trendfold.runtime.windows import Items
 from trendfold.runtime.workspace import Workspace
 
 
@@ -324,7 +324,7 @@ def _fold_group(
     assert together is not None
     folded, size = ready.fold()
     names = tuple(plan.query.name for plan in unit.plans)
-    parts = list(together.occupied(folded))
+    parts, held = list(together.with_trends(folded)), together.windows_held()
     step: FoldStep | None = FoldStep(
         names, ready.way, len(together.moment), perf_counter() - started, size, counts=dict(together.counts)
     )
@@ -332,8 +332,7 @@ def _fold_group(
         items, own = parts[plan.number]
         rows = together.rows_of(plan, group.members[0])
         require_few_groups(plan, rows, ready.limits)
-        windows = distinct_windows(items.index)
-        yield FoldedQuery(plan, rows, items, windows, (), together.batch, (own,)), step
+        yield FoldedQuery(plan, rows, items, held[plan.number], (), together.batch, (own,)), step
         step = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel.program import Events, Folded
-from trendfold.kernel.rows import mark_own_items, number_moments
+from trendfold.kernel.rows import is_sorted, mark_own_windows, number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.plan.physical import why_apart
@@ -33,7 +34,8 @@ from trendfold.runtime.query_rows import (
     takers_of,
 )
 from trendfold.runtime.request import EVERYTHING, Request
-from trendfold.runtime.values import values_beside
+from trendfold.runtime.sorting import numbered
+from trendfold.runtime.values import at_rows, rows_with_trends, values_beside
 from trendfold.runtime.windows import Items, cut
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
@@ -75,11 +77,11 @@ class GroupRows:
         own = zip(member.query.group_by, first.query.group_by, strict=True)
         return replace(self.rows, group_rows={key: self.rows.group_rows[other] for key, other in own})
 
-    def occupied(self, folded: tuple[Folded, ...]) -> Iterator[tuple[Items, Folded]]:
-        """Per member the windows that hold a row it needs, as if folded alone, and their aggregates."""
-        for own, part, held in zip(self.items, folded, self._held(), strict=True):
-            items = Items(own.segment[held], own.index[held], own.low[held], own.high[held])
-            yield items, Folded(part.mantissa[held], part.exponent[held], part.extreme[held])
+    def with_trends(self, folded: tuple[Folded, ...]) -> Iterator[tuple[Items, Folded]]:
+        """Per member the window items in which it has a trend, and their aggregates."""
+        for items, part in zip(self.items, folded, strict=True):
+            some = rows_with_trends(part)
+            yield items.at(some), at_rows(part, some)
 
     @property
     def kinds(self) -> int:
@@ -90,30 +92,44 @@ class GroupRows:
         """The kinds of rows that a member needs."""
         return [a for a, symbols in enumerate(self.alphabet) if symbols[member]]
 
-    def _held(self) -> list[NDArray[np.bool_]]:
-        """Per member and window whether it holds a row of the member's."""
-        held: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_)] * len(self.window_of)
+    def windows_held(self) -> list[NDArray[np.int64]]:
+        """Per member the windows that hold a row it needs, as if it were folded alone."""
+        held: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(self.window_of)
         for number, items in enumerate(self.windows):
             members = [k for k, own in enumerate(self.window_of) if own == number]
-            found = kinds_held(self.rows.symbols[0], items, list(map(self._own_kinds, members)), self.kinds)
-            for k, own_items in zip(members, found, strict=True):
-                held[k] = own_items
+            distinct, home = numbered(items.index)
+            own = list(map(self._own_kinds, members))
+            found = kinds_held(self.rows.symbols[0], items, own, self.kinds, home, len(distinct))
+            for k, is_held in zip(members, found, strict=True):
+                held[k] = distinct if is_held.all() else distinct[is_held]
         return held
 
 
 def kinds_held(
-    symbol: NDArray[np.int32], items: Items, own: Sequence[Sequence[int]], kinds: int
+    symbol: NDArray[np.int32],
+    items: Items,
+    own: Sequence[Sequence[int]],
+    kinds: int,
+    home: NDArray[Any] | None = None,
+    homes: int = 0,
 ) -> list[NDArray[np.bool_]]:
-    """Per list of kinds and item whether the item holds a row of any of these kinds."""
-    start = np.cumsum([0, *map(len, own)])
-    order = np.argsort(items.low, kind="stable")
-    found = np.zeros((len(own), len(order)), np.bool_)
-    after = np.full(kinds, len(symbol), np.int64)
-    flat = np.array([a for each in own for a in each], np.int64)
-    mark_own_items(symbol, items.low[order], items.high[order], start, flat, after, found)
-    held = np.empty_like(found)
-    held[:, order] = found
-    return list(held)
+    """Per list of kinds and item whether the item holds a row of any of these kinds.
+
+    With `home`, which says where each item belongs, whether any item there does.
+    """
+    if home is None:
+        home, homes = np.arange(len(items.low)), len(items.low)
+    low, high = items.low, items.high
+    if not is_sorted(low):
+        order = np.argsort(low, kind="stable")
+        low, high, home = low[order], high[order], home[order]
+    asked = np.zeros((len(own), -(-kinds // 64) * 64), np.bool_)
+    for row, each in zip(asked, own, strict=True):
+        row[list(each)] = True
+    bits = np.packbits(asked, axis=1, bitorder="little").view(np.uint64)
+    seen = np.zeros((homes, len(own)), np.bool_)
+    mark_own_windows(symbol, low, high, home, bits, np.full(kinds, len(symbol), np.int64), seen)
+    return list(np.ascontiguousarray(seen.T))
 
 
 def lane_events(carried: Carried, rows: Rows, moment: NDArray[np.int32], batch: EventBatch) -> Events:

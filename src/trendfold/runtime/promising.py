@@ -103,7 +103,4 @@ def _promising(items: Items, needs: Needs, symbol: NDArray[np.int32]) -> Items:
     kept = np.empty(len(items.low), np.int64)
     after = np.full(needs.positions, len(symbol), np.int64)
     first = kernels.keep_items(items.low, items.high, needs.of(symbol), needs.positions, after, kept)
-    if first == 0:
-        return items
-    chosen = kept[first:]
-    return Items(items.segment[chosen], items.index[chosen], items.low[chosen], items.high[chosen])
+    return items if first == 0 else items.at(kept[first:])

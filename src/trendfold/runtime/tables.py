@@ -15,6 +15,7 @@ from trendfold.events.columns import Column, decoded, from_arrow, kind_of
 from trendfold.events.schema import Kind
 from trendfold.kernel import wide
 from trendfold.kernel.program import Folded
+from trendfold.kernel.rows import is_count_up, is_sorted
 from trendfold.plan import QueryPlan
 from trendfold.plan.carried import extreme_of, numbers_of
 from trendfold.query.names import default_column, having_value, key_column
@@ -24,7 +25,7 @@ from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.having import having
 from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.sorting import numbered, numbered_pairs, row_numbers, sort_with_rows
-from trendfold.runtime.values import decode_extreme
+from trendfold.runtime.values import at_rows, decode_extreme, rows_with_trends
 from trendfold.runtime.windows import Items, bounds
 
 
@@ -44,20 +45,27 @@ class Totals:
     def __len__(self) -> int:
         return len(self.index)
 
+    def at(self, some: NDArray[Any]) -> Totals:
+        """Some of the rows, in this order."""
+        parts = tuple(at_rows(part, some) for part in self.operands)
+        return Totals(self.index[some], self.group[some], parts, self.of_item)
+
 
 def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
     """Combine the operands of each item that has a trend, then sum over the partitions of each group."""
     combined = _combine(folded)
-    some = np.flatnonzero(combined[0].mantissa[:, 0] > 0)
-    index, group = items.index[some], rows.group[items.segment[some]]
-    parts = tuple(Folded(p.mantissa[some], p.exponent[some], p.extreme[some]) for p in combined)
-    of_item = np.full(len(items.low), -1, np.int64)
-    if group_count(rows) == len(rows.group):  # a group is one segment: no two items are of one row
+    some = rows_with_trends(combined[0])
+    index, group, of_item = items.index, rows.group[items.segment], np.arange(len(some))
+    if len(some) < len(index):
+        index, group = index[some], group[some]
+        combined = tuple(at_rows(part, some) for part in combined)
+        of_item = np.full(len(items.low), -1, np.int64)
         of_item[some] = np.arange(len(some))
-        return Totals(index, group, parts, of_item)
+    if group_count(rows) == len(rows.group):  # a group is one segment: no two items are of one row
+        return Totals(index, group, combined, of_item)
     index, group, where = numbered_pairs(index, group)
     of_item[some] = where
-    return Totals(index, group, tuple(add_up(part, where, len(index)) for part in parts), of_item)
+    return Totals(index, group, tuple(add_up(part, where, len(index)) for part in combined), of_item)
 
 
 def _combine(folded: tuple[Folded, ...]) -> tuple[Folded, ...]:
@@ -103,14 +111,18 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
         exact.limits.check_rows(query.name, len(totals))
     groups = Groups.of(totals)
     values_of = {key: groups.values(key, rows, batch) for key in query.group_by}
-    keys = {key: values.take(pa.array(groups.of_row)) for key, values in values_of.items()}
     if query.having is not None:
+        keys = {key: named.take(pa.array(groups.of_row)) for key, named in values_of.items()}
         kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
         exact.limits.check_rows(query.name, int(kept.sum()))
+    order = groups.order(totals.index, list(values_of.values()))
+    order = order if query.having is None else order[kept[order]]
+    shown = totals if is_count_up(order, len(totals)) else totals.at(order)
     columns: dict[str, pa.Array] = {}
-    columns["window_start"], columns["window_end"] = _window_columns(plan, totals, batch, origin)
-    for key, values in keys.items():
-        columns[key_column(query, key)] = values
+    columns["window_start"], columns["window_end"] = _window_columns(plan, shown, batch, origin)
+    of_row = pa.array(groups.of_row[order])
+    for key, named in values_of.items():
+        columns[key_column(query, key)] = named.take(of_row)
     assert not isinstance(query.returns, Matches)
     returned = [(item.name, item.value) for item in query.returns if isinstance(item.value, Aggregate)]
     scale = {value: digits_after_point(value, batch) for _, value in returned}
@@ -119,11 +131,11 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     for name, value in returned:
         if value in values:
             column = _text_column(values[value], scale[value] or 0, kept & ~exact.is_null(value), kept)
+            column = column.take(pa.array(order))
         else:
-            column = aggregate(value, plan, totals, batch)
+            column = aggregate(value, plan, shown, batch)
         columns[name or default_column(value)] = column
-    order = groups.order(totals.index, list(values_of.values()))
-    return pa.table(columns).take(pa.array(order[kept[order]]))
+    return pa.table(columns)
 
 
 @dataclass(frozen=True)
@@ -153,9 +165,14 @@ class Groups:
             named = pa.table(keys, names=[str(i) for i in range(len(keys))])
             by = [(name, "ascending", "at_start") for name in named.column_names]
             rank[pc.sort_indices(named, sort_keys=by).to_numpy()] = np.arange(len(rank))
-        _, place = numbered(index)
-        code = place.astype(np.int64) * max(1, len(rank)) + rank[self.of_row]
-        return sort_with_rows(code, row_numbers(len(code)))[1]
+        code = index
+        if len(rank) > 1:
+            low, high = int(index.min()), int(index.max())
+            is_dense = (high - low + 1) * len(rank) < 2**62
+            place = index - low if is_dense else numbered(index)[1].astype(np.int64)
+            code = place * len(rank) + rank[self.of_row]
+        rows = row_numbers(len(code))
+        return rows if is_sorted(code) else sort_with_rows(code, rows)[1]
 
 
 def _window_columns(

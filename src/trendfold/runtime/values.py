@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
+from trendfold.kernel import wide
 from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan
@@ -48,6 +49,20 @@ def no_trends(items: int, width: int, extremes: int) -> Folded:
     return Folded(
         np.zeros((items, width)), np.zeros((items, width), np.int32), np.full((items, extremes), np.inf)
     )
+
+
+def rows_with_trends(folded: Folded) -> NDArray[np.int64]:
+    """The rows whose count is positive."""
+    some = np.empty(len(folded.mantissa) + 1, np.int64)
+    return some[: wide.find_positive(folded.mantissa[:, 0], some)]
+
+
+def at_rows(folded: Folded, some: NDArray[Any]) -> Folded:
+    """Some rows of aggregates."""
+    sizes = folded.mantissa.shape[1], folded.extreme.shape[1]
+    taken = no_trends(len(some), *sizes)
+    wide.take_rows(some, *folded, *taken)
+    return taken
 
 
 def _beside(first: float, columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:

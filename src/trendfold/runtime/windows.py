@@ -30,6 +30,10 @@ class Items:
     low: NDArray[np.int64]
     high: NDArray[np.int64]
 
+    def at(self, some: NDArray[np.int64]) -> Items:
+        """Some of the items."""
+        return Items(self.segment[some], self.index[some], self.low[some], self.high[some])
+
 
 LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 _LONGEST = 2**62
