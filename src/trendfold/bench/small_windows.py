@@ -61,4 +61,4 @@ def _sets(code: NDArray[np.int32], group: NDArray[np.int64], length: int) -> NDA
     """Of n events of A there are 2^n - 1 trends."""
     window = np.arange(len(code)) // length * GROUPS + group
     many = np.bincount(window[code == 0])
-    return np.log2(2.0 ** many[many > 0] - 1)
+    return np.asarray(np.log2(2.0 ** many[many > 0] - 1))

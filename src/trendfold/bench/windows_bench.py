@@ -34,7 +34,7 @@ SOME = 2_000
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """Small windows, 1 to 1,000 overlaps, few events per slide, a window per event, and adjacency predicates."""
+    """Small windows; 1 to 1,000 overlaps, few events per slide, a window per event, adjacency predicates."""
     events = max(1, int(EVENTS * scale))
     workspace = stream(seed, events)
     found = small_windows(seed, scale)
