@@ -182,9 +182,15 @@ def _window_columns(
     type_ = time_type(batch)
     if window is None:
         return pa.nulls(len(totals), type_), pa.nulls(len(totals), type_)
-    start, end = bounds(window, totals.index, origin)
     if window.unit is WindowUnit.EVENTS:
+        start, end = bounds(window, totals.index, origin)
         return pa.array(start), pa.array(end)
+    sizes = window.length, window.slide or window.length, origin
+    if pa.types.is_int64(type_) and window.slide is not None and not any(s % batch.ticks for s in sizes):
+        length, slide, origin = (size // batch.ticks for size in sizes)  # instead of a division per window
+        start = totals.index * slide + origin
+        return pa.array(start), pa.array(start + length)
+    start, end = bounds(window, totals.index, origin)
     return times_column(start, batch), times_column(end, batch)
 
 

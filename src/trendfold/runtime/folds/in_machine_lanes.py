@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,10 +129,10 @@ class ReadyMachineLanes:
             carried = part.block.shape.carried
             shape = part.items, carried.width, len(part.members)
             xshape = part.items, len(carried.extremes), len(part.members)
-            m, e = (each[at : at + prod(shape)].reshape(shape) for each in out[:2])
-            x = out.extreme[xat : xat + prod(xshape)].reshape(xshape)
+            m, e = (_by_lane(each[at : at + prod(shape)].reshape(shape)) for each in out[:2])
+            x = _by_lane(out.extreme[xat : xat + prod(xshape)].reshape(xshape))
             for lane, k in enumerate(part.members):
-                found[k] = Folded(m[:, :, lane], e[:, :, lane], x[:, :, lane])
+                found[k] = Folded(m[lane], e[lane], x[lane])
         return tuple(found[k] for k in range(len(found)))
 
 
@@ -155,6 +156,21 @@ def _places(sizes: Iterable[tuple[int, tuple[int, int]]]) -> list[tuple[int, int
     for count, (numbers, extremes) in sizes:
         found.append((found[-1][0] + count * numbers, found[-1][1] + count * extremes))
     return found
+
+
+_TURNED = 1 << 11
+"""Items that are turned from windows to lanes at once: as many as fit into a core's cache."""
+
+
+def _by_lane(found: NDArray[Any]) -> NDArray[Any]:
+    """[items, numbers, lanes] -> [lanes, items, numbers]: what comes next reads lane by lane."""
+    items, numbers, lanes = found.shape
+    if not found.any():
+        return np.zeros((lanes, items, numbers), found.dtype)
+    turned = np.empty((lanes, items, numbers), found.dtype)
+    for low in range(0, items, _TURNED):
+        turned[:, low : low + _TURNED] = np.moveaxis(found[low : low + _TURNED], 2, 0)
+    return turned
 
 
 MANY_MOMENTS = "events of one moment combine in too many ways"
