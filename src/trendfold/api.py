@@ -171,6 +171,7 @@ class Workload:
         max_ahead: str | None = "1 d",
         on_change: str = "fail",
         idle_timeout: str | None = None,
+        emit: str = "final",
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
 
@@ -184,6 +185,8 @@ class Workload:
         max_ahead   how far ahead of the clock an event may be before it is rejected; None for no bound
         idle_timeout  after so long without events the watermark moves on with the clock; None: never
         on_change   `replace` replaces queries whose text differs from the checkpoint's; `fail` refuses them
+        emit        `final` reports a window once, when it has ended; `update` also reports what open windows
+                    hold so far, after every micro-batch, and adds the column `is_final`
         """
         from trendfold.events.options import Options
         from trendfold.runtime import runtime
@@ -221,6 +224,7 @@ class Workload:
             max_ahead,
             on_change,
             idle_timeout,
+            emit,
         )
         return streaming.start(self.queries, stream, planned, settings)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import oracle
@@ -22,7 +23,9 @@ from stream.simulation import Memory, Simulation, arrival, cuts, ordered, simula
 from trendfold.api import Workload
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.runtime.limits import DEFAULTS
+from trendfold.runtime.release import ALWAYS, NEVER
 from trendfold.runtime.spark.blobs import Content
+from trendfold.runtime.spark.recorder import with_finality
 from trendfold.runtime.stream import settling
 from trendfold.runtime.stream.stream_job import Epoch, stream_job
 
@@ -217,3 +220,52 @@ def test_a_removed_query_leaves_the_vectors_of_the_others(monkeypatch: pytest.Mo
         agree(ordered(found[name], batch[name], 1), batch[name])
     assert (len(found["q0"]), len(found["q3"])) == (before["q0"], before["q3"])
     assert not any(store.text or store.parts for store in stream.shards.values())
+
+
+# ---------------------------------------------------------------- open windows
+
+
+@pytest.mark.parametrize("seed", range(2 if IS_PLAIN else 12))
+def test_updates_are_the_rows_of_batch_over_the_events_so_far(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    keep_raw(monkeypatch, rng.choice([0, 3, None]))
+    text = """
+    QUERY sliding RETURN g, COUNT(*), SUM(B.x) PATTERN SEQ(A, B+) GROUP BY g WITHIN 20 s SLIDE 5 s;
+    QUERY whole RETURN COUNT(*) PATTERN SEQ(A, NOT C, B) WHERE [g] WITHIN 10 s SLIDE 10 s;
+    QUERY kept RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 10 s SLIDE 10 s HAVING COUNT(*) > 1
+    """
+    workload, table = tf.parse(text), layout_1_events(0, 240)
+    stream = simulate(workload, table.schema, 3_000_000, 3)
+    stream.stream = replace(stream.stream, emits_updates=True)
+    shuffled = table.take(pa.array(arrival(table.column("ts").to_pylist(), 3, rng)))
+    for cut in cuts(table.num_rows, rng):
+        before, watermark = len(stream.told), stream.watermark_ms / 1_000
+        stream.feed(shuffled.slice(cut.start, cut.stop - cut.start))
+        if cut.stop == cut.start:
+            continue
+        batch = workload.run(shuffled.slice(0, cut.stop))
+        for query in workload:
+            own = [part.cast(batch[query.name].schema) for part in rows_of(stream, before, query.name)]
+            found = ordered(own, batch[query.name], len(query.group_by))
+            found = found.filter(pc.greater(found.column("window_end"), watermark))
+            wanted = batch[query.name]
+            agree(found, wanted.filter(pc.greater(wanted.column("window_end"), watermark)))
+
+
+def rows_of(stream: Simulation, batch: int, query: str) -> list[pa.Table]:
+    """What a query reported in one micro-batch."""
+    told, stream.told = stream.told, stream.told[batch : batch + 1]
+    found = stream.results()[query]
+    stream.told = told
+    return found
+
+
+def test_rows_of_ended_windows_are_final() -> None:
+    stream = simulate(tf.parse("RETURN COUNT(*) PATTERN A WITHIN 10 s SLIDE 5 s"), SCHEMA, 0).stream
+    ends = pa.table({"window_end": pa.array([5, 10, 15])})
+    assert with_finality(stream, 0, ends, 10_000_000).column_names == ["window_end"]
+    stream = replace(stream, emits_updates=True)
+    for watermark, wanted in ((10_000_000, [True, True, False]), (ALWAYS, [False] * 3), (NEVER, [True] * 3)):
+        assert with_finality(stream, 0, ends, watermark).column("is_final").to_pylist() == wanted

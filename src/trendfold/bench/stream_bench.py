@@ -1,4 +1,4 @@
-"""The speed of streams: micro-batches of a million rows, with few and with many groups.
+"""The speed of streams: micro-batches of a million rows, with few and many groups, overlaps and queries.
 
 Baselines are measured in the same run, each as a stream over the same files: rows passed to Python and
 counted, without state; and Spark's stateful operator with a counter per key. All streams stay up while they
@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from trendfold.api import parse
+from trendfold.api import Workload, parse
 from trendfold.bench.harness import Case, Promise
 from trendfold.runtime.spark.session import session
 
@@ -36,7 +36,7 @@ _CORES = 2
 _ROW_US = 1_000
 _AT_MOST = 4
 _STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-QUERY = "RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g WITHIN {0} s SLIDE {0} s"
+QUERIES, OVERLAPS = 50, (30, 60)
 
 
 def cases(seed: int, scale: float) -> list[Case]:
@@ -50,34 +50,57 @@ def cases(seed: int, scale: float) -> list[Case]:
     root = Path(tempfile.mkdtemp(prefix="trendfold-bench-"))
     few = _Files(root / "few", seed, rows, FEW)
     many = _Files(root / "many", seed, rows, MANY)
-    counted, counted_many, keyed = (_Line(spark, few), _Line(spark, many), _Line(spark, few))
-    ours, ours_many = _Line(spark, few), _Line(spark, many)
-    stateless = f"stateless mapInArrow count, {FEW:,} groups"
-    stateless_many = f"stateless mapInArrow count, {MANY:,} groups"
+    floor, floor_many = (f"stateless mapInArrow count, {groups:,} groups" for groups in (FEW, MANY))
     per_key = f"transformWithStateInPandas, a counter per key, {FEW:,} groups"
+    tumbling = f"trendfold, {FEW:,} groups"
     return [
-        Case(stateless, counted.runner(_stateless), rows, expected=lambda: rows),
-        Case(per_key, keyed.runner(_per_key), rows, expected=lambda: rows),
-        Case(
-            f"trendfold, {FEW:,} groups",
-            ours.runner(_trendfold),
-            rows,
-            stateless,
-            (Promise(0.25, stateless), Promise(3.0, per_key)),
-            answer=lambda _: ours.first_window(_trendfold),
-            expected=ours.in_batch,
+        Case(floor, _Line(spark, few).runner(_stateless), rows, expected=lambda: rows),
+        Case(per_key, _Line(spark, few).runner(_per_key), rows, expected=lambda: rows),
+        _ours(spark, few, tumbling, floor, (Promise(0.5, floor), Promise(3.0, per_key))),
+        *(
+            _ours(
+                spark,
+                few,
+                f"trendfold, {FEW:,} groups, {overlap} overlapping windows",
+                tumbling,
+                (Promise(least, tumbling),),
+                overlap=overlap,
+            )
+            for overlap, least in zip(OVERLAPS, (0.75, 0.65), strict=True)
         ),
-        Case(stateless_many, counted_many.runner(_stateless), rows, expected=lambda: rows),
-        Case(
-            f"trendfold, {MANY:,} groups",
-            ours_many.runner(_trendfold),
-            rows,
-            stateless_many,
-            (Promise(0.2, stateless_many),),
-            answer=lambda _: ours_many.first_window(_trendfold),
-            expected=ours_many.in_batch,
+        _ours(
+            spark,
+            few,
+            f"trendfold, {FEW:,} groups, {QUERIES} queries",
+            tumbling,
+            (Promise(0.25, tumbling),),
+            queries=QUERIES,
         ),
+        Case(floor_many, _Line(spark, many).runner(_stateless), rows, expected=lambda: rows),
+        _ours(spark, many, f"trendfold, {MANY:,} groups", floor_many, (Promise(0.4, floor_many),)),
     ]
+
+
+def _ours(
+    spark: SparkSession,
+    files: _Files,
+    name: str,
+    floor: str,
+    promises: tuple[Promise, ...],
+    overlap: int = 1,
+    queries: int = 1,
+) -> Case:
+    """A stream of trendfold; its first window is compared with a batch run."""
+    line = _Line(spark, files, overlap, queries)
+    return Case(
+        name,
+        line.runner(_trendfold),
+        files.rows,
+        floor,
+        promises,
+        answer=lambda _: line.first_window(_trendfold),
+        expected=line.in_batch,
+    )
 
 
 class _Files:
@@ -100,6 +123,7 @@ class _Files:
                     "g": self.rng.integers(0, self.groups, self.rows, dtype=np.int32),
                     "ts": pa.array(times).cast(pa.timestamp("us", "UTC")),
                     "type": pa.DictionaryArray.from_arrays(codes, pa.array(list(TYPES))).cast(pa.string()),
+                    "x": self.rng.integers(0, QUERIES, self.rows, dtype=np.int32),
                 }
             )
             pq.write_table(table, self.folder / f"{self.made}.parquet", row_group_size=-(-self.rows // 2))
@@ -110,8 +134,8 @@ class _Files:
 class _Line:
     """A stream that stays up and gets one file at a time."""
 
-    def __init__(self, spark: SparkSession, files: _Files) -> None:
-        self.spark, self.files = spark, files
+    def __init__(self, spark: SparkSession, files: _Files, overlap: int = 1, queries: int = 1) -> None:
+        self.spark, self.files, self.overlap, self.queries = spark, files, overlap, queries
         self.folder = Path(tempfile.mkdtemp(prefix="trendfold-bench-"))
         (self.folder / "in").mkdir()
         self.numbers = count()
@@ -123,6 +147,17 @@ class _Line:
     def window_s(self) -> int:
         """The window length: that of a file."""
         return self.files.rows * _ROW_US // 1_000_000
+
+    @property
+    def workload(self) -> Workload:
+        """COUNT(*) of SEQ(A, B+, C) by group; queries differ in a condition."""
+        slide_s = max(1, self.window_s // self.overlap)
+        texts = [
+            f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) {f'WHERE B.x != {n}' if self.queries > 1 else ''} "
+            f"GROUP BY g WITHIN {slide_s * self.overlap} s SLIDE {slide_s} s"
+            for n in range(self.queries)
+        ]
+        return parse(";".join(texts))
 
     def runner(self, start: Start) -> Callable[[], int]:
         """A function that runs one file."""
@@ -143,18 +178,25 @@ class _Line:
         return self.counted
 
     def first_window(self, start: Start) -> pa.Table:
-        """The rows reported for the first window, after as many files as needed."""
+        """The rows reported for the first window that a file fills, after as many files as needed."""
         for _ in range(_AT_MOST):
-            written = sorted((self.folder / "out" / "q1").glob("batch=*"))
-            if written:
-                table = pa.concat_tables(pq.read_table(each, partitioning=None) for each in written)
-                return _by_group(table.filter(pc.equal(table["window_start"], pc.min(table["window_start"]))))
+            for path in sorted((self.folder / "out" / "q1").glob("batch=*")):
+                table = pq.read_table(path, partitioning=None)
+                own = table.filter(pc.equal(table["window_start"], self.first))
+                if own.num_rows:
+                    return _by_group(own)
             self.run(start)
         raise RuntimeError(f"no window was reported after {_AT_MOST} files")
 
     def in_batch(self) -> pa.Table:
-        """The rows of the first window from a batch run over the first file."""
-        return _by_group(parse(QUERY.format(self.window_s)).run(self.files.at(0), engine="local")["q1"])
+        """The rows of that window from a batch run over the first file."""
+        found = self.workload.run(self.files.at(0), engine="local")["q1"]
+        return _by_group(found.filter(pc.equal(found["window_start"], self.first)))
+
+    @property
+    def first(self) -> pa.Scalar:
+        """The start of that window: the first event's time, 1970."""
+        return pa.scalar(0, pa.timestamp("us", "UTC"))
 
 
 def _by_group(table: pa.Table) -> pa.Table:
@@ -211,7 +253,7 @@ def _per_key(stream: DataFrame, line: _Line) -> StreamingQuery:
 
 
 def _trendfold(stream: DataFrame, line: _Line) -> StreamingQuery:
-    handle = parse(QUERY.format(line.window_s)).start(
+    handle = line.workload.start(
         stream, watermark="1 s", checkpoint=line.folder / "checkpoint", output=line.folder / "out"
     )
     return handle.query

@@ -237,6 +237,12 @@ def _parser() -> argparse.ArgumentParser:
         default="fail",
         help="what to do with a query whose text differs from the checkpoint's; default: fail",
     )
+    stream.add_argument(
+        "--emit",
+        choices=("final", "update"),
+        default="final",
+        help="report windows once they have ended, or also what open ones hold so far; default: final",
+    )
     stream.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
     stream.add_argument("--files-per-batch", type=int, metavar="N", help="the most files in one micro-batch")
     stream.add_argument(

@@ -93,6 +93,7 @@ def run_stream(
         max_ahead=args.max_ahead,
         on_change=args.on_change,
         idle_timeout=args.idle_timeout,
+        emit=args.emit,
     )
     try:
         with (

@@ -65,6 +65,8 @@ class Content(IntEnum):
     """A step that ran (plan.fold_steps)."""
     FINDINGS = 15
     """Findings of reading a part of the source."""
+    TICK = 16
+    """Sent to every shard of a stream that reports open windows, so that none is left out."""
 
 
 SCHEMA = pa.schema(

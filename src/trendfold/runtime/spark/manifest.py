@@ -217,7 +217,7 @@ def carried_on(old: Manifest, new: Manifest, latest: int, on_change: str = "fail
 
 
 _TOLD_AS = {"has_heartbeats": "whether idle_timeout is given"}
-_LATER_SETTINGS = {"time_format": None, "has_heartbeats": False}
+_LATER_SETTINGS = {"emit": "final", "time_format": None, "has_heartbeats": False}
 """Settings that checkpoints of earlier releases do not have, and what they were made with."""
 
 

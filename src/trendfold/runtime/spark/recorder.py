@@ -9,20 +9,24 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from trendfold import errors
 from trendfold.errors import InputError, TrendfoldError
+from trendfold.events.sources import untaken
 from trendfold.plan.fold_steps import FoldStep, from_value, merged, to_value
 from trendfold.runtime.places import Place
-from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.release import ALWAYS, NEVER
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, fit, from_batches
 from trendfold.runtime.spark.manifest import Tally
 from trendfold.runtime.spark.sink_claims import SinkClaim
 from trendfold.runtime.spark.sinks import Sink, TableSink
 from trendfold.runtime.stream.stream_job import StreamJob
+from trendfold.runtime.tables import times_column
 
 REJECTS = "rejects"
 """The name under which rejects are written, in place of a query's name."""
@@ -62,13 +66,17 @@ class Recorder:
         for blob in finished:
             if blob.content is Content.RESULT:
                 tables[blob.owner].append(blob.table())
+        shards = [blob for blob in told if blob.content is Content.STATE]
+        states = [json.loads(bytes(blob.payload)) for blob in shards]
+        watermark = max((state["watermark"] for state in states), default=ALWAYS)
         rows_of: dict[str, list[pa.Table]] = {}
         for query, parts in tables.items():
             if query not in self._schemas:
                 self._schemas[query] = tasks.empty_result(job, query).schema
             schema = self._schemas[query]
             own = rows_of.setdefault(job.plans[query].query.name, [])
-            own += [schema.empty_table(), *(fit(part, schema) for part in parts)]
+            fitted = [schema.empty_table(), *(fit(part, schema) for part in parts)]
+            own += [with_finality(self.stream, query, part, watermark) for part in fitted]
         # As one chunk: Spark stops reading a table at its first empty chunk (ADR 7). A query and the one that
         # replaced it may both have rows, and a column that only one of them has is null for the other.
         found = {
@@ -84,8 +92,7 @@ class Recorder:
             if kept:
                 together = pa.concat_tables(kept, promote_options="permissive")
                 self.rejects.write(spark, batch, {REJECTS: together}, is_again=is_first)
-        shards = [blob for blob in told if blob.content is Content.STATE]
-        state = {str(b.bucket): {"rows": b.rows, **json.loads(bytes(b.payload))} for b in shards}
+        state = {str(b.bucket): {"rows": b.rows, **each} for b, each in zip(shards, states, strict=True)}
         return before.after(
             batch,
             max((_latest(blob) for blob in told), default=ALWAYS),
@@ -95,8 +102,26 @@ class Recorder:
             {name: table.num_rows for name, table in found.items()},
             state,
             [to_value(step) for step in merged(_steps(told))],
-            sum(json.loads(bytes(blob.payload))["read"] for blob in shards),
+            sum(each["read"] for each in states),
         )
+
+
+IS_FINAL = "is_final"
+"""The column that tells ended windows from open ones, where both are reported."""
+
+
+def with_finality(stream: StreamJob, query: int, table: pa.Table, watermark: int) -> pa.Table:
+    """Rows with a column that says whether their windows have ended, if open ones are reported too."""
+    if not stream.emits_updates:
+        return table
+    release = stream.releases[query]
+    assert release is not None
+    if watermark in (ALWAYS, NEVER):
+        is_final = pa.array([watermark == NEVER] * table.num_rows, pa.bool_())
+    else:
+        until = times_column(np.array([watermark - (release.window.slide is None)]), stream.job.nothing)
+        is_final = pc.less_equal(table.column("window_end"), until[0])
+    return table.append_column(untaken(IS_FINAL, table.column_names), is_final)
 
 
 def require_same_columns(stream: StreamJob, sink: Sink) -> None:

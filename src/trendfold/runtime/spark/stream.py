@@ -108,9 +108,11 @@ class Settings:
     max_ahead: str | None = None
     on_change: str = "fail"
     idle_timeout: str | None = None
+    emit: str = "final"
 
 
 ON_CHANGE = ("fail", "replace")
+EMIT = ("final", "update")
 """What a start does with a query whose text differs from the checkpoint's."""
 
 
@@ -151,6 +153,8 @@ class Handle:
         if settings.idle_timeout is not None:
             self._idle_us = read_duration(settings.idle_timeout, "idle_timeout")
         self._heartbeats: Heartbeats | None = None
+        if settings.emit not in EMIT:
+            raise InputError(f"emit is {settings.emit!r}; choose one of {', '.join(EMIT)}")
         if settings.on_change not in ON_CHANGE:
             raise InputError(f"on_change is {settings.on_change!r}; choose one of {', '.join(ON_CHANGE)}")
         self._trigger = _trigger(settings.trigger)
@@ -257,6 +261,7 @@ class Handle:
             "arithmetic": self._settings.arithmetic,
             "shards": self._settings.shards or parallelism(self._spark),
             "has_heartbeats": self._idle_us is not None,
+            "emit": self._settings.emit,
         }
         fresh = Manifest(settings, column_types(self._schema(queries)), entries, id=name, claimed=())
         if kept is None:
@@ -364,7 +369,8 @@ class Handle:
         )
         conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.exchanges[n].conditions)
         bits = translatable(conditions, schema_of(stream.job.schema))
-        return replace(stream, job=replace(stream.job, bits=bits))
+        emits_updates = settings.emit == "update"
+        return replace(stream, job=replace(stream.job, bits=bits), emits_updates=emits_updates)
 
     def _halt(self) -> None:
         if self._heartbeats is not None:

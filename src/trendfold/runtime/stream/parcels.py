@@ -56,6 +56,8 @@ def pack_events(stream: StreamJob, table: pa.Table) -> tuple[int | None, list[Pa
     if unread.num_rows:
         parcels.append(Parcel(refused(stream, Content.REJECTS, unread, told=2)))
     parcels += [Parcel(refused(stream, Content.REJECTS, part)) for part in rejects if part.num_rows]
+    if stream.emits_updates:
+        parcels += [Parcel(Blob(shard, Content.TICK, 0, 0)) for shard in range(job.buckets)]
     if not len(batch):
         return latest, parcels
     workspace = Workspace(batch, read_bits(batch, job.bits) or {}, shared=job.shared_partitionings)

@@ -117,7 +117,8 @@ def _report_online(stream: StreamJob, settling: Settling, watermark: int) -> Ite
             batch = settling.keys.batch()
             rows = _rows_of_segments(group, len(settling.keys), Workspace(batch))
         for k, folded in zip(group.members(kind), ended.folded, strict=True):
-            items, folded = _within(stream.releases[group.queries[k]], ended, folded)
+            release = stream.releases[group.queries[k]]
+            items, folded = _within(release, ended, folded, settling.released)
             own = zip(group.plans[k].query.group_by, group.plans[0].query.group_by, strict=True)
             named = replace(rows, group_rows={key: rows.group_rows[other] for key, other in own})
             yield from tasks.add_up_groups(
@@ -125,11 +126,13 @@ def _report_online(stream: StreamJob, settling: Settling, watermark: int) -> Ite
             )
 
 
-def _within(release: Release | None, ended: EndedWindows, folded: Folded) -> tuple[Items, Folded]:
+def _within(
+    release: Release | None, ended: EndedWindows, folded: Folded, released: int
+) -> tuple[Items, Folded]:
     """The windows that a query reports: one that was replaced has none after its successor's first."""
     assert release is not None
-    begin, _ = bounds(release.window, ended.index, release.origin)
-    own = begin <= release.until
+    begin, end = bounds(release.window, ended.index, release.origin)
+    own = (begin <= release.until) & (end > released)
     items = Items(ended.segment[own].astype(np.int32), ended.index[own], *np.zeros((2, own.sum()), np.int64))
     return items, Folded(folded.mantissa[own], folded.exponent[own], folded.extreme[own])
 

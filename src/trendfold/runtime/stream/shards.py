@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -36,15 +37,23 @@ def absorb(stream: StreamJob, store: Store, parcels: Iterable[Parcel], watermark
     for parcel in parcels:
         blob = parcel.blob
         if blob.content is not Content.ROWS:
-            yield blob
+            yield from [] if blob.content is Content.TICK else [blob]
         elif blob.owner in stream.asked and not stream.is_over(blob.owner, watermark):
             cutoff = max(watermark, index.settled.get(blob.owner, ALWAYS))
             kept, late = _without_late(stream, parcel, cutoff)
             yield from [] if late is None else [late]
             if kept is not None:
                 arrived.setdefault(blob.owner, []).append(kept)
-    if not arrived:
-        return
+    if arrived:
+        yield from _absorb(stream, store, index, arrived, watermark)
+    if stream.emits_updates:
+        yield from preview(stream, store, watermark)
+
+
+def _absorb(
+    stream: StreamJob, store: Store, index: ShardIndex, arrived: Mapping[int, list[RawEvents]], watermark: int
+) -> Iterator[Blob]:
+    """Fold what is final, and store the rest."""
     _forget_removed(stream, store, index)
     latest = max(part.high for parts in arrived.values() for part in parts)
     for exchange, parts in arrived.items():
@@ -174,6 +183,51 @@ def flush(stream: StreamJob, store: Store) -> Iterator[Blob]:
     return release(stream, store, NEVER)
 
 
+# ---------------------------------------------------------------- open windows
+
+
+@dataclass
+class Overlay:
+    """A store whose changes are not stored."""
+
+    below: Store
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+    def index(self) -> str | None:
+        """Read the index."""
+        return self.below.index()
+
+    def get(self, number: int) -> bytes:
+        """Read a part."""
+        return self.parts[number] if number in self.parts else self.below.get(number)
+
+    def put(self, number: int, payload: bytes) -> None:
+        """Write a part beside the store."""
+        self.parts[number] = payload
+
+    def drop(self, number: int) -> None:
+        """Leave the part where it is: numbers are not used twice."""
+
+    def set_index(self, text: str) -> None:
+        """Leave the index as it is."""
+
+    def clear(self) -> None:
+        """Leave everything as it is."""
+
+
+def preview(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
+    """The rows of the windows that are open after the watermark, from the events so far."""
+    beside = Overlay(store)
+    index = ShardIndex.load(beside, watermark)
+    index.released = max(index.released, watermark)
+    for number in stream.asked:
+        told: list[Blob] = []
+        if stream.online[number]:
+            told += settle(stream, beside, index, number, (), NEVER)
+        told += report(stream, beside, index, number, NEVER)
+        yield from (blob for blob in told if blob.content is not Content.STEP)
+
+
 # ---------------------------------------------------------------- progress
 
 
@@ -186,6 +240,7 @@ def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
         "vector_bytes": sum(state.bytes for state in index.groups.values()),
         "vectors": sum(part.rows for part in vectors),
         "read": index.read,
+        "watermark": watermark,
         "parts": len(index.parts) + len(vectors),
         "windows": _open_windows(stream, index, max(watermark, index.released)),
     }

@@ -32,6 +32,8 @@ class StreamJob:
     """How far in the future an event may be, in microseconds; None for no limit."""
     delay_ms: int | None = None
     """The watermark's delay; None if it is not known, and only the watermark itself makes events final."""
+    emits_updates: bool = False
+    """Whether the rows of open windows are reported after every micro-batch."""
 
     def of(self, exchange: Exchange) -> dict[int, Release]:
         """The queries of an exchange that are not removed."""
