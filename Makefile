@@ -40,7 +40,8 @@ test-all: java $(READY) ## run every test, the slow ones too (25 minutes on 2 co
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-plain: $(READY) ## run every kernel as plain Python on small cases (8 minutes): for debuggers and coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/runtime/test_bundle.py tests/plain
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/runtime/test_bundle.py \
+		tests/kernel/test_growing.py tests/kernel/test_tree.py tests/kernel/test_wide.py tests/plain
 
 check: $(READY) ## lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .

@@ -214,10 +214,6 @@ def _pair_row(pair: Value) -> Row:
     return pair["query"], ", ".join(f"{name}+" for name in pair["types"]), ", ".join(pair["aggregates"])
 
 
-def _transition_row(each: Value) -> Row:
-    return f"{each['from']} → {each['to']}", ", ".join(each["queries"])
-
-
 def _burst_row(each: Value) -> Row:
     return f"of {each['type']}", f"{each['type']}+ of {', '.join(each['queries'])}"
 

@@ -105,10 +105,6 @@ class Network:
     inboxes: dict[str, list[int]] = field(default_factory=dict)
     """The queries of each state that has an inbox."""
 
-    def nodes_at(self, state: str) -> list[int]:
-        """The nodes of a state."""
-        return [i for i, node in enumerate(self.nodes) if node.state == state]
-
     def states_of(self, q: int) -> dict[str, int]:
         """The states of a query, and their positions."""
         return {state: p for p, state in enumerate(self.plan.positions[q])}
