@@ -32,15 +32,18 @@ def pack_columns(told: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
 
 def _packed(array: NDArray[Any]) -> list[bytes]:
     code = _codes(array)
-    parts = [code.tobytes(), array[0, code == _SAME].tobytes()]
-    for number, type_ in enumerate(_NARROW, 1):
-        if (own := code == number).any():
-            parts.append(array[:, own].astype(type_).tobytes())
-    return [*parts, array[:, code == _WIDE].tobytes()]
+    parts = [code.tobytes()]
+    for number in sorted(set(code.tolist())):
+        own = array[:, code == number]
+        type_ = array.dtype if number in (_SAME, _WIDE) else _NARROW[number - 1]
+        parts.append((own[0] if number == _SAME else own).astype(type_).tobytes())
+    return parts
 
 
 def _codes(array: NDArray[Any]) -> NDArray[np.uint8]:
     """The code of every column."""
+    if not array.any():
+        return np.full(array.shape[1], _SAME, np.uint8)
     least, most = array.min(axis=0), array.max(axis=0)
     found = np.full(array.shape[1], _WIDE, np.uint8)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -74,12 +77,10 @@ def _unpacked(payload: bytes, at: int, array: NDArray[Any]) -> int:
     code = np.frombuffer(payload, np.uint8, columns, at)
     at += columns
     types: list[Any] = [array.dtype, *_NARROW, array.dtype]
-    for number, type_ in enumerate(types):
+    for number in sorted(set(code.tolist())):
         own = code == number
-        count = int(own.sum())
-        height = 1 if number == _SAME else rows
-        if count:
-            block = np.frombuffer(payload, type_, height * count, at).reshape(height, count)
-            array[:, own] = block
-            at += block.nbytes
+        height, count = 1 if number == _SAME else rows, int(own.sum())
+        block = np.frombuffer(payload, types[number], height * count, at).reshape(height, count)
+        array[:, own] = block
+        at += block.nbytes
     return at

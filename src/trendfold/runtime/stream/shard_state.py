@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Protocol
 
 from trendfold.query.nodes import Window
@@ -99,9 +99,14 @@ class GroupState:
 
     @staticmethod
     def from_value(value: dict[str, Any]) -> GroupState:
-        """From the value of `asdict`."""
-        parts = {name: [WindowPart(**part) for part in value[name]] for name in ("open", "ended")}
+        """What `to_value` gave."""
+        parts = {name: [WindowPart(*part) for part in value[name]] for name in ("open", "ended")}
         return GroupState(**{**value, **parts})
+
+    def to_value(self) -> dict[str, Any]:
+        """As a JSON value."""
+        lists = {name: [astuple(part) for part in getattr(self, name)] for name in ("open", "ended")}
+        return {"keys": self.keys, "segments": self.segments, "key_bytes": self.key_bytes, **lists}
 
 
 @dataclass
@@ -154,7 +159,7 @@ class ShardIndex:
             "parts": [astuple(part) for part in self.parts],
             "settled": self.settled,
             "weighed": self.weighed,
-            "groups": {name: asdict(group) for name, group in self.groups.items()},
+            "groups": {name: group.to_value() for name, group in self.groups.items()},
         }
         store.set_index(json.dumps(value))
 
