@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.fold import copy_factors, fold_moment, fold_stretch, no_mass
+from trendfold.kernel.fold import fold_moment, no_mass
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.wide import RADIX, lift, normalise
 
@@ -49,51 +49,27 @@ def cut_stretches(lows, highs, long, low, high, rank, first, last):
 
 
 @kernel
-def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, fades, matrix, slot):
+def fold_stretches(events, lows, highs, rows, grid, guards, frame, starts, matrix, slot):
     """Fold the rows [lows[k], highs[k]) once from each start state, into the matrices from `slot` on.
 
-    starts  int32[R]  the states that mass may come in from (⊤ only passes through, unless a NOT guards it)
-    fades   bool[R]   whether mass that came in lasts for one moment only (*contiguous*)
+    For counts under *any*, where an event changes one state; folds.lane_matrices has all others.
+
+    starts  int32[R]  the states that mass may come in from (⊤ only passes through)
     matrix  Folded of shape [slots, R, states, ...]; used as a ring
     """
     fresh = no_mass(frame)
-    factor = np.empty_like(grid.times)
     slots = (
         np.empty(frame.states * SLOTS),
         np.empty(frame.states * SLOTS, np.int32),
         np.empty(grid.times.size * SLOTS),
     )
-    is_count = frame.width == 1 and frame.extremes == 0 and grid.dst.shape[1] == 1
-    is_any = rows.spend.shape[1] + rows.fade.shape[1] == 0
     for i in range(lows.shape[0]):
         k = (slot + i) % matrix.mantissa.shape[0]
         matrix.mantissa[k] = 0.0
         matrix.exponent[k] = 0
-        matrix.extreme[k] = np.inf
-        low, high = lows[i], highs[i]
-        if is_count and is_any:
-            for first in range(0, starts.shape[0], SLOTS):
-                _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix, fresh, slots)
-            continue
-        for r in range(starts.shape[0]):
-            mantissa, exponent, extreme = matrix.mantissa[k, r], matrix.exponent[k, r], matrix.extreme[k, r]
-            mantissa[starts[r], 0] = 1.0
-            copy_factors(grid.times, factor)
-            inherited = starts[r] if fades[r] else -1
-            fold_stretch(
-                events,
-                low,
-                low,
-                high,
-                rows,
-                grid,
-                guards,
-                mantissa,
-                exponent,
-                extreme,
-                factor,
-                fresh,
-                inherited,
+        for first in range(0, starts.shape[0], SLOTS):
+            _fold_counts(
+                events, lows[i], highs[i], rows, grid, guards, starts, first, k, matrix, fresh, slots
             )
 
 

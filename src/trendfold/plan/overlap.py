@@ -27,9 +27,14 @@ class MatrixShape:
     is_count: bool = False
     """Whether only counts are carried, and an event changes one of them."""
     is_any: bool = False
-    """Whether mass is never removed (skip-till-any-match); counts then fold four matrix rows at a time."""
+    """Whether mass is never removed (skip-till-any-match)."""
     is_guarded: bool = False
     """Whether a NOT splits pending counts into classes."""
+
+    @property
+    def folds_counts(self) -> bool:
+        """Whether four matrix rows are folded at a time, if each event changes one state (ADR 26)."""
+        return self.is_count and self.is_any and not self.is_guarded
 
     @property
     def bytes(self) -> int:

@@ -35,7 +35,7 @@ from trendfold.runtime.query_rows import (
 )
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.sorting import numbered
-from trendfold.runtime.values import at_rows, rows_with_trends, values_beside
+from trendfold.runtime.values import at_rows, rows_with_trends, values_beside, with_constant
 from trendfold.runtime.windows import Items, cut
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
@@ -134,10 +134,7 @@ def kinds_held(
 
 def lane_events(carried: Carried, rows: Rows, moment: NDArray[np.int32], batch: EventBatch) -> Events:
     """Rows with the values that several queries carry; if they carry numbers, column 0 of the values is 1."""
-    found = values_beside(carried, rows.symbols[0], moment, rows.row, batch)
-    if carried.numbers and found.values.shape[1] == 0:  # only bindings are counted
-        return found._replace(values=np.ones((len(moment), 1)))
-    return found
+    return with_constant(values_beside(carried, rows.symbols[0], moment, rows.row, batch), carried)
 
 
 def as_group(rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch) -> GroupRows:

@@ -44,6 +44,13 @@ def values_beside(
     return Events(symbol, moment, beside, _beside(np.inf, compared, len(moment)), is_small)
 
 
+def with_constant(events: Events, carried: Carried) -> Events:
+    """The same, with a column 0 of 1 if numbers are carried, as the machines of lanes read it."""
+    if carried.numbers and events.values.shape[1] == 0:  # only bindings are counted
+        return events._replace(values=np.ones((len(events.symbol), 1)))
+    return events
+
+
 def no_trends(items: int, width: int, extremes: int) -> Folded:
     """The aggregates of items that have no trend."""
     return Folded(

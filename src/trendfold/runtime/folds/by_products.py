@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.events.buffers import empty
 from trendfold.kernel import sliding, stretch
@@ -21,16 +20,17 @@ from trendfold.kernel.lower import (
     lower_links,
     lower_rows,
     lower_steps,
-    no_grid,
 )
+from trendfold.kernel.lower_machine_lanes import LaneMember, taken_of
 from trendfold.kernel.program import Events, Folded, Frame, Stacks, WindowStretches
 from trendfold.plan import OperandPlan
 from trendfold.plan.cost import long_stretch
 from trendfold.plan.overlap import MatrixShape, Overlap, Sharing, matrix_shape, starts_of
 from trendfold.plan.physical import Products
 from trendfold.plan.statistics import OperandStatistics
-from trendfold.query.nodes import Semantics
+from trendfold.runtime.folds.lane_matrices import StretchFolder, stretch_folder
 from trendfold.runtime.folds.operand import OperandRows
+from trendfold.runtime.values import with_constant
 from trendfold.runtime.windows import Items
 
 _CHUNK = 4_096
@@ -108,9 +108,9 @@ def fold_shared(
     low, high = cut.low[is_long], cut.high[is_long]
     matrix = _no_matrices(slots, len(_starts(plan.machine)), frame)
     stacks, out = _no_stacks(_most_alive(cut), frame), _no_windows(len(cut.first), frame)
-    fold_into, slide = _folder(plan, events, alphabet), _slider(plan, events, alphabet)
+    fold_into, slide = _folder(plan, events, alphabet, low, high), _slider(plan, events, alphabet)
     for windows, fresh in _chunks(cut, slots):
-        fold_into(matrix, fresh.start, low[fresh], high[fresh])
+        fold_into(matrix, fresh)
         part = cut._replace(first=cut.first[windows], last=cut.last[windows])
         rows = Folded(out.mantissa[windows], out.exponent[windows], out.extreme[windows])
         slide(part, matrix, stacks, rows)
@@ -121,9 +121,11 @@ def fold_matrices(
     plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], bounds: NDArray[np.int64]
 ) -> Folded:
     """Fold rows [bounds[k], bounds[k+1]) into matrix k: what mass 1 at each start state becomes."""
+    if not _folds_counts(plan, alphabet):
+        return _in_lanes(plan, events, alphabet, bounds[:-1], bounds[1:]).fold()[0]
     frame = lower_frame(plan.machine, plan.carried)
     matrix = _no_matrices(len(bounds) - 1, len(_starts(plan.machine)), frame)
-    _folder(plan, events, alphabet)(matrix, 0, bounds[:-1], bounds[1:])
+    _folder(plan, events, alphabet, bounds[:-1], bounds[1:])(matrix, slice(0, len(bounds) - 1))
     return matrix
 
 
@@ -147,19 +149,54 @@ def multiply_matrices(
 
 
 def _folder(
-    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
-) -> Callable[[Folded, int, NDArray[np.int64], NDArray[np.int64]], None]:
-    """A function that folds rows [low, high) into matrices from a slot on; its arrays are lowered once."""
-    machine, starts = plan.machine, _starts(plan.machine)
-    program, grid = lower_rows(machine, alphabet, plan.carried)
-    grid = grid if events.is_small else no_grid(grid)
-    guards, frame = lower_guards(machine, alphabet), lower_frame(machine, plan.carried)
-    tables = program, grid, guards, frame, starts, _fades(machine, starts)
+    plan: OperandPlan,
+    events: Events,
+    alphabet: tuple[Symbol, ...],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+) -> Callable[[Folded, slice], None]:
+    """A function that folds some stretches [low, high) into matrices, a ring; its arrays are lowered once."""
+    if not len(low):
+        return lambda matrix, some: None
+    if _folds_counts(plan, alphabet):
+        program, grid = lower_rows(plan.machine, alphabet, plan.carried)
+        guards, frame = lower_guards(plan.machine, alphabet), lower_frame(plan.machine, plan.carried)
+        tables = program, grid, guards, frame, _starts(plan.machine)
 
-    def fold_into(matrix: Folded, slot: int, low: NDArray[np.int64], high: NDArray[np.int64]) -> None:
-        stretch.fold_stretches(events, low, high, *tables, matrix, slot)
+        def fold_counts(matrix: Folded, some: slice) -> None:
+            stretch.fold_stretches(events, low[some], high[some], *tables, matrix, some.start)
 
-    return fold_into
+        return fold_counts
+    lanes = _in_lanes(plan, events, alphabet, low, high)
+
+    def fold_lanes(matrix: Folded, some: slice) -> None:
+        places = np.arange(some.start, some.stop) % len(matrix.mantissa)
+        (found,) = lanes.fold(some)
+        matrix.mantissa[places], matrix.exponent[places] = found.mantissa, found.exponent
+        matrix.extreme[places] = found.extreme
+
+    return fold_lanes
+
+
+def _folds_counts(plan: OperandPlan, alphabet: tuple[Symbol, ...]) -> bool:
+    """Whether four matrix rows are folded at a time; an event then changes one state at most."""
+    is_count = matrix_shape(plan.machine, plan.carried).folds_counts
+    return is_count and all(len(plan.machine.steps(symbol)) <= 1 for symbol in alphabet)
+
+
+def _in_lanes(
+    plan: OperandPlan,
+    events: Events,
+    alphabet: tuple[Symbol, ...],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+) -> StretchFolder:
+    """The stretches of one query in the machine of lanes."""
+    members = [LaneMember(plan.machine, plan.carried)]
+    taken = taken_of([(symbol,) for symbol in alphabet], members)
+    found = stretch_folder(members, with_constant(events, plan.carried), taken, low, high)
+    assert found is not None  # one query always fits
+    return found
 
 
 def _slider(
@@ -180,12 +217,6 @@ def _slider(
 
 def _starts(machine: Machine) -> NDArray[np.int32]:
     return np.array(starts_of(machine), np.int32)
-
-
-def _fades(machine: Machine, starts: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether mass that enters at a start state lasts for one moment only."""
-    is_contiguous = machine.semantics is Semantics.CONTIGUOUS
-    return np.array([is_contiguous and machine.states[s].place not in (START, END) for s in starts], np.bool_)
 
 
 def _no_matrices(slots: int, rows: int, frame: Frame) -> Folded:
