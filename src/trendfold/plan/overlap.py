@@ -33,7 +33,7 @@ class MatrixShape:
 
     @property
     def folds_counts(self) -> bool:
-        """Whether four matrix rows are folded at a time, if each event changes one state (ADR 26)."""
+        """Whether four matrix rows are folded at a time, if each event changes one state (ADR 28)."""
         return self.is_count and self.is_any and not self.is_guarded
 
     @property
