@@ -24,7 +24,7 @@ from trendfold.kernel.jit import IS_PLAIN
 from trendfold.kernel.program import Folded
 from trendfold.kernel.wide import log2
 from trendfold.plan import Group, plan_auto
-from trendfold.plan.logical import MACHINE_LANES
+from trendfold.plan.logical import LANES
 from trendfold.plan.workload import grouped, rows_key, units
 from trendfold.query import Query
 from trendfold.runtime.folding import FoldedQuery
@@ -50,7 +50,7 @@ Window = tuple[Hashable, int]
 def groups_of(queries: Iterable[Query]) -> list[Group]:
     """The groups that are folded in lanes, down to one query."""
     plans = [plan_auto(query) for query in queries]
-    plans = list(grouped(plans, "auto", MACHINE_LANES, lambda p: rows_key(p) if fits(p) else None, least=1))
+    plans = list(grouped(plans, "auto", LANES, lambda p: rows_key(p) if fits(p) else None, least=1))
     found = units({i: plan for i, plan in enumerate(plans) if plan.group is not None})
     return [unit.group for unit in found if unit.group is not None]
 
@@ -143,12 +143,10 @@ def test_a_stream_cut_at_any_moments_has_the_oracles_rows(seed: int) -> None:
             store.fold(chunk, order_column, rng)
         together = lane_rows(group, table, order_column)
         for plan, (items, own) in zip(
-            group.members, together.with_trends(store.results(together)), strict=True
+            group.members, together.with_trends([(each,) for each in store.results(together)]), strict=True
         ):
             rows = together.rows_of(plan, group.members[0])
-            found = table_of(
-                FoldedQuery(plan, rows, items, items.index, (), together.batch, (own,)), EVERYTHING
-            )
+            found = table_of(FoldedQuery(plan, rows, items, items.index, (), together.batch, own), EVERYTHING)
             expected = oracle.rows(text_of[plan.query.name], events, order_column)
             wrong = engine.difference(found.to_pylist(), expected, 2 + len(plan.query.group_by))
             assert wrong is None, f"{plan.query.name}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}"

@@ -25,9 +25,9 @@ from trendfold.kernel.jit import IS_PLAIN
 from trendfold.kernel.lane_shapes import TEMPORARY, VOID, in_place
 from trendfold.plan import Group, QueryPlan, plan_auto
 from trendfold.plan.cost import Costs
-from trendfold.plan.logical import MACHINE_LANES
+from trendfold.plan.logical import LANES
 from trendfold.plan.physical import Apart, Lanes
-from trendfold.plan.workload import grouped, rows_key, units, why_no_machine
+from trendfold.plan.workload import grouped, lanes_key, units, why_no_lanes
 from trendfold.runtime.folding import fold_unit, prepare_group
 from trendfold.runtime.folds.in_machine_lanes import MANY_MOMENTS, MOST_MOMENTS
 from trendfold.runtime.lane_rows import read_lane_rows
@@ -39,7 +39,7 @@ from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 def fits(plan: QueryPlan) -> bool:
     """Whether the machine of lanes takes a query."""
-    return not why_no_machine(plan)
+    return not why_no_lanes(plan)
 
 
 def run_in_lanes(
@@ -56,7 +56,7 @@ def _run_in_lanes(
 ) -> dict[str, pa.Table]:
     batch = read_batch(table, Options(order_column=order_column))
     plans = [plan_auto(query) for query in queries]
-    plans = list(grouped(plans, "auto", MACHINE_LANES, lambda p: rows_key(p) if fits(p) else None, least=1))
+    plans = list(grouped(plans, "auto", LANES, lanes_key, least=1))
     # GROUP BY T.g of one query alone may name a type that stands elsewhere too: it has no key.
     plans = [_alone(p) if p.group is None and fits(p) else p for p in plans]
     workspace, tables = Workspace(batch, shared=shared_partitionings(plans)), {}
@@ -68,7 +68,7 @@ def _run_in_lanes(
 
 
 def _alone(plan: QueryPlan) -> QueryPlan:
-    return replace(plan, group=Group("auto", MACHINE_LANES, (plan,)), number=0)
+    return replace(plan, group=Group("auto", LANES, (plan,)), number=0)
 
 
 def check(
@@ -120,7 +120,7 @@ def random_workload(rng: random.Random, most: int = 12) -> tuple[list[str], list
     semantics = rng.choice([["any"], ["next"], ["contiguous"], ["any", "next", "contiguous"]])
     many = range(rng.randint(2, most))
     queries = [_query(rng, i, rng.choice(shapes), rng.choice(semantics), where, group) for i in many]
-    return queries, _events(rng), rng.choice([None, None, "seq"])
+    return queries, random_events(rng), rng.choice([None, None, "seq"])
 
 
 def _query(rng: random.Random, number: int, shape: str, semantics: str, where: str, group: str) -> str:
@@ -132,7 +132,7 @@ def _query(rng: random.Random, number: int, shape: str, semantics: str, where: s
     for _ in range(rng.choice([0, 0, 0, 1, 2])):
         conditions.append(f"{rng.choice(types[:2])}.x {rng.choice(['<', '>', '!='])} {rng.randint(0, 4)}")
     conditions = [c for c in conditions if c.startswith("[") or c[0] in pattern]
-    extra = [_aggregate(rng, rng.choice(named)) for _ in range(rng.choice([0, 0, 1, 2]))] if named else []
+    extra = [aggregate(rng, rng.choice(named)) for _ in range(rng.choice([0, 0, 1, 2]))] if named else []
     key = group if rng.random() < 0.9 else ""
     returned = dict.fromkeys([*([key] if key else []), "COUNT(*)", *extra])
     return " ".join(
@@ -158,7 +158,8 @@ def _negated(pattern: str) -> set[str]:
     return found
 
 
-def _aggregate(rng: random.Random, type_: str) -> str:
+def aggregate(rng: random.Random, type_: str) -> str:
+    """An aggregate of a type."""
     function = rng.choice(["COUNT", "SUM", "AVG", "MIN", "MAX"])
     return f"COUNT({type_})" if function == "COUNT" else f"{function}({type_}.{rng.choice('xy')})"
 
@@ -168,7 +169,7 @@ def _window(rng: random.Random) -> str:
     return rng.choice(["", f"WITHIN {size} s SLIDE {slide} s"])
 
 
-def _events(rng: random.Random) -> list[dict]:
+def random_events(rng: random.Random) -> list[dict]:
     """Times may be equal, values null; events of one type may come in bursts."""
     found: list[dict] = []
     time, ties = rng.randint(-5, 5), rng.choice([0.0, 0.0, 0.3, 0.7])
@@ -200,7 +201,8 @@ def test_random_workloads(seed: int) -> None:
 @engine.many(400)
 @given(seed=st.integers(0, 2**40))
 def test_one_query_of_any_kind_is_a_group_of_its_own(seed: int) -> None:
-    case = workloads.random_case(random.Random(seed), aggregates=seed % 2 == 0)
+    features = {"aggregates": seed % 2 == 0, "having": seed % 3 == 0, "both": seed % 5 == 0}
+    case = workloads.random_case(random.Random(seed), **features)
     check([case.query], case.events, engine.to_table(case), case.order_column, in_bursts=seed % 4 > 1)
 
 
@@ -291,7 +293,7 @@ def test_a_count_doubles_with_every_event(in_bursts: bool) -> None:
 
 def group_of(text: str, table: pa.Table) -> tuple[Group, Workspace]:
     """The queries of a text as one group."""
-    plans = grouped([plan_auto(query) for query in tf.parse(text)], "auto", MACHINE_LANES, rows_key, least=1)
+    plans = grouped([plan_auto(query) for query in tf.parse(text)], "auto", LANES, lanes_key, least=1)
     (unit,) = units(dict(enumerate(plans)))
     assert unit.group is not None
     return unit.group, Workspace(read_batch(table, Options()))
@@ -306,10 +308,7 @@ def test_queries_that_use_up_or_negate_are_lanes_of_one_run() -> None:
         "QUERY d RETURN COUNT(*) PATTERN SEQ(B, A+) SEMANTICS contiguous WITHIN 50 s SLIDE 50 s"
     )
     found = tf.parse(text).run(table)
-    assert [(step.queries, type(step.way)) for step in found.plan] == [
-        (("a", "b"), Lanes),
-        (("c", "d"), Lanes),
-    ]
+    assert [(step.queries, type(step.way)) for step in found.plan] == [(("a", "b", "c", "d"), Lanes)]
     alone = tf.parse(text).run(table, strategy="cogra")
     for name in alone:
         assert engine.difference(found[name].to_pylist(), alone[name].to_pylist(), 2) is None

@@ -106,8 +106,7 @@ TWO = "; ".join(COUNT.format(where) for where in ("WHERE B.x > 1", "WHERE B.x > 
         GroupStatistics(group_values=3),
         GroupStatistics(kinds=5_000),
         GroupStatistics(windows_fit=False),
-        GroupStatistics(values_are_small=False),
-        GroupStatistics(is_exact=True),
+        GroupStatistics(obstacle="events of one moment combine in too many ways"),
     ],
 )
 def test_what_forbids_folding_queries_together(known: GroupStatistics) -> None:
@@ -175,9 +174,28 @@ def test_queries_that_run_together_are_one_step() -> None:
 
 
 def test_queries_that_could_have_run_together_say_why_they_did_not() -> None:
-    result = tf.parse(TWO.replace("B.x", "B.v")).run(events(), arithmetic="exact")
+    text = "; ".join(f"RETURN COUNT(*) PATTERN SEQ({t}, B) GROUP BY B.v" for t in "AC")
+    result = tf.parse(text).run(events())
     assert [step.queries for step in result.plan] == [("q1",), ("q2",)]
-    assert all("not folded with other queries: exact arithmetic" in step.way.why for step in result.plan)
+    assert all("not folded with other queries: GROUP BY has " in s.way.why for s in result.plan)
+
+
+def test_digits_of_queries_in_lanes_are_read_from_the_same_rows() -> None:
+    result = tf.parse(TWO.replace("B.x", "B.v")).run(events(), arithmetic="exact")
+    [step] = result.plan
+    assert isinstance(step.way, Lanes)
+    alone = [
+        tf.parse(q).run(events(), arithmetic="exact")["q1"] for q in TWO.replace("B.x", "B.v").split(";")
+    ]
+    assert [result[name] for name in result] == alone
+
+
+def test_a_query_with_not_is_a_lane_unless_its_rows_forbid_it() -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B+, NOT C) HAVING COUNT(*) > 3"
+    assert isinstance(chosen(text, OperandStatistics()), Lanes)
+    plan = tf.parse(text).plan()[0]
+    known = QueryStatistics(rows=9, burst=1.0, operands=(OperandStatistics(),), obstacle="too many ways")
+    assert isinstance(choose(plan, known, DEFAULT_COSTS), Vectors)
 
 
 @pytest.mark.parametrize("strategy", ["hamlet", "aseq", "gloria"])

@@ -27,8 +27,9 @@ from trendfold.plan.workload import plan_all, units
 from trendfold.query.nodes import Query
 from trendfold.runtime import local
 from trendfold.runtime.folding import ReadyGroup, prepare_group
-from trendfold.runtime.folds.in_lanes import make_ready
+from trendfold.runtime.folds.in_machine_lanes import lane_material
 from trendfold.runtime.group_rows import GroupRows, read_group
+from trendfold.runtime.lane_rows import read_lane_rows
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.result import Result
 from trendfold.runtime.workspace import Workspace
@@ -164,8 +165,8 @@ def lanes_state(seed: int, scale: float) -> int:
     plans = plan_all(trade_queries.mixed(MIXED[-1], seed))
     group = plans[0].group
     assert group is not None
-    together, _ = read_group(group, Workspace(read_batch(_trades(seed, scale, 3), Options())))
-    return 0 if together is None else make_ready(group, together).bytes
+    together, _ = read_lane_rows(group, Workspace(read_batch(_trades(seed, scale, 3), Options())))
+    return 0 if together is None else lane_material(group, together).lower(in_bursts=True).bytes
 
 
 def ratios(seed: int, scale: float) -> dict[str, float]:

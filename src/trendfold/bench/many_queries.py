@@ -1,4 +1,4 @@
-"""Fifty queries beside one of each kind: whole runs in one process, from a table in memory to results."""
+"""Fifty queries, and a thousand, beside one of each kind: whole runs in one process, table to results."""
 
 from __future__ import annotations
 
@@ -32,12 +32,24 @@ KINDS: dict[str, tuple[str, float]] = {
         0.1,
     ),
     "next, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.3),
+    "any, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} {{}} {WINDOW}", 1 / 6),
+    "any, averages": (f"RETURN AVG(B.x) PATTERN {PATTERN} {{}} {WINDOW}", 1 / 6),
+    "next, HAVING": (
+        f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} HAVING COUNT(*) > 3 {WINDOW}",
+        0.2,
+    ),
+    "next, AND": (
+        f"RETURN COUNT(*) PATTERN AND(SEQ(A, B+), SEQ(C, D)) SEMANTICS next {{}} {WINDOW}",
+        0.2,
+    ),
 }
 """A query of each kind, with a place for its condition; and the least part of one query's events/s."""
+THOUSAND, OF_THOUSAND = 1_000, 1 / 15
+"""So many queries of the kind "next", and the least part of one query's events/s."""
 
 
 def many_queries(seed: int, scale: float) -> list[Case]:
-    """One query of each kind, and fifty that differ in a threshold."""
+    """One query of each kind, and fifty that differ in a threshold; then a thousand of one kind."""
     table = mixed_events(seed, max(1_000, int(EVENTS * scale)))
     found = []
     for kind, (text, promised) in KINDS.items():
@@ -45,6 +57,9 @@ def many_queries(seed: int, scale: float) -> list[Case]:
         found.append(_case(one, table, text, 1))
         case = _case(fifty, table, text, FIFTY, one, (Promise(promised, one),) if scale >= 1 else ())
         found.append(case)
+    one, many = "next, one query", f"next, {THOUSAND:,} queries"
+    promises = (Promise(OF_THOUSAND, one),) if scale >= 1 else ()
+    found.append(_case(many, table, KINDS["next"][0], THOUSAND, one, promises))
     return found
 
 
@@ -57,7 +72,7 @@ def _case(
     promises: tuple[Promise, ...] = (),
 ) -> Case:
     """Answers are compared with every query in a loop of its own."""
-    asked = parse(";".join(text.format(f"WHERE B.v > {10 * i}") for i in range(queries))).queries
+    asked = parse(";".join(text.format(f"WHERE B.v > {500 * i // queries}") for i in range(queries))).queries
     alone = run(table, asked, "cogra", unit="s")
     answered = run(table, asked, "auto", unit="s")
     return Case(name, answered, len(table), floor, promises, name, rows, lambda: rows(alone()))

@@ -1,4 +1,4 @@
-"""Many queries over one stream: as lanes, with shared bursts, and as `auto` chooses; one core.
+"""Many queries over one stream: as lanes event by event, with shared bursts, and as `auto` chooses; one core.
 
 SEQ(X, B+, Y) with ten types for X and ten for Y; B come in bursts. Rows are selected, sorted and split into
 windows beforehand, and all methods must give the same numbers before any is timed. Then fifty queries of
@@ -21,12 +21,11 @@ from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.kernel.program import Folded
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.cost import NEVER
 from trendfold.plan.logical import LANES
 from trendfold.plan.workload import plan_all, units
-from trendfold.runtime.folding import fold_unit, prepare
-from trendfold.runtime.folds.in_lanes import make_ready
-from trendfold.runtime.group_rows import read_group
+from trendfold.runtime.folding import fold_unit, prepare, prepare_group
+from trendfold.runtime.folds.in_machine_lanes import lane_material
+from trendfold.runtime.lane_rows import read_lane_rows
 from trendfold.runtime.request import EVERYTHING
 from trendfold.runtime.workspace import Workspace, shared_partitionings
 
@@ -56,8 +55,8 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
     plans = plan_all(parse(texts(queries)).queries)
-    lanes, shared = (_together(plans, workspace, share_from) for share_from in (NEVER, 2))
-    chosen = _together(plans, workspace) if plans[0].group is not None else _alone(plans, workspace)
+    lanes, shared = (_together(plans, workspace, in_bursts) for in_bursts in (False, True))
+    chosen = _chosen(plans, workspace) if plans[0].group is not None else _alone(plans, workspace)
     names = [f"{way}, {queries} queries, bursts of {burst}" for way in ("lanes", "shared", "auto")]
     promises = [Promise(ALWAYS, name) for name in names[:2]]
     if (burst, queries) in PROMISED:
@@ -75,7 +74,7 @@ def _cell(workspace: Workspace, burst: int, queries: int) -> list[Case]:
 def _with_predicates(workspace: Workspace, burst: int) -> list[Case]:
     """50 queries with different thresholds: only the fold, and everything from rows to totals."""
     plans = plan_all(parse(texts(50, "WHERE B.x > {}")).queries)
-    chosen = _together(plans, workspace)
+    chosen = _chosen(plans, workspace)
     name, events = f"auto, 50 queries with a condition each, bursts of {burst}", len(workspace.batch)
     alone = partial(_answer_alone, plans, workspace)
 
@@ -114,12 +113,19 @@ def bursts(seed: int, events: int, size: int) -> Workspace:
     return Workspace(read_batch(pa.table(table), Options()))
 
 
-def _together(plans: Sequence[QueryPlan], workspace: Workspace, share_from: int = 2) -> Fold:
-    """All queries in one pass; bursts are shared from `share_from` events on."""
+def _together(plans: Sequence[QueryPlan], workspace: Workspace, in_bursts: bool) -> Fold:
+    """All queries in one pass, events one by one or in bursts."""
     group = plans[0].group or Group("auto", LANES, tuple(plans))
-    rows, _ = read_group(group, workspace)
+    rows, _ = read_lane_rows(group, workspace)
     assert rows is not None
-    return make_ready(group, rows, share_from).fold
+    return lane_material(group, rows).lower(in_bursts).fold
+
+
+def _chosen(plans: Sequence[QueryPlan], workspace: Workspace) -> Fold:
+    """All queries in one pass, as `choose` says."""
+    assert plans[0].group is not None
+    ready = prepare_group(plans[0].group, workspace)
+    return lambda: ready.fold()[0]
 
 
 def _alone(plans: Sequence[QueryPlan], workspace: Workspace) -> Fold:

@@ -7,8 +7,8 @@ from typing import Any
 from trendfold.papers.gloria import Considered, Share, SharingPlan
 from trendfold.papers.hamlet.plan import Pair, Sharable
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES
-from trendfold.plan.workload import lane_shape
+from trendfold.plan.logical import LANES, SHARED_TREES
+from trendfold.plan.workload import lane_shape, windows_at_once
 
 Value = dict[str, Any]
 
@@ -39,16 +39,16 @@ def describe_sharing(plan: QueryPlan) -> Value:
 
 _SHARED = {
     LANES: "a burst of equal events is applied once",
-    MACHINE_LANES: "an event is applied once",
     SHARED_TREES: "values are ranked and bindings are found once",
 }
+OWN_LANE = "a lane of its own: NOT changes the class of pending counts in a few operations"
 
 
 def tell_lanes(plan: QueryPlan, group: Group) -> list[str]:
     """What a query has in common with each other query of its lanes."""
-    if len(group.members) == 1:
-        return ["a lane of its own: NOT changes the class of pending counts in a few operations"]
     lines = [f"one pass over rows sorted once; {_SHARED[group.method]} for all queries"]
+    if (slots := windows_at_once(plan)) > 1:
+        lines.append(f"{slots} slots: as many windows can hold one event")
     for k, member in enumerate(group.members):
         if k == plan.number:
             continue

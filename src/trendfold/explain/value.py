@@ -11,15 +11,15 @@ from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Pairwise, partition_attributes
 from trendfold.explain.match_plan import Traced, traced
-from trendfold.explain.sharing import describe_sharing, tell_lanes
+from trendfold.explain.sharing import OWN_LANE, describe_sharing, tell_lanes
 from trendfold.papers.aseq.prefixes import PrefixPlan
 from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
 from trendfold.plan.fold_steps import PhysicalPlan, way_name
-from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES
+from trendfold.plan.logical import LANES, SHARED_TREES
 from trendfold.plan.neighbour import BOUNDS, Structure
-from trendfold.plan.physical import why_raw
+from trendfold.plan.physical import has_guards, may_be_lane, why_raw
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
@@ -185,8 +185,10 @@ def _matches_on_spark(plan: QueryPlan) -> Value:
 def _together(plan: QueryPlan) -> list[str]:
     """What a query's group shares; A-Seq's sharing is described with the group's first member."""
     group = plan.group
-    if group is not None and group.method in (LANES, MACHINE_LANES, SHARED_TREES):
+    if group is not None and group.method in (LANES, SHARED_TREES):
         return tell_lanes(plan, group)
+    if group is None and has_guards(plan) and may_be_lane(plan, is_exact=False):
+        return [OWN_LANE]
     if group is None or not isinstance(group.details, PrefixPlan):
         return []
     names = [member.query.name for member in group.members]
@@ -264,7 +266,7 @@ def _shared(plan: QueryPlan) -> Value:
     """What overlapping windows share, in any operand; empty if they do not overlap."""
     ways = dict.fromkeys(plan.sharing(operand) for operand in plan.operands)
     found = [str(way) for way in ways if way is not None]
-    if found and plan.group is not None and plan.group.method in (LANES, MACHINE_LANES, SHARED_TREES):
+    if found and plan.group is not None and plan.group.method in (LANES, SHARED_TREES):
         found = ["together"]
     return {"folded": found} if found else {}
 

@@ -163,6 +163,37 @@ def _wide(_context, m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
     return types.void(m, e, index, index, index, *numbers, weight, index, index), generate
 
 
+def _wide_gain(_context, m, e, d, s, vectors, a, b, weight, w, apace):
+    """The wide step where s and the other lanes stay as they are, which is half the work."""
+
+    def generate(context, builder, signature, args):
+        m_data, e_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 1, 7))
+        _, _, d, s, vectors, a, b, _, w, apace = args
+        nothing = everywhere(INTS, 0)
+        is_kept, is_read = (
+            _bits(builder, builder.fcmp_unordered("!=", each, ir.Constant(DOUBLE, 0.0))) for each in (a, b)
+        )
+        a, b = (spread(builder, each, DOUBLES) for each in (a, b))
+        with _each_run(builder, vectors) as at:
+            part = _takes_part(builder, weights, w, apace, at)
+            to, of = builder.add(d, at), builder.add(s, at)
+            old, read = load(builder, m_data, to, DOUBLES), load(builder, m_data, of, DOUBLES)
+            old_e, read_e = load(builder, e_data, to, INTS), load(builder, e_data, of, INTS)
+            own_e = builder.select(is_kept, old_e, nothing)
+            other_e = builder.select(is_read, read_e, nothing)
+            top = higher(builder, own_e, other_e)
+            own = builder.fmul(builder.fmul(old, a), scale(builder, builder.sub(top, own_e)))
+            other = builder.fmul(builder.fmul(read, b), scale(builder, builder.sub(top, other_e)))
+            new = builder.fadd(own, other)
+            new_e = builder.select(builder.fcmp_ordered("==", new, everywhere(DOUBLES, 0.0)), nothing, top)
+            store(builder, builder.select(part, new, old), m_data, to)
+            store(builder, builder.select(part, new_e, old_e), e_data, to)
+        return context.get_dummy_value()
+
+    index, number = types.int64, types.float64
+    return types.void(m, e, index, index, index, number, number, weight, index, index), generate
+
+
 def _bits(builder: Any, bit: Any) -> Any:
     """One truth for all lanes."""
     return spread(builder, bit, ir.VectorType(ir.IntType(1), WIDTH))
@@ -241,6 +272,11 @@ def plain_wide(m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
     e[of] = np.where(part, read_e * (c != 0), read_e * (c0 != 0))
 
 
+def plain_wide_gain(m, e, d, s, vectors, a, b, weight, w, apace) -> None:
+    """The same where nothing else changes."""
+    plain_wide(m, e, d, s, vectors, a, b, 1.0, 1.0, 1.0, weight, w, apace)
+
+
 def _brought(gap: NDArray[np.int32]) -> Numbers:
     return np.asarray(np.ldexp(1.0, -RADIX_BITS * np.minimum(gap, 3)))
 
@@ -260,4 +296,5 @@ linear_step: Any = vector_step(_linear(has_spend=False), plain_linear)
 spending_step: Any = vector_step(_linear(has_spend=True), plain_linear)
 dropping_step: Any = vector_step(_dropping, plain_dropping)
 wide_step: Any = vector_step(_wide, plain_wide)
+wide_gain_step: Any = vector_step(_wide_gain, plain_wide_gain)
 least_step: Any = vector_step(_least, plain_least)

@@ -36,7 +36,7 @@ from trendfold.plan.carried import Carried, union
 
 @dataclass(frozen=True)
 class LaneMember:
-    """One query: its machine, what rides on its counts, and its windows.
+    """One query, or one operand of it: its machine, what rides on its counts, and its windows.
 
     windows  how many an event can be in
     which    the kind of its windows; queries of one kind open and close theirs at the same rows
@@ -62,16 +62,19 @@ class Taken:
         """The kinds and positions of one member."""
         return self.is_taken[:, self.first[k] : self.first[k + 1]]
 
+    def alphabet(self, k: int) -> tuple[Symbol, ...]:
+        """What every kind means to one member, as sets."""
+        return tuple(frozenset(np.flatnonzero(row).tolist()) for row in self.of_member(k))
+
     def part(self, members: slice) -> Taken:
         """The kinds and positions of members that follow one another."""
         first = self.first[members.start : members.stop + 1]
         return Taken(self.is_taken[:, first[0] : first[-1]], first - first[0])
 
 
-def taken_of(alphabet: Sequence[Sequence[Symbol]], members: Sequence[LaneMember]) -> Taken:
-    """From sets of positions per kind and member."""
-    sizes = [len(member.machine.automaton.positions) for member in members]
-    first = np.array([0, *accumulate(sizes)], np.int64)
+def taken_of(alphabet: Sequence[Sequence[Symbol]], machines: Sequence[Machine]) -> Taken:
+    """From sets of positions per kind and machine."""
+    first = np.array([0, *accumulate(len(machine.automaton.positions) for machine in machines)], np.int64)
     found = np.zeros((len(alphabet), int(first[-1])), np.bool_)
     for a, symbols in enumerate(alphabet):
         found[a, [int(first[k]) + p for k, symbol in enumerate(symbols) for p in symbol]] = True

@@ -42,6 +42,7 @@ from trendfold.kernel.lane_steps import (
     least_step,
     linear_step,
     spending_step,
+    wide_gain_step,
     wide_step,
 )
 from trendfold.kernel.vectors import WIDTH as VECTOR
@@ -289,11 +290,17 @@ def _fold_steps(i, stop, steps, program, mass):
                 continue
             top = keep_bound * bound[to] + gain_bound * bound[of]
             if has_wide and (is_wide[to] or is_wide[of]):
-                wide_step(
-                    m, e, place[p + TO], place[p + OF], place[p + VECTORS],
-                    keep, gain, change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
-                    weight, place[p + MASK], place[p + APACE],
-                )  # fmt: skip
+                if drops or spends:
+                    wide_step(
+                        m, e, place[p + TO], place[p + OF], place[p + VECTORS], keep, gain,
+                        change[p + LEFT], change[p + KEEP_OTHERS], change[p + LEFT_OTHERS],
+                        weight, place[p + MASK], place[p + APACE],
+                    )  # fmt: skip
+                else:
+                    wide_gain_step(
+                        m, e, place[p + TO], place[p + OF], place[p + VECTORS], keep, gain,
+                        weight, place[p + MASK], place[p + APACE],
+                    )  # fmt: skip
                 is_wide[to] = (is_wide[to] and keep_bound > 0.0) or is_wide[of]
                 is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
             elif drops:

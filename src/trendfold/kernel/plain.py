@@ -46,33 +46,6 @@ def _row(begin: int, lanes: int) -> slice:
     return slice(int(begin), int(begin) - (-int(lanes) // WIDTH) * WIDTH)
 
 
-def _grow(
-    m: Numbers, to: int, of: int, lanes: int, times: float, own: float, factor: Any, weight: Any
-) -> None:
-    old = m[_row(to, lanes)].copy()
-    m[_row(to, lanes)] = old + (old * own + m[_row(of, lanes)] * factor) * times * weight
-
-
-def grow_rows(m, to, of, lanes, times, own, factor, f, weight, w) -> None:
-    """For each lane: m[to] += times · (own · m[to] + m[of])."""
-    _grow(m, to, of, lanes, times, own, 1.0, 1.0)
-
-
-def grow_rows_by_factor(m, to, of, lanes, times, own, factor, f, weight, w) -> None:
-    """The same, with m[of] times a factor."""
-    _grow(m, to, of, lanes, times, own, factor[_row(f, lanes)], 1.0)
-
-
-def grow_rows_by_weight(m, to, of, lanes, times, own, factor, f, weight, w) -> None:
-    """The same, with the gain times a weight."""
-    _grow(m, to, of, lanes, times, own, 1.0, weight[_row(w, lanes)])
-
-
-def grow_rows_by_both(m, to, of, lanes, times, own, factor, f, weight, w) -> None:
-    """The same, with both."""
-    _grow(m, to, of, lanes, times, own, factor[_row(f, lanes)], weight[_row(w, lanes)])
-
-
 def gather_rows(sums, to, kept, m, of, lanes, times, factor, f) -> None:
     """For each lane: sums[to] = kept · sums[to] + times · m[of]."""
     sums[_row(to, lanes)] = sums[_row(to, lanes)] * kept + m[_row(of, lanes)] * times
@@ -81,23 +54,6 @@ def gather_rows(sums, to, kept, m, of, lanes, times, factor, f) -> None:
 def gather_rows_by_factor(sums, to, kept, m, of, lanes, times, factor, f) -> None:
     """The same, with m[of] times a factor."""
     sums[_row(to, lanes)] = sums[_row(to, lanes)] * kept + m[_row(of, lanes)] * times * factor[_row(f, lanes)]
-
-
-def empty_rows(sums: Numbers, to: int, lanes: int) -> None:
-    """For each lane: sums[to] = 0."""
-    sums[_row(to, lanes)] = 0.0
-
-
-def pour_rows(m: Numbers, to: int, sums: Numbers, lanes: int, weight: Numbers, w: int) -> None:
-    """For each lane: m[to] += sums[to]; then set the sums to 0."""
-    m[_row(to, lanes)] += sums[_row(to, lanes)]
-    empty_rows(sums, to, lanes)
-
-
-def pour_rows_by_weight(m: Numbers, to: int, sums: Numbers, lanes: int, weight: Numbers, w: int) -> None:
-    """The same, with the sums times a weight."""
-    m[_row(to, lanes)] += sums[_row(to, lanes)] * weight[_row(w, lanes)]
-    empty_rows(sums, to, lanes)
 
 
 def trailing_zeros(word: int) -> int:

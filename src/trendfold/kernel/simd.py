@@ -89,35 +89,6 @@ def _for_blocks(context: Any, builder: Any, signature: Any, args: Any, first: in
         step(builder.add(offset, at), _inside(builder, low, high))
 
 
-def _grow_rows(has_factor: bool, has_weight: bool) -> Any:
-    """For each lane: m[to] += times · weight · (own · m[to] + factor · m[of]), leaving out what is not given.
-
-    to, of, f and w are where rows begin; a row goes on to the next multiple of eight lanes, with zeros.
-    """
-
-    def grow(_context, m, to, of, lanes, times, own, factor, f, weight, w):
-        def generate(context, builder, signature, args):
-            m_data, f_data, w_data = (data_of(context, builder, signature, args, i) for i in (0, 6, 8))
-            _, to, of, lanes, times, own, _, f, _, w = args
-            gain, own = spread(builder, times, DOUBLES), spread(builder, own, DOUBLES)
-            with _each_vector(builder, lanes) as at:
-                old = load(builder, m_data, builder.add(to, at), DOUBLES)
-                read = load(builder, m_data, builder.add(of, at), DOUBLES)
-                if has_factor:
-                    read = builder.fmul(read, load(builder, f_data, builder.add(f, at), DOUBLES))
-                total = builder.fmul(builder.fadd(builder.fmul(old, own), read), gain)
-                if has_weight:
-                    total = builder.fmul(total, load(builder, w_data, builder.add(w, at), DOUBLES))
-                store(builder, builder.fadd(old, total), m_data, builder.add(to, at))
-            return context.get_dummy_value()
-
-        index, number = types.int64, types.float64
-        places = index, index, index, number, number, factor, index, weight, index
-        return types.void(m, *places), generate
-
-    return grow
-
-
 def _gather_rows(has_factor: bool) -> Any:
     """For each lane: sums[to] = kept · sums[to] + times · factor · m[of]."""
 
@@ -138,39 +109,6 @@ def _gather_rows(has_factor: bool) -> Any:
         return types.void(sums, index, number, m, index, index, number, factor, index), generate
 
     return gather
-
-
-def _pour_rows(has_weight: bool) -> Any:
-    """For each lane: m[to] += weight · sums[to]; then set the sums to 0."""
-
-    def pour(_context, m, to, sums, lanes, weight, w):
-        def generate(context, builder, signature, args):
-            m_data, s_data, w_data = (data_of(context, builder, signature, args, i) for i in (0, 2, 4))
-            _, to, _, lanes, _, w = args
-            with _each_vector(builder, lanes) as at:
-                gain = load(builder, s_data, builder.add(to, at), DOUBLES)
-                store(builder, everywhere(DOUBLES, 0.0), s_data, builder.add(to, at))
-                if has_weight:
-                    gain = builder.fmul(gain, load(builder, w_data, builder.add(w, at), DOUBLES))
-                old = load(builder, m_data, builder.add(to, at), DOUBLES)
-                store(builder, builder.fadd(old, gain), m_data, builder.add(to, at))
-            return context.get_dummy_value()
-
-        return types.void(m, types.int64, sums, types.int64, weight, types.int64), generate
-
-    return pour
-
-
-def _empty_rows(_context, sums, to, lanes):
-    """For each lane: sums[to] = 0."""
-
-    def generate(context, builder, signature, args):
-        data = data_of(context, builder, signature, args, 0)
-        with _each_vector(builder, args[2]) as at:
-            store(builder, everywhere(DOUBLES, 0.0), data, builder.add(args[1], at))
-        return context.get_dummy_value()
-
-    return types.void(sums, types.int64, types.int64), generate
 
 
 @contextmanager
@@ -226,18 +164,7 @@ def _inside(builder: Any, low: Any, high: Any) -> Any:
 
 top_of_blocks: Any = vector_step(_top_of_blocks, plain.top_of_blocks)
 sum_blocks: Any = vector_step(_sum_blocks, plain.sum_blocks)
-grow_rows: Any = vector_step(_grow_rows(has_factor=False, has_weight=False), plain.grow_rows)
-grow_rows_by_factor: Any = vector_step(
-    _grow_rows(has_factor=True, has_weight=False), plain.grow_rows_by_factor
-)
-grow_rows_by_weight: Any = vector_step(
-    _grow_rows(has_factor=False, has_weight=True), plain.grow_rows_by_weight
-)
-grow_rows_by_both: Any = vector_step(_grow_rows(has_factor=True, has_weight=True), plain.grow_rows_by_both)
 gather_rows: Any = vector_step(_gather_rows(has_factor=False), plain.gather_rows)
 gather_rows_by_factor: Any = vector_step(_gather_rows(has_factor=True), plain.gather_rows_by_factor)
-empty_rows: Any = vector_step(_empty_rows, plain.empty_rows)
-pour_rows: Any = vector_step(_pour_rows(has_weight=False), plain.pour_rows)
-pour_rows_by_weight: Any = vector_step(_pour_rows(has_weight=True), plain.pour_rows_by_weight)
 trailing_zeros: Any = vector_step(_trailing_zeros, plain.trailing_zeros)
 prefetch: Any = vector_step(_prefetch, plain.prefetch)

@@ -21,7 +21,7 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of kernel.together, measured on one machine.
+    """The costs of kernel.machine_lanes, measured on one machine.
 
     event      fixed cost of an event or a burst
     operation  fixed cost of a block of lanes

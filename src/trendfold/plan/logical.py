@@ -70,12 +70,11 @@ class QueryPlan:
         return tuple(key for key in self.query.group_by if key.alias is not None)
 
 
-LANES, MACHINE_LANES, SHARED_TREES = "lanes", "machine-lanes", "shared-trees"
+LANES, SHARED_TREES = "lanes", "shared-trees"
 """The core's own methods for a group of queries; all others are papers' methods.
 
-Under *any* without NOT a burst of equal events acts once (kernel.together); any other linear machine steps
-event by event (kernel.machine_lanes). Queries that compare neighbours alike share trees
-(kernel.window_lanes).
+Linear queries are lanes of one machine (kernel.machine_lanes). Queries that compare neighbours alike share
+trees (kernel.window_lanes).
 """
 
 
@@ -86,7 +85,7 @@ class Group:
     strategy: str
     """The strategy that grouped them; it regroups those that are left if some are removed."""
     method: str
-    """LANES, MACHINE_LANES, SHARED_TREES, or the paper's method: a key of its `run.FOLDS`."""
+    """LANES, SHARED_TREES, or the paper's method: a key of its `run.FOLDS`."""
     members: tuple[QueryPlan, ...]
     """The plan of each query by itself."""
     details: Any = None

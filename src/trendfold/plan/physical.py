@@ -7,7 +7,7 @@ task, or at each release of a stream. `explain(data=...)` shows its choices; `re
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -24,12 +24,12 @@ from trendfold.plan.cost import (
     vectors_ns,
 )
 from trendfold.plan.judged import is_decided_by_doubles
-from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
+from trendfold.plan.logical import LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import PAPERS, offer, paper
 from trendfold.plan.spread import compared_attributes, keeps_other_rows, pane_of
 from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatistics, QueryStatistics
-from trendfold.plan.workload import can_be_lanes, why_no_machine, windows_at_once
+from trendfold.plan.workload import why_no_lanes, windows_at_once
 from trendfold.query.nodes import Semantics
 
 # ---------------------------------------------------------------- the ways
@@ -286,7 +286,9 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "MIN and MAX of values other than floats are ranks among the events of a window"
     if not is_decided_by_doubles(plan.query):
         return "HAVING may need exact values, and those need all events of a window"
-    return why_no_machine(plan)
+    if len(plan.operands) > 1:
+        return "AND folds its operands separately"
+    return why_no_lanes(plan)
 
 
 _ID_BYTES, _NUMBER_BYTES = 12, 8
@@ -326,8 +328,8 @@ MOST_KINDS = 1 << 12
 
 def why_apart(group: Group, known: GroupStatistics) -> str:
     """The reason, given the statistics so far, to fold the queries of a group one by one; empty if none."""
-    is_lanes = group.method in (LANES, MACHINE_LANES, SHARED_TREES)
-    if known.is_exact:
+    is_lanes = group.method in (LANES, SHARED_TREES)
+    if known.is_exact and group.method != LANES:
         return "exact arithmetic is computed query by query"
     if is_lanes and known.group_values > len(group.members):
         return (
@@ -338,37 +340,30 @@ def why_apart(group: Group, known: GroupStatistics) -> str:
         return f"their conditions distinguish {known.kinds:,} kinds of rows, more than {MOST_KINDS:,}"
     if not known.windows_fit:
         return "together their windows exceed the limit 'windows'"
-    if is_lanes and not known.values_are_small:
-        return "values are so large that the coefficients of a burst may overflow a double"
     return known.obstacle
 
 
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
     if why := why_apart(group, known):
         return Apart(why)
-    in_bursts = bool(costs.pays_in_bursts(known.burst, _vectors(group)))
-    if group.method == MACHINE_LANES and len(group.members) == 1:
-        why = "NOT changes the class of pending counts, which a lane does in a few operations"
-        return Lanes(why, in_bursts)
-    if group.method == MACHINE_LANES:
-        applied = "bursts are applied once" if in_bursts else "events are applied one by one"
-        return Lanes(f"{_many(group)} have the same partitions and groups; {applied}", in_bursts)
     if group.method == SHARED_TREES:
         return _choose_shared_trees(group, known)
     if group.method != LANES:
         details = paper(group.method, "plan").fitted(group, known)
         return SharedPlan(group.method, details, f"strategy {group.strategy!r} was requested")
     expected = lanes_ns(known.work, costs)
-    if expected >= WORTH_NS:
+    if known.work and expected >= WORTH_NS and not known.is_exact:
         shared = offer().cheaper(group.members, known, expected)
         if shared is not None:
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
-    return Lanes(f"{_many(group)} have the same partitions and groups; bursts are applied once")
+    in_bursts = costs.pays_in_bursts(known.burst, _vectors(group.members))
+    applied = "bursts are applied once" if in_bursts else "events are applied one by one"
+    return Lanes(f"{_many(group)} have the same partitions and groups; {applied}", in_bursts)
 
 
-def _vectors(group: Group) -> int:
+def _vectors(plans: Sequence[QueryPlan]) -> int:
     """Vectors of eight lanes, of all numbers."""
-    lanes = sum(windows_at_once(each) * each.operands[0].carried.width for each in group.members)
+    lanes = sum(windows_at_once(plan) * operand.carried.width for plan in plans for operand in plan.operands)
     return lanes // 8 + 1
 
 
@@ -379,8 +374,8 @@ def _many(group: Group) -> str:
 def _choose_query(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> QueryFold:
     if known.groups_are_slots:
         return Slots(f"GROUP BY {plan.qualified_keys[0].alias} splits trends only from there on")
-    if _pays_as_lanes(plan, known, costs):
-        return Lanes(f"equal events come in bursts of {known.burst:.0f}, and each burst is applied once")
+    if why := _why_lane(plan, known, costs):
+        return Lanes(why, costs.pays_in_bursts(known.burst, _vectors([plan])))
     ways = tuple(
         _choose_operand(plan, operand, each)
         for operand, each in zip(plan.operands, known.operands, strict=True)
@@ -388,14 +383,30 @@ def _choose_query(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> Quer
     return ways[0] if len(ways) == 1 else Combined(ways, "AND folds its operands separately")
 
 
-def _pays_as_lanes(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> bool:
-    """Whether lanes are cheaper for a single query that only counts, because its rows come in bursts."""
-    if known.is_exact or not plan.shares_windows or not can_be_lanes(plan) or plan.qualified_keys:
-        return False
+def may_be_lane(plan: QueryPlan, is_exact: bool) -> bool:
+    """Whether a single query may be folded as a lane of its own."""
+    is_simple = len(plan.operands) == 1 and plan.shares_windows and not plan.qualified_keys
+    return is_simple and not is_exact and not why_no_lanes(plan)
+
+
+def has_guards(plan: QueryPlan) -> bool:
+    """Whether a NOT splits pending counts into classes."""
+    return any(each is not None for operand in plan.operands for each in operand.machine.guard_classes)
+
+
+def _why_lane(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> str:
+    """The reason that a lane is cheaper for a single query than a loop of its own; empty if it is not."""
+    if known.obstacle or not may_be_lane(plan, known.is_exact):
+        return ""
+    if has_guards(plan):
+        return "NOT changes the class of pending counts, which a lane does in a few operations"
     carried = plan.operands[0].carried
     if carried.width > 1 or carried.extremes:
-        return False
-    return costs.pays_alone(known.burst, windows_at_once(plan) // 8 + 1, known.windows / max(1, known.rows))
+        return ""
+    windows = known.windows / max(1, known.rows)
+    if not costs.pays_alone(known.burst, windows_at_once(plan) // 8 + 1, windows):
+        return ""
+    return f"equal events come in bursts of {known.burst:.0f}, and each burst is applied once"
 
 
 def _choose_operand(plan: QueryPlan, operand: OperandPlan, known: OperandStatistics) -> OperandFold:

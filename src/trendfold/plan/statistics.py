@@ -45,6 +45,7 @@ class QueryStatistics:
     windows           windows to fold, counted once per partition and group
     groups_are_slots  whether the values of GROUP BY T.g were left in one stream (`physical.groups_as_slots`)
     is_exact          whether the run computes exact integers (arithmetic='exact')
+    obstacle          why its rows cannot be a lane; empty if they can
     """
 
     rows: int
@@ -53,6 +54,7 @@ class QueryStatistics:
     windows: int = 0
     groups_are_slots: bool = False
     is_exact: bool = False
+    obstacle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,7 @@ class GroupStatistics:
     group_values      distinct values of GROUP BY T.g; 1 without it
     kinds             kinds of rows that the conditions of all queries distinguish
     windows_fit       whether the windows of all queries together are within the limit
-    values_are_small  whether products of values and counts stay within the range of doubles
-    obstacle          why lowering found that the rows cannot be lanes; empty otherwise
+    obstacle          why the rows cannot be lanes; empty if they can
     burst             rows per run of equal symbols
     work              per kind of row, if there are enough rows for a shared plan to pay
     frequencies       events per type in one of the longest windows
@@ -86,7 +87,6 @@ class GroupStatistics:
     group_values: int = 1
     kinds: int = 0
     windows_fit: bool = True
-    values_are_small: bool = True
     is_exact: bool = False
     obstacle: str = ""
     burst: float = 1.0

@@ -7,18 +7,9 @@ from dataclasses import dataclass, replace
 
 from trendfold.errors import UnsupportedError
 from trendfold.plan.alike import shared_trees_key
-from trendfold.plan.logical import (
-    LANES,
-    MACHINE_LANES,
-    PLANNERS,
-    SHARED_TREES,
-    Group,
-    QueryPlan,
-    plan,
-    plan_auto,
-)
+from trendfold.plan.logical import LANES, PLANNERS, SHARED_TREES, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.papers import PAPERS, paper
-from trendfold.query.nodes import Query, Semantics, WindowUnit
+from trendfold.query.nodes import Query, WindowUnit
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
 """Plans all queries of a workload; those with a group are folded together."""
@@ -31,11 +22,8 @@ PER_EVENT = 1 << 30
 
 
 def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
-    """Plan each query by itself, and group those that can be folded in lanes."""
-    plans = tuple(map(plan_auto, queries))
-    found = grouped(plans, "auto", LANES, lambda each: rows_key(each) if can_be_lanes(each) else None)
-    found = grouped(found, "auto", MACHINE_LANES, _machine_key)
-    found = grouped(found, "auto", MACHINE_LANES, _guarded_key, least=1)
+    """Plan each query by itself, and group those that can be lanes of one machine, or share trees."""
+    found = grouped(tuple(map(plan_auto, queries)), "auto", LANES, lanes_key)
     found = grouped(found, "auto", SHARED_TREES, _trees_key)
     if len(found) < 2:
         return found
@@ -46,7 +34,7 @@ def _why_alone(plan: QueryPlan) -> str:
     """The reason that a query is in no group."""
     if shared_trees_key(plan) is not None:
         return "no other query compares neighbours alike in the same windows, partitions and groups"
-    return why_no_machine(plan) or "no other query that fits into lanes has the same partitions and groups"
+    return why_no_lanes(plan) or "no other query that fits into lanes has the same partitions and groups"
 
 
 def _trees_key(plan: QueryPlan) -> Hashable | None:
@@ -146,48 +134,24 @@ def rows_key(plan: QueryPlan) -> Hashable | None:
     return plan.partition, plain, tuple((types, tuple(names)) for types, names in qualified.items())
 
 
-def _machine_key(plan: QueryPlan) -> Hashable | None:
-    """As `rows_key`, where no burst can act once; *contiguous* queries need all rows, so they are apart."""
-    if plan.group is not None or why_no_machine(plan):
+def lanes_key(plan: QueryPlan) -> Hashable | None:
+    """A key equal for queries that can be lanes of one machine; None if a query can not be one."""
+    if why_no_lanes(plan):
         return None
-    key = rows_key(plan)
-    return None if key is None else (key, plan.query.semantics is Semantics.CONTIGUOUS)
-
-
-def _guarded_key(plan: QueryPlan) -> Hashable | None:
-    """A query with NOT, even alone: in its own loop every event of the NOT takes the slow path."""
-    is_guarded = any(each is not None for operand in plan.operands for each in operand.machine.guard_classes)
-    return _machine_key(plan) if is_guarded and not plan.qualified_keys else None
-
-
-def can_be_lanes(plan: QueryPlan) -> bool:
-    """Whether a query can be folded in lanes together with others (see kernel.together)."""
-    return not why_no_lanes(plan)
+    if len(plan.operands) > 1:
+        return plan.partition, tuple(key.attribute for key in plan.plain_keys), ()
+    return rows_key(plan)
 
 
 def why_no_lanes(plan: QueryPlan) -> str:
-    """The reason that bursts cannot be applied once for a query (kernel.together); empty if they can."""
-    if why := why_no_machine(plan):
-        return why
-    if plan.query.semantics is not Semantics.ANY:
-        return f"under {plan.query.semantics}, events consume the bindings they continue"
-    if plan.operands[0].machine.automaton.guards:
-        return "NOT splits pending counts into broken and unbroken"
-    return ""
-
-
-def why_no_machine(plan: QueryPlan) -> str:
-    """The reason that a query cannot be folded in lanes at all; empty if it can."""
+    """The reason that a query cannot be folded in lanes (kernel.machine_lanes); empty if it can."""
+    window = plan.query.window
     if plan.finds_matches:
         return "it returns matches, not aggregates"
-    (operand, *more) = plan.operands
-    window = plan.query.window
-    if more:
-        return "AND folds its operands separately"
-    if operand.builds_trends or operand.machine.by_event:
+    if any(operand.builds_trends or operand.machine.by_event for operand in plan.operands):
         return "a predicate compares events, so bindings are kept one by one"
-    if plan.query.having is not None:
-        return "HAVING needs exact values, which are computed query by query"
+    if len(plan.operands) > 1 and plan.qualified_keys:
+        return "GROUP BY names an alias of one operand of AND"
     if len({key.alias for key in plan.qualified_keys}) > 1:
         return "GROUP BY names several aliases"
     if window is not None and window.unit is not WindowUnit.MICROSECONDS:
@@ -200,10 +164,11 @@ def why_no_machine(plan: QueryPlan) -> str:
 
 
 def lane_shape(plan: QueryPlan) -> Hashable:
-    """A key equal for queries whose machines differ only in the types of their positions."""
-    (operand,) = plan.operands
-    automaton = operand.machine.automaton
-    return len(automaton.positions), frozenset(automaton.edges), operand.carried
+    """A key equal for queries whose machines differ only in the types and conditions of their positions."""
+    return plan.query.semantics, tuple(
+        (len(o.machine.automaton.positions), o.machine.automaton.edges, o.machine.automaton.guards, o.carried)
+        for o in plan.operands
+    )
 
 
 def windows_at_once(plan: QueryPlan) -> int:

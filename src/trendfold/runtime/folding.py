@@ -17,7 +17,7 @@ from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
 from trendfold.plan.fold_steps import FoldStep
-from trendfold.plan.logical import LANES, MACHINE_LANES, SHARED_TREES
+from trendfold.plan.logical import LANES, SHARED_TREES
 from trendfold.plan.papers import paper
 from trendfold.plan.physical import (
     Apart,
@@ -30,18 +30,19 @@ from trendfold.plan.physical import (
     Slots,
     choose,
     groups_as_slots,
+    has_guards,
+    may_be_lane,
 )
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
 from trendfold.plan.workload import Unit, windows_at_once
 from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
-from trendfold.runtime.folds.in_lanes import COUNTED, HELD, ReadyLanes, make_ready
-from trendfold.runtime.folds.in_machine_lanes import ReadyMachineLanes, lane_material
+from trendfold.runtime.folds.in_machine_lanes import HELD, LaneMaterial, ReadyMachineLanes, lane_material
 from trendfold.runtime.folds.in_shared_trees import ReadyTrees, make_trees
 from trendfold.runtime.folds.operand import OperandRows
-from trendfold.runtime.group_rows import GroupRows, as_group, frequencies, read_group, window_share
-from trendfold.runtime.lane_rows import read_lane_rows
+from trendfold.runtime.group_rows import GroupRows, frequencies, read_group, window_share
+from trendfold.runtime.lane_rows import LaneRows, burst_length, one_query, read_lane_rows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.promising import cut_promising
 from trendfold.runtime.query_rows import Rows, group_count, read_rows
@@ -86,7 +87,7 @@ def fold_unit(
         started = perf_counter()
         ready = prepare_group(unit.group, workspace, request)
         if not isinstance(ready.way, Apart):
-            yield from _fold_group(unit, ready, started)
+            yield from _fold_group(unit, ready, started, request.arithmetic == "exact")
             return
         apart = ready.way
     for plan in unit.plans:
@@ -136,7 +137,7 @@ class ReadyQuery:
     way: QueryFold
     statistics: QueryStatistics
     slots: GroupSlots | None = None
-    lanes: ReadyLanes | None = None
+    lanes: ReadyMachineLanes | None = None
 
     def fold(self) -> tuple[Folded, ...]:
         """Fold every window item, per operand."""
@@ -159,7 +160,7 @@ class ReadyQuery:
     @property
     def counts(self) -> dict[str, int]:
         """The counters of the fold."""
-        return _counts(self.lanes) if self.lanes is not None else {}
+        return self.lanes.counts if self.lanes is not None else {}
 
     def step(self, seconds: float, apart: Apart | None = None) -> FoldStep:
         """The step of this fold; `apart` adds the reason that it is not folded with other queries."""
@@ -193,30 +194,31 @@ def prepare(
         items = slots.per_slot(plan.query.name, limits)
     operands = tuple(OperandRows(plan, i, own, rows, items, batch, limits) for i, own in enumerate(events))
     measured = [(OperandStatistics(), None)] if in_slots else [measure(each) for each in operands]
+    is_exact, lane = request.arithmetic == "exact", None
+    if may_be_lane(plan, is_exact) and has_guards(plan):
+        lane = _lane(plan, rows, moment, items, batch)
     known = QueryStatistics(
         rows=len(rows.row),
         burst=burst_length(rows),
         operands=tuple(statistics for statistics, _ in measured),
         windows=len(items.low),
         groups_are_slots=in_slots,
-        is_exact=request.arithmetic == "exact",
+        is_exact=is_exact,
+        obstacle="" if lane is None else lane.obstacle,
     )
     way = choose(plan, known, costs)
     lanes = None
     if isinstance(way, Lanes):
-        lanes = make_ready(Group("auto", LANES, (plan,)), as_group(rows, moment, items, batch))
+        lanes = (lane or _lane(plan, rows, moment, items, batch)).lower(way.in_bursts)
     material = tuple(each for _, each in measured)
     return ReadyQuery(plan, rows, items, windows, moment, operands, material, way, known, slots, lanes)
 
 
-_LOOKED_AT = 1 << 16
-"""The number of rows sampled to measure the length of bursts."""
-
-
-def burst_length(rows: Rows) -> float:
-    """Rows per run of equal symbols, among the first rows."""
-    symbol = rows.symbols[0][:_LOOKED_AT]
-    return len(symbol) / (1 + np.count_nonzero(symbol[1:] != symbol[:-1]))
+def _lane(
+    plan: QueryPlan, rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch
+) -> LaneMaterial:
+    """One query as a lane."""
+    return lane_material(Group("auto", LANES, (plan,)), one_query(plan, rows, moment, items, batch))
 
 
 def require_few_groups(plan: QueryPlan, rows: Rows, limits: Limits) -> None:
@@ -236,7 +238,7 @@ class ReadyGroup:
     statistics: GroupStatistics
     limits: Limits
     together: GroupRows | None = None
-    lanes: ReadyLanes | ReadyMachineLanes | None = None
+    lanes: ReadyMachineLanes | None = None
     trees: ReadyTrees | None = None
 
     def fold(self) -> tuple[tuple[Folded, ...], int]:
@@ -247,8 +249,7 @@ class ReadyGroup:
                 assert self.lanes is not None
                 self.limits.check_state(self.group.members[0].query.name, self.lanes.bytes, HELD)
                 folded = self.lanes.fold()
-                if isinstance(self.lanes, ReadyLanes):
-                    self.together.counts.update(_counts(self.lanes))
+                self.together.counts.update(self.lanes.counts)
                 return folded, self.lanes.bytes
             case SharedTrees():
                 assert self.trees is not None
@@ -261,30 +262,29 @@ class ReadyGroup:
 
 def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTHING) -> ReadyGroup:
     """Read the rows of queries that may be folded together, measure them, and choose how."""
-    if group.method == MACHINE_LANES:
-        return _prepare_machine(group, workspace, request)
+    if group.method == LANES:
+        return _prepare_lanes(group, workspace, request)
     if group.method == SHARED_TREES:
         return _prepare_trees(group, workspace, request)
     together, known = read_group(group, workspace, request)
-    lanes = None
-    if together is not None and group.method == LANES:
-        lanes = make_ready(group, together)
-        known = replace(known, values_are_small=lanes.events.is_small)
     if together is not None:
-        known = _with_rates(group, together, lanes, known)
+        rates = frequencies(group, together), window_share(together)
+        known = replace(known, frequencies=rates[0], window_share=rates[1])
     way = choose(group, known, DEFAULT_COSTS)
-    return ReadyGroup(group, way, known, request.limits, together, lanes)
+    return ReadyGroup(group, way, known, request.limits, together)
 
 
-def _prepare_machine(group: Group, workspace: Workspace, request: Request) -> ReadyGroup:
-    """The same where queries are lanes of one machine, whatever their semantics and NOTs."""
+def _prepare_lanes(group: Group, workspace: Workspace, request: Request) -> ReadyGroup:
+    """The same for queries that may be lanes of one machine."""
     together, known = read_lane_rows(group, workspace, request)
-    material = None
-    if together is not None:
-        material = lane_material(group, together)
-        known = replace(known, obstacle=material.obstacle, burst=burst_length(together.rows))
+    if together is None:
+        return ReadyGroup(group, choose(group, known, DEFAULT_COSTS), known, request.limits)
+    material = lane_material(group, together)
+    known = replace(known, obstacle=material.obstacle)
+    if may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS) and not known.obstacle:
+        together, known = _with_rates(group, together, material, known)
     way = choose(group, known, DEFAULT_COSTS)
-    lanes = material.lower(way.in_bursts) if material is not None and isinstance(way, Lanes) else None
+    lanes = material.lower(way.in_bursts) if isinstance(way, Lanes) else None
     return ReadyGroup(group, way, known, request.limits, together, lanes)
 
 
@@ -300,17 +300,15 @@ def _prepare_trees(group: Group, workspace: Workspace, request: Request) -> Read
 
 
 def _with_rates(
-    group: Group, together: GroupRows, lanes: ReadyLanes | None, known: GroupStatistics
-) -> GroupStatistics:
-    """Add the work of lanes and the frequencies of types, if a shared plan may be chosen."""
-    if lanes is not None and not may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS):
-        return known
-    return replace(
-        known,
-        work=lanes.work(together.rows.symbols[0]) if lanes is not None else (),
-        frequencies=frequencies(group, together),
-        window_share=window_share(together),
-    )
+    group: Group, together: LaneRows, material: LaneMaterial, known: GroupStatistics
+) -> tuple[LaneRows, GroupStatistics]:
+    """Add the work of lanes and the frequencies of types: a shared plan may be chosen."""
+    if any(len(plan.operands) > 1 for plan in group.members):
+        return together, known
+    together = together.with_sets()
+    rates = frequencies(group, together), window_share(together)
+    work = material.lower(in_bursts=True).work()
+    return together, replace(known, work=work, frequencies=rates[0], window_share=rates[1])
 
 
 def _lanes_of(group: Group) -> int:
@@ -318,13 +316,16 @@ def _lanes_of(group: Group) -> int:
 
 
 def _fold_group(
-    unit: Unit, ready: ReadyGroup, started: float
+    unit: Unit, ready: ReadyGroup, started: float, is_exact: bool
 ) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
     together, group = ready.together, ready.group
     assert together is not None
     folded, size = ready.fold()
     names = tuple(plan.query.name for plan in unit.plans)
-    parts, held = list(together.with_trends(folded)), together.windows_held()
+    by_member: list[tuple[Folded, ...]] = [(each,) for each in folded]
+    if isinstance(together, LaneRows) and ready.lanes is not None:
+        by_member = together.by_member(folded)
+    parts, held = list(together.with_trends(by_member)), together.windows_held()
     step: FoldStep | None = FoldStep(
         names, ready.way, len(together.moment), perf_counter() - started, size, counts=dict(together.counts)
     )
@@ -332,9 +333,8 @@ def _fold_group(
         items, own = parts[plan.number]
         rows = together.rows_of(plan, group.members[0])
         require_few_groups(plan, rows, ready.limits)
-        yield FoldedQuery(plan, rows, items, held[plan.number], (), together.batch, (own,)), step
+        events: tuple[Events, ...] = ()
+        if isinstance(together, LaneRows) and (is_exact or plan.query.having is not None):
+            rows, events = together.own_rows(plan, rows)
+        yield FoldedQuery(plan, rows, items, held[plan.number], events, together.batch, own), step
         step = None
-
-
-def _counts(lanes: ReadyLanes) -> dict[str, int]:
-    return dict(zip(COUNTED, lanes.counts.tolist(), strict=True))

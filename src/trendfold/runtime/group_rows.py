@@ -77,11 +77,11 @@ class GroupRows:
         own = zip(member.query.group_by, first.query.group_by, strict=True)
         return replace(self.rows, group_rows={key: self.rows.group_rows[other] for key, other in own})
 
-    def with_trends(self, folded: tuple[Folded, ...]) -> Iterator[tuple[Items, Folded]]:
-        """Per member the window items in which it has a trend, and their aggregates."""
-        for items, part in zip(self.items, folded, strict=True):
-            some = rows_with_trends(part)
-            yield items.at(some), at_rows(part, some)
+    def with_trends(self, folded: Sequence[tuple[Folded, ...]]) -> Iterator[tuple[Items, tuple[Folded, ...]]]:
+        """Per member the window items in which its first operand has a trend, and the aggregates."""
+        for items, parts in zip(self.items, folded, strict=True):
+            some = rows_with_trends(parts[0])
+            yield items.at(some), tuple(at_rows(part, some) for part in parts)
 
     @property
     def kinds(self) -> int:
@@ -135,12 +135,6 @@ def kinds_held(
 def lane_events(carried: Carried, rows: Rows, moment: NDArray[np.int32], batch: EventBatch) -> Events:
     """Rows with the values that several queries carry; if they carry numbers, column 0 of the values is 1."""
     return with_constant(values_beside(carried, rows.symbols[0], moment, rows.row, batch), carried)
-
-
-def as_group(rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch) -> GroupRows:
-    """The rows of one query as a group with one member."""
-    alphabet = tuple((symbol,) for symbol in rows.alphabets[0])
-    return GroupRows(rows, moment, alphabet, (items,), (0,), batch)
 
 
 def read_group(

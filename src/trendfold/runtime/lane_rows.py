@@ -1,14 +1,15 @@
 """The rows of queries that are folded in lanes, and what each kind of row means to each query, as masks.
 
-As group_rows.read_group, but for three things: where a member is *contiguous* all rows are kept; what a kind
-of row means to a query is a mask and not a set of positions per query; and a window of a contiguous query
-counts whatever rows it has, as if the query were alone.
+As group_rows.read_group, but for four things: where a member is *contiguous* all rows are kept; what a kind
+of row means to a query is a mask and not a set of positions per query; a window of a contiguous query
+counts whatever rows it has, as if the query were alone; and every operand of an AND has masks of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.errors import LimitError
+from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel import rows as kernels
-from trendfold.kernel.lower_machine_lanes import Taken
+from trendfold.kernel.lower_machine_lanes import Taken, taken_of
+from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
@@ -38,22 +41,59 @@ from trendfold.runtime.query_rows import (
 )
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tell_apart import tell_apart
+from trendfold.runtime.windows import Items
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
+
+
+@dataclass(frozen=True)
+class OperandAlphabets(Sequence[tuple[Symbol, ...]]):
+    """What kinds of rows mean to some operands, as sets that are made when they are asked for."""
+
+    taken: Taken
+    operands: range
+
+    def __len__(self) -> int:
+        return len(self.operands)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.taken.alphabet(self.operands[number])
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaneRows(GroupRows):
-    """GroupRows without an alphabet of sets: `taken` has what a kind of row means to each query, as masks.
+    """GroupRows without an alphabet of sets: `taken` has what a kind of row means to each operand, as masks.
 
+    operands    where the operands of each member begin
     contiguous  the members of which all rows count, whatever they can take
     """
 
     taken: Taken
+    operands: tuple[int, ...]
     contiguous: frozenset[int] = frozenset()
 
     def _own_kinds(self, member: int) -> Sequence[int]:
-        kinds: list[int] = np.flatnonzero(self.taken.of_member(member).any(axis=1)).tolist()
-        return range(len(self.taken.is_taken)) if member in self.contiguous else kinds
+        if member in self.contiguous:
+            return range(len(self.taken.is_taken))
+        low, high = self.taken.first[[self.operands[member], self.operands[member + 1]]]
+        kinds: list[int] = np.flatnonzero(self.taken.is_taken[:, low:high].any(axis=1)).tolist()
+        return kinds
+
+    def by_member(self, folded: Sequence[Folded]) -> list[tuple[Folded, ...]]:
+        """The aggregates of all operands, member by member."""
+        return [tuple(folded[low:high]) for low, high in pairwise(self.operands)]
+
+    def own_rows(self, member: QueryPlan, rows: Rows) -> tuple[Rows, tuple[Events, ...]]:
+        """The rows as one member reads them, for exact digits: what its operands make of their kinds."""
+        symbol, many = rows.symbols[0], len(member.operands)
+        first = self.operands[member.number]
+        alphabets = OperandAlphabets(self.taken, range(first, first + many))
+        events = Events(symbol, self.moment, np.zeros((len(symbol), 0)), np.zeros((len(symbol), 0)), True)
+        return replace(rows, symbols=(symbol,) * many, alphabets=alphabets), (events,) * many
+
+    def with_sets(self) -> LaneRows:
+        """The same rows with sets of positions, which papers' methods read."""
+        sets = [self.taken.alphabet(k) for k in range(len(self.operands) - 1)]
+        return replace(self, alphabet=tuple(zip(*sets, strict=True)))
 
     @property
     def kinds(self) -> int:
@@ -68,7 +108,7 @@ def read_lane_rows(
     known = GroupStatistics(rows=len(workspace.batch), is_exact=request.arithmetic == "exact")
     if why_apart(group, known):
         return None, known
-    symbols, taken = read_taken([plan.operands[0].machine for plan in group.members], workspace)
+    symbols, taken = read_taken([each.machine for plan in group.members for each in plan.operands], workspace)
     known = replace(known, kinds=len(taken.is_taken), group_values=group_values(group, workspace))
     if why_apart(group, known):
         return None, known
@@ -85,9 +125,35 @@ def read_lane_rows(
     except LimitError:  # a query alone has fewer windows, and is judged by those
         return None, replace(known, windows_fit=False)
     together = LaneRows(
-        rows, moment, (), windows, window_of, workspace.batch, taken=taken, contiguous=contiguous
+        rows,
+        moment,
+        (),
+        windows,
+        window_of,
+        workspace.batch,
+        taken=taken,
+        operands=tuple(accumulate((len(plan.operands) for plan in group.members), initial=0)),
+        contiguous=contiguous,
     )
-    return together, replace(known, rows=len(rows.row))
+    return together, replace(known, rows=len(rows.row), burst=burst_length(rows))
+
+
+def one_query(
+    plan: QueryPlan, rows: Rows, moment: NDArray[np.int32], items: Items, batch: EventBatch
+) -> LaneRows:
+    """The rows of one query as a group with one member."""
+    taken = taken_of([(symbol,) for symbol in rows.alphabets[0]], [plan.operands[0].machine])
+    return LaneRows(rows, moment, (), (items,), (0,), batch, taken=taken, operands=(0, 1))
+
+
+_LOOKED_AT = 1 << 16
+"""The number of rows sampled to measure the length of bursts."""
+
+
+def burst_length(rows: Rows) -> float:
+    """Rows per run of equal symbols, among the first rows."""
+    symbol = rows.symbols[0][:_LOOKED_AT]
+    return len(symbol) / (1 + int(np.count_nonzero(symbol[1:] != symbol[:-1])))
 
 
 def rows_of_kinds(first: QueryPlan, symbols: Symbols, workspace: Workspace, has_all: bool) -> Rows:

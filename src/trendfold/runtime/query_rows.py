@@ -37,7 +37,7 @@ class Rows:
     row: NDArray[Any]
     time: NDArray[np.int64]
     symbols: tuple[NDArray[np.int32], ...]
-    alphabets: tuple[tuple[Symbol, ...], ...]
+    alphabets: Sequence[tuple[Symbol, ...]]
     segment: NDArray[np.int64]
     group: NDArray[np.int64]
     group_rows: dict[GroupKey, NDArray[np.int64]]

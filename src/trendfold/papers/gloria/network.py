@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from trendfold.automaton.glushkov import Automaton
 from trendfold.automaton.predicates import Pairwise
-from trendfold.kernel.lower_together import Member
+from trendfold.kernel.lower_machine_lanes import LaneMember
 from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria.valid import Origin, companions, origins
 
@@ -91,7 +91,7 @@ class NetworkNode:
 class Network:
     """The network; `rows` has the ring of each row, `fed` the rows of each ring that get a new snapshot."""
 
-    members: Sequence[Member]
+    members: Sequence[LaneMember]
     plan: SharingPlan
     rings: list[Origin] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Network:
         return {state: p for p, state in enumerate(self.plan.positions[q])}
 
 
-def connect(plan: SharingPlan, members: Sequence[Member]) -> Network:
+def connect(plan: SharingPlan, members: Sequence[LaneMember]) -> Network:
     """The network of a valid plan."""
     return _Building(plan, members).network
 
@@ -118,7 +118,7 @@ def connect(plan: SharingPlan, members: Sequence[Member]) -> Network:
 class _Building:
     """A network under construction."""
 
-    def __init__(self, plan: SharingPlan, members: Sequence[Member]) -> None:
+    def __init__(self, plan: SharingPlan, members: Sequence[LaneMember]) -> None:
         self.plan, self.members = plan, members
         self.network = Network(members, plan)
         self.ways, self.beside = origins(plan), companions(plan)

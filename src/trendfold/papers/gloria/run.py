@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.kernel.lower_together import Member
+from trendfold.kernel.lower_machine_lanes import LaneMember
 from trendfold.kernel.program import Events, Folded, Pairs
 from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria import board as gloria_board
@@ -67,7 +67,7 @@ def fold_gloria(group: Group, together: GroupRows, limits: Limits) -> tuple[Fold
 def ready(group: Group, together: GroupRows, limits: Limits) -> GloriaReady:
     """All that the kernel reads."""
     plan: SharingPlan = group.details
-    members = tuple(Member(each.operands[0].machine, each.operands[0].carried) for each in group.members)
+    members = tuple(LaneMember(each.operands[0].machine, each.operands[0].carried) for each in group.members)
     problem = why_invalid(plan, [member.machine.automaton for member in members])
     assert not problem, problem
     carried = union(member.carried for member in members)
@@ -90,7 +90,7 @@ _HELD = "the windows and snapshots of queries that are folded together"
 class GloriaReady:
     """A group whose plan and rows are arrays: only the fold is left."""
 
-    members: tuple[Member, ...]
+    members: tuple[LaneMember, ...]
     network: Network
     lowered: LoweredNetwork
     events: Events

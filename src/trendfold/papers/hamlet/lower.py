@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import RowLowering, extreme_columns, lower_frame, lower_guards, value_columns
-from trendfold.kernel.lower_together import Member
+from trendfold.kernel.lower_machine_lanes import LaneMember
 from trendfold.papers.hamlet.arrays import BURST, ENDS, NOTHING, SHARING, Layout
 from trendfold.papers.hamlet.plan import BurstFamily
 from trendfold.plan.carried import Carried, union
@@ -38,7 +38,7 @@ class HamletWindows:
 
 
 def lower_group(
-    members: Sequence[Member],
+    members: Sequence[LaneMember],
     alphabet: Alphabet,
     families: Sequence[BurstFamily],
     windows: HamletWindows,
@@ -90,7 +90,7 @@ class _TableWriter:
 class _MemberSteps:
     """The steps of all members: those of equal symbols of a member stand once."""
 
-    def __init__(self, members: Sequence[Member], every: Carried) -> None:
+    def __init__(self, members: Sequence[LaneMember], every: Carried) -> None:
         self.members = members
         self.lowerings = [RowLowering(member.machine, member.carried) for member in members]
         columns, xcolumns = _numbered(value_columns(every)), _numbered(extreme_columns(every))
@@ -128,7 +128,9 @@ def _numbered(columns: Iterable[Any]) -> dict[Any, int]:
     return {column: i for i, column in enumerate(columns, 1)}
 
 
-def _add_steps(tables: _TableWriter, members: Sequence[Member], alphabet: Alphabet, every: Carried) -> None:
+def _add_steps(
+    tables: _TableWriter, members: Sequence[LaneMember], alphabet: Alphabet, every: Carried
+) -> None:
     steps = _MemberSteps(members, every)
     taken = [[steps.step(k, symbol) for k, symbol in enumerate(symbols)] for symbols in alphabet]
     who = [[k for k, step in enumerate(each) if step[0] < step[1] or step[4]] for each in taken]
@@ -153,7 +155,7 @@ def _add_steps(tables: _TableWriter, members: Sequence[Member], alphabet: Alphab
 
 
 def _add_members(
-    tables: _TableWriter, members: Sequence[Member], alphabet: Alphabet, windows: HamletWindows
+    tables: _TableWriter, members: Sequence[LaneMember], alphabet: Alphabet, windows: HamletWindows
 ) -> None:
     """Members with their guards, and the lanes and windows that each has."""
     frames = [lower_frame(member.machine, member.carried) for member in members]
@@ -205,7 +207,7 @@ class _Sharers:
     """The sharers of one type's bursts."""
 
     def __init__(
-        self, members: Sequence[Member], alphabet: Alphabet, family: BurstFamily, every: Carried
+        self, members: Sequence[LaneMember], alphabet: Alphabet, family: BurstFamily, every: Carried
     ) -> None:
         self.members, self.alphabet = members, alphabet
         self.positions: Mapping[int, int] = family.positions

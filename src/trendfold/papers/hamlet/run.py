@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.events.buffers import empty
-from trendfold.kernel.lower_together import Member
+from trendfold.kernel.lower_machine_lanes import LaneMember
 from trendfold.kernel.program import Events, Folded
 from trendfold.papers.hamlet import kernel as hamlet
 from trendfold.papers.hamlet.arrays import Graphlet, LaneNumbers, Layout
@@ -86,17 +86,17 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> HamletReady:
     return HamletReady(members, windows, at, table, events, log)
 
 
-def _member(plan: QueryPlan) -> Member:
+def _member(plan: QueryPlan) -> LaneMember:
     """A query with a machine for all events but those stored individually."""
     (operand,) = plan.operands
-    return Member(replace(operand.machine, by_event=frozenset()), operand.carried)
+    return LaneMember(replace(operand.machine, by_event=frozenset()), operand.carried)
 
 
 @dataclass(frozen=True)
 class HamletReady:
     """A group whose machines and rows are arrays: only the fold is left."""
 
-    members: tuple[Member, ...]
+    members: tuple[LaneMember, ...]
     windows: HamletWindows
     at: Layout
     table: Table

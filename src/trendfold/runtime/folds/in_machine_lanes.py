@@ -3,16 +3,18 @@
 The loop is kernel.machine_lanes. Where a member is *contiguous*, the rows must hold all rows of the segments,
 those of types outside the patterns too (symbol 0): see lane_rows.
 
-Later steps, and where they come in: HAVING judges what is folded here; operands of AND are members whose
-results are multiplied in the end; a burst of equal events is a list of operations with coefficients 2^e and
-2^e - 1; GROUP BY T.g makes slots of the groups, instead of copies of the rows; many overlapping windows
-share panes, whose slots are start states; windows per event need products of such panes (kernel.sliding).
+An operand of AND is a lane of its own; results are multiplied in the end. HAVING judges what is folded here,
+and reads digits from the same rows where doubles do not suffice.
+
+Later steps, and where they come in: GROUP BY T.g makes slots of the groups, instead of copies of the rows;
+many overlapping windows share panes, whose slots are start states; windows per event need products of such
+panes (kernel.sliding).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -33,6 +35,7 @@ from trendfold.kernel.lower_machine_lanes import (
 )
 from trendfold.kernel.machine_lanes import (
     SMALLEST,
+    VECTORS,
     LaneCuts,
     LaneSteps,
     LaneVectors,
@@ -47,10 +50,13 @@ from trendfold.kernel.machine_lanes import (
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group
 from trendfold.plan.carried import union
+from trendfold.plan.statistics import Work
 from trendfold.plan.workload import windows_at_once
 from trendfold.runtime.lane_rows import LaneRows
 from trendfold.runtime.windows import Items
 
+HELD = "the open windows of queries that are folded together"
+"""What takes the memory of lanes, in messages."""
 MOST_MOMENTS = 1 << 12
 """Where moments of several events settle in more ways than that, each query is folded alone."""
 
@@ -93,13 +99,15 @@ class LanePart:
 class ReadyMachineLanes:
     """A group of queries as arrays of one machine: only the fold is left.
 
-    cuts  by row, until rows are steps
+    cuts    by row, until rows are steps
+    counts  how many bursts the fold found, and how many were more than one event
     """
 
     program: MachineProgram
     rows: StepRows
     cuts: LaneCuts
     parts: tuple[LanePart, ...]
+    counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -111,6 +119,15 @@ class ReadyMachineLanes:
         """Where the saved vectors of each part begin, numbers and extremes, and where all end."""
         return _saved_at(self.parts)
 
+    def work(self) -> tuple[Work, ...]:
+        """The work of lanes for every kind of row."""
+        symbol, kinds, start = self.rows.events.symbol, len(self.program.burst), self.program.op_start
+        vectors = np.append(0, np.cumsum(self.program.place[:, VECTORS]))
+        changes = np.concatenate([symbol[:1], symbol[1:][symbol[1:] != symbol[:-1]]])
+        events, bursts = (np.bincount(each, minlength=kinds).tolist() for each in (symbol, changes))
+        sizes = zip(np.diff(vectors[start]).tolist(), np.diff(start).tolist(), strict=True)
+        return tuple(Work(*each) for each in zip(events, bursts, *zip(*sizes, strict=True), strict=False))
+
     def fold(self) -> tuple[Folded, ...]:
         """Per member the whole trends of its items."""
         return self.continue_from(no_vectors())[0]
@@ -120,6 +137,8 @@ class ReadyMachineLanes:
         saved, out = no_vectors(*self.saved_at[-1]), no_vectors(*_results_at(self.parts)[-1])
         steps, step = self.rows.steps(self.program, self.cuts.step)
         cuts, mass = self.cuts._replace(step=step), no_mass(self.program)
+        if len(steps.times):
+            self.counts.update({"bursts": len(steps.times), "shared bursts": int((steps.times > 1).sum())})
         fold_in_lanes(steps, cuts, self.program, mass, given, saved, out)
         return self._by_member(out), saved
 
@@ -245,10 +264,11 @@ class LaneMaterial:
 
 
 def lane_members(group: Group, window_of: Sequence[int]) -> list[LaneMember]:
-    """The members of a group; `window_of` are the kinds of their windows."""
+    """All operands of the members of a group; `window_of` are the kinds of the members' windows."""
     return [
-        LaneMember(plan.operands[0].machine, plan.operands[0].carried, windows_at_once(plan), which)
+        LaneMember(operand.machine, operand.carried, windows_at_once(plan), which)
         for plan, which in zip(group.members, window_of, strict=True)
+        for operand in plan.operands
     ]
 
 

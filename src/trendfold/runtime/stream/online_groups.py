@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.logical import MACHINE_LANES
+from trendfold.plan.logical import LANES
 from trendfold.plan.spread import segment_attributes
 from trendfold.plan.workload import windows_at_once
 from trendfold.query.nodes import Semantics, Window
@@ -32,7 +32,7 @@ class OnlineGroup:
     @cached_property
     def group(self) -> Group:
         """The queries as a group that is folded together."""
-        return Group("auto", MACHINE_LANES, self.plans)
+        return Group("auto", LANES, self.plans)
 
     @cached_property
     def families(self) -> tuple[LaneFamily, ...]:
