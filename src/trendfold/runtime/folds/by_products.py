@@ -193,7 +193,7 @@ def _in_lanes(
 ) -> StretchFolder:
     """The stretches of one query in the machine of lanes."""
     members = [LaneMember(plan.machine, plan.carried)]
-    taken = taken_of([(symbol,) for symbol in alphabet], members)
+    taken = taken_of([(symbol,) for symbol in alphabet], [member.machine for member in members])
     found = stretch_folder(members, with_constant(events, plan.carried), taken, low, high)
     assert found is not None  # one query always fits
     return found
