@@ -58,7 +58,7 @@ def _fold_each(events, lows, highs, rows, grid, guards, frame, mass, fresh, out)
         if i < high:
             before = max(lows[k], i - 1)
             fold_stretch(
-                events, before, i, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, -1
+                events, before, i, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh
             )
         _close(k, frame, m, e, x, out)
         _forget_exponents(grid, e, factor)
@@ -119,13 +119,10 @@ def no_mass(frame):
 
 
 @kernel
-def fold_stretch(
-    events, before, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh, inherited
-):
+def fold_stretch(events, before, low, high, rows, grid, guards, mantissa, exponent, extreme, factor, fresh):
     """Fold the rows [low, high) into the state, in place.
 
     `before` is where the moment before row `low` begins: `low` itself if there is none.
-    `inherited` is a state whose mass fades with the first moment (*contiguous*), or -1.
 
     A moment of one event that moves no class takes the fast path: its grid is evaluated on mantissas, with a
     factor per term that bridges the exponents of its two entries. Factors change only when an exponent does:
@@ -139,7 +136,7 @@ def fold_stretch(
     spends, fades = rows.spend.shape[1], rows.fade.shape[1]
     count = grid.dst.shape[1]
     is_count = _is_count(width, extremes, grid)
-    is_short = count > 0 and inherited < 0
+    is_short = count > 0
     i = low
     while i < high:
         if is_short and (fades == 0 or before + 1 >= i):
@@ -156,8 +153,7 @@ def fold_stretch(
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
-        fading = inherited if i == low else -1
-        if fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh, fading):
+        if fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh):
             bridge(grid, e, factor)
         is_short = count > 0 and not (spends + fades > 0 and exponent.any())
         before = i
@@ -363,7 +359,7 @@ def _extreme_tables(events, rows):
 
 
 @kernel
-def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, extreme, fresh, inherited):
+def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, extreme, fresh):
     """One moment in wide arithmetic: gather, spend, fade, move classes, settle. True if exponents changed."""
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
     fresh_m, fresh_e, fresh_x, best = fresh
@@ -394,8 +390,6 @@ def fold_moment(events, before, start, stop, rows, guards, mantissa, exponent, e
     for i in range(before, start):
         for k in range(rows.fade.shape[1]):
             rescaled |= _clear(rows.fade[symbol[i], k], mantissa, exponent, extreme)
-    if inherited >= 0:
-        rescaled |= _clear(inherited, mantissa, exponent, extreme)
     if moved:
         move_classes(guards, symbol, start, stop, mantissa, exponent, extreme)
         rescaled |= exponent.any()  # masses that come together may leave the range only now

@@ -129,7 +129,7 @@ def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix
             mantissa, exponent = matrix.mantissa[k, first + r], matrix.exponent[k, first + r]
             mantissa[:, 0], exponent[:, 0] = m[r::SLOTS], e[r::SLOTS]
             fold_moment(
-                events, i, i, j, rows, guards, mantissa, exponent, matrix.extreme[k, first + r], fresh, -1
+                events, i, i, j, rows, guards, mantissa, exponent, matrix.extreme[k, first + r], fresh
             )
             m[r::SLOTS], e[r::SLOTS] = mantissa[:, 0], exponent[:, 0]
         _bridge_slots(dst, src, times, terms, e, factor)
