@@ -125,6 +125,34 @@ def by_group(rate: int, window_s: int, windows: int = 2) -> int:
     return max(sizes)
 
 
+def test_having_judges_keys_with_many_and_with_few_events_of_a_group_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keep_raw(monkeypatch, 3)  # the first key of each group has vectors, the others are kept raw
+    u = [0 if i % 5 else i % 3 for i in range(200)]
+    table = pa.table(
+        {
+            "type": ["AB"[i // 2 % 2] for i in range(200)],
+            "ts": [1_000 + i for i in range(200)],
+            "u": u,
+            "g": [i % 2 for i in range(200)],
+        }
+    )
+    query = "RETURN g, COUNT(*) PATTERN SEQ(A, B) WHERE [u] GROUP BY g {} WITHIN 40 s SLIDE 20 s"
+    counts = sorted(tf.parse(query.format("")).run(table)["q1"].column("count").to_pylist())
+    half = int(counts[len(counts) // 2])
+    conditions = [f"HAVING COUNT(*) > {half}", f"HAVING COUNT(*) <= {half}", f"HAVING COUNT(*) = {half}"]
+    workload = tf.parse(";".join(map(query.format, conditions)))
+    stream = simulate(workload, table.schema, 3_000_000)
+    for first in range(0, 200, 30):
+        stream.feed(table.slice(first, 30))
+    stream.flush()
+    batch = workload.run(table)
+    assert all(batch[name].num_rows for name in batch)
+    for name, parts in stream.results().items():
+        agree(ordered(parts, batch[name], 1), batch[name])
+
+
 def test_state_does_not_grow_with_the_rate_of_events() -> None:
     assert by_group(4_000, 100) <= 1.1 * by_group(1_000, 100)
 

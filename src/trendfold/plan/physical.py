@@ -27,7 +27,7 @@ from trendfold.plan.judged import is_decided_by_doubles
 from trendfold.plan.logical import LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import PAPERS, offer, paper
-from trendfold.plan.spread import compared_attributes, keeps_other_rows, pane_of
+from trendfold.plan.spread import compared_attributes, ends_with_segment, keeps_other_rows, pane_of
 from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatistics, QueryStatistics
 from trendfold.plan.workload import why_no_lanes, windows_at_once
 from trendfold.query.nodes import Semantics
@@ -286,6 +286,8 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "MIN and MAX of values other than floats are ranks among the events of a window"
     if not is_decided_by_doubles(plan.query):
         return "HAVING may need exact values, and those need all events of a window"
+    if plan.query.having is not None and not ends_with_segment(plan):
+        return "HAVING judges groups of several partitions together"
     if len(plan.operands) > 1:
         return "AND folds its operands separately"
     return why_no_lanes(plan)
