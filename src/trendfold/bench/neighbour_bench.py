@@ -74,8 +74,18 @@ def _shared(seed: int, scale: float) -> list[Case]:
     promises = (Promise(0.2, one), Promise(8, alone)) if scale >= 1 else ()
     apart, together = (run(table, fifty, "auto", together=share, unit="s") for share in (False, True))
     like, name = "fifty thresholds", f"{FIFTY} queries, shared trees"
+    scanned = run(table, fifty[:1], "greta", unit="s")
     return [
-        Case(one, run(table, fifty[:1], "auto", unit="s"), len(table)),
+        Case(
+            one,
+            run(table, fifty[:1], "auto", unit="s"),
+            len(table),
+            None,
+            (),
+            one,
+            rows,
+            lambda: rows(scanned()),
+        ),
         Case(alone, apart, len(table), one, like=like, answer=rows),
         Case(name, together, len(table), one, promises, like, rows),
     ]

@@ -157,9 +157,10 @@ class StartSlots:
         # A slice is copied several times as fast as a list of places.
         into = slice(kept[0], kept[-1] + 1) if len(kept) == kept[-1] + 1 - kept[0] else kept
         found = []
-        for of, nothing in zip(vectors, (0.0, 0, np.inf), strict=True):
-            every = of.reshape(stretches, len(kept), -1, windows, stride)[..., :queries]
-            whole = np.full((queries, stretches, windows, states + 1, every.shape[2]), nothing, of.dtype)
+        numbers = shape.carried.width, shape.carried.width, len(shape.carried.extremes)
+        for of, each, nothing in zip(vectors, numbers, (0.0, 0, np.inf), strict=True):
+            every = of.reshape(stretches, len(kept), each, windows, stride)[..., :queries]
+            whole = np.full((queries, stretches, windows, states + 1, each), nothing, of.dtype)
             if nothing or every.any():  # most have no exponents
                 whole[:, :, :, into] = every.transpose(4, 0, 3, 1, 2)
             found.append(whole)
