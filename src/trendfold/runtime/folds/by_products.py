@@ -179,9 +179,14 @@ def _folder(
 
 
 def _folds_counts(plan: OperandPlan, alphabet: tuple[Symbol, ...]) -> bool:
-    """Whether four matrix rows are folded at a time; an event then changes one state at most."""
-    is_count = matrix_shape(plan.machine, plan.carried).folds_counts
-    return is_count and all(len(plan.machine.steps(symbol)) <= 1 for symbol in alphabet)
+    """Whether four matrix rows are folded at a time: that loop needs a grid of one row per symbol.
+
+    There is none where an event changes several states, or where no event changes any.
+    """
+    if not matrix_shape(plan.machine, plan.carried).folds_counts:
+        return False
+    _, grid = lower_rows(plan.machine, alphabet, plan.carried)
+    return int(grid.dst.shape[1]) == 1
 
 
 def _in_lanes(
