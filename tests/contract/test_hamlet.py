@@ -19,10 +19,10 @@ import oracle
 import trendfold as tf
 import workloads
 from contract import engine
+from hamlet_benefit import Burst, Sharer, pruned_choice, snapshots
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.papers.hamlet import kernel
-from trendfold.papers.hamlet.benefit import Burst, Sharer, pruned_choice, snapshots
 from trendfold.papers.hamlet.run import NO_JOURNAL, HamletTally, ready
 from trendfold.plan.workload import plan_all
 from trendfold.runtime.group_rows import GroupRows, read_group

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from join_patterns import BEFORE, sequence, statistics, workload
-from trendfold.detect.join_cost import order_cost, price, subsets, tree_cost
+from trendfold.detect.join_cost import PricedPattern, price, subsets
 from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.multitree import Multitree
 from trendfold.detect.one_pattern import best_order, best_tree, greedy_order, greedy_tree
@@ -27,6 +27,27 @@ def every_tree(elements: tuple[int, ...]) -> Iterator[JoinTree]:
         right = tuple(e for e in elements if e not in left)
         for a in every_tree(left):
             yield from ((a, b) for b in every_tree(right))
+
+
+def order_cost(priced: PricedPattern, order: tuple[int, ...]) -> float:
+    """Cost_ord: the partial matches of every prefix of an order, and the walked matches."""
+    total, prefix = priced.walked, 0
+    for element in order:
+        prefix |= 1 << element
+        total += priced.cost(prefix)
+    return total
+
+
+def tree_cost(priced: PricedPattern, tree: JoinTree) -> float:
+    """Cost_tree: the partial matches of every node, leaves included, and the walked matches."""
+
+    def visit(node: JoinTree) -> tuple[int, float]:
+        if isinstance(node, int):
+            return 1 << node, priced.cost(1 << node)
+        (a, left), (b, right) = visit(node[0]), visit(node[1])
+        return a | b, left + right + priced.cost(a | b)
+
+    return visit(tree)[1] + priced.walked
 
 
 def test_cost_is_the_papers_for_an_order_and_for_a_tree() -> None:

@@ -22,11 +22,6 @@ class Transition:
     target: str
     queries: frozenset[int]
 
-    @property
-    def is_loop(self) -> bool:
-        """Whether a type follows itself."""
-        return self.source == self.target
-
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -34,12 +29,6 @@ class Template:
 
     types: tuple[str, ...]
     transitions: tuple[Transition, ...]
-
-    def queries(self, source: str, target: str) -> frozenset[int]:
-        """The queries labelling a transition; empty if there is no such transition."""
-        return next(
-            (t.queries for t in self.transitions if (t.source, t.target) == (source, target)), frozenset()
-        )
 
 
 def merge(automata: Sequence[Automaton]) -> Template:

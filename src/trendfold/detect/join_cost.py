@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.detect.join_statistics import JoinStatistics
-from trendfold.detect.pattern import JoinPattern, JoinTree
+from trendfold.detect.pattern import JoinPattern
 
 LOOK = 0.2
 """The cost of comparing a pair of partial matches, relative to writing one; measured on `detect.join`.
@@ -168,27 +168,6 @@ class PricedPart:
 
     def _in_pattern(self, elements: int) -> int:
         return sum(1 << e for i, e in enumerate(self.elements) if elements >> i & 1)
-
-
-def order_cost(priced: PricedPattern, order: tuple[int, ...]) -> float:
-    """Cost_ord: the partial matches of every prefix of an order, and the walked matches."""
-    total, prefix = priced.walked, 0
-    for element in order:
-        prefix |= 1 << element
-        total += priced.cost(prefix)
-    return total
-
-
-def tree_cost(priced: PricedPattern, tree: JoinTree) -> float:
-    """Cost_tree: the partial matches of every node, leaves included, and the walked matches."""
-
-    def visit(node: JoinTree) -> tuple[int, float]:
-        if isinstance(node, int):
-            return 1 << node, priced.cost(1 << node)
-        (a, left), (b, right) = visit(node[0]), visit(node[1])
-        return a | b, left + right + priced.cost(a | b)
-
-    return visit(tree)[1] + priced.walked
 
 
 def subsets(weight: float) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 import trendfold as tf
 from trendfold.papers.aseq.plan import line_of
-from trendfold.papers.aseq.prefixes import Cuts, Line, PrefixPlan, chop, cost, describe, share_prefixes
+from trendfold.papers.aseq.prefixes import Cuts, Line, PrefixPlan, chop, describe, share_prefixes
 
 PURCHASES = {
     "Q1": "VKindle, BKindle, VCase, BCase",
@@ -129,22 +129,33 @@ def test_a_line_that_begins_with_not_is_not_chopped() -> None:
     assert family.links == ()
 
 
+def cost(lines: dict[int, Line], cuts: Cuts) -> int:
+    """Distinct prefixes of pieces, and distinct links: the pieces before, and the next step."""
+    prefixes, links = set(), set()
+    for member, line in lines.items():
+        pieces = [
+            line.steps[low:high] for low, high in itertools.pairwise((0, *cuts[member], len(line.steps)))
+        ]
+        prefixes |= {(piece[: end + 1]) for piece in pieces for end in range(len(piece))}
+        links |= {(tuple(pieces[:i]), pieces[i][0]) for i in range(1, len(pieces))}
+    return len(prefixes) + len(links)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_chop_lowers_the_cost_and_the_cost_is_what_is_laid(seed: int) -> None:
     rng = random.Random(seed)
     patterns = ["".join(rng.choices("ABCD", k=rng.randint(2, 5))) for _ in range(rng.randint(2, 5))]
     lines = dict(enumerate(lines_of(*[f"PATTERN SEQ({', '.join(p)}) WITHIN 9 s" for p in patterns])))
-    numbers = {member: tuple(map(ord, pattern)) for member, pattern in enumerate(patterns)}
     found = chop(lines)
     plan = share_prefixes([*lines.values()])
     whole: Cuts = dict.fromkeys(lines, ())
-    assert plan.updates == cost(lines, numbers, found) <= cost(lines, numbers, whole)
-    assert cost(lines, numbers, whole) == share_prefixes([*lines.values()], whole).updates
+    assert plan.updates == cost(lines, found) <= cost(lines, whole)
+    assert cost(lines, whole) == share_prefixes([*lines.values()], whole).updates
     if sum(map(len, patterns)) <= 13:
-        assert plan.updates <= best_cost(lines, numbers) + 1  # greedy, and near the best
+        assert plan.updates <= best_cost(lines) + 1  # greedy, and near the best
 
 
-def best_cost(lines: dict[int, Line], numbers: dict[int, tuple[int, ...]]) -> int:
+def best_cost(lines: dict[int, Line]) -> int:
     """By trying all chops."""
     ways = [
         [
@@ -153,7 +164,7 @@ def best_cost(lines: dict[int, Line], numbers: dict[int, tuple[int, ...]]) -> in
         ]
         for line in lines.values()
     ]
-    return min(cost(lines, numbers, dict(enumerate(cuts))) for cuts in itertools.product(*ways))
+    return min(cost(lines, dict(enumerate(cuts))) for cuts in itertools.product(*ways))
 
 
 def test_a_hundred_queries_are_planned_in_time() -> None:

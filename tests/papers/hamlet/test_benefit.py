@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from trendfold.papers.hamlet.benefit import (
+from hamlet_benefit import (
     Burst,
     Sharer,
     all_plans,

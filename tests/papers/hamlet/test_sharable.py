@@ -34,8 +34,9 @@ def test_figure_1_of_hamlet_is_one_group() -> None:
     [family] = group.families
     assert (family.type, family.positions) == ("Travel", {0: 1, 1: 1, 2: 1})
     assert group.pane == 60_000_000
-    assert group.template.queries("Travel", "Travel") == {0, 1, 2}
-    assert group.template.queries("Travel", "Cancel") == {2}
+    labels = {(t.source, t.target): t.queries for t in group.template.transitions}
+    assert labels["Travel", "Travel"] == {0, 1, 2}
+    assert labels["Travel", "Cancel"] == {2}
     assert [pair.aggregates for pair in group.pairs] == [
         ("COUNT(*)",),
         ("COUNT(*)", "SUM(Travel.duration)"),

@@ -131,7 +131,7 @@ class ExpiryFamily:
 
     @property
     def updates(self) -> int:
-        """The number of counters and snapshots that are updated; see `cost`."""
+        """The number of counters and snapshots that are updated; see `chop`."""
         return sum(len(tree.nodes) for tree in self.trees) + len(self.links)
 
     def pieces(self, reading: CounterReading) -> tuple[tuple[int, int], ...]:
@@ -189,9 +189,13 @@ def chop(lines: dict[int, Line]) -> Cuts:
     """Where to chop each line, by greedy search: the sub-pattern that saves most first.
 
     A move takes a sub-pattern of two or more steps that several lines share, and chops all of them before
-    it; what follows the sub-pattern stays a branch below it. Moves are made while they lower `cost`. A line
+    it; what follows the sub-pattern stays a branch below it. Moves are made while they lower the cost. A line
     that begins with NOT is not chopped: expiry alone does not tell which of its START events count in a
     window.
+
+    The cost is the number of distinct counters and links. An event updates one counter per prefix that ends
+    with its type, and takes one snapshot per link into the tree that it begins; both iterate over the active
+    START events once (A-Seq, section 4.2, which counts snapshots of multi-connects like others).
     """
     words = _numbered(lines)
     cuts: Cuts = dict.fromkeys(lines, ())
@@ -203,16 +207,6 @@ def chop(lines: dict[int, Line]) -> Cuts:
         if change >= 0:
             return cuts
         cuts |= move
-
-
-def cost(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> int:
-    """Updates per round of events, one of each type, in units of active START events.
-
-    An event updates one counter per prefix that ends with its type, and takes one snapshot per link into the
-    tree that it begins; both iterate over the active START events once (A-Seq, section 4.2, cost analysis,
-    which counts snapshots of multi-connects like others).
-    """
-    return len({key for member in lines for key in _laid(lines[member], words[member], cuts[member])})
 
 
 _Key = tuple[object, tuple[int, ...]] | tuple[tuple[tuple[int, ...], ...], int]

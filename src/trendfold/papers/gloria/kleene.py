@@ -83,11 +83,6 @@ def before(cycle: Cycle, state: str) -> tuple[str, ...]:
     return tuple(p for p, q in cycle.transitions if q == state)
 
 
-def uniform(cycle: Cycle, snapshot: str) -> Origins:
-    """As in the paper: every state has the snapshots of one state, wherever trends begin."""
-    return dict.fromkeys(cycle.states, snapshot)
-
-
 def evaluation(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
     """Equation 4 on the cycle: a state that does not reuse its expressions evaluates them, once per query."""
     cost = 0.0
@@ -96,11 +91,6 @@ def evaluation(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -
             for origin in {origins[p] for p in before(cycle, state)} - {""}:
                 cost += weights.evaluate(state, origin, queries)
     return cost
-
-
-def crossing(cycle: Cycle, origins: Origins, queries: int, weights: Weights) -> float:
-    """Equations 2 and 3 on every transition of the cycle, for one Q-set."""
-    return sum(weights.cross(p, q, origins[p]) * (1 if origins[p] else queries) for p, q in cycle.transitions)
 
 
 MOST_CUT = 4
