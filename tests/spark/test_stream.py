@@ -240,7 +240,7 @@ def test_an_idle_source_lets_windows_end_by_the_clock(spark: SparkSession, tmp_p
         handle.stop()
     assert latest == datetime.fromtimestamp(1_012, UTC)
     agree(written(tmp_path / "out", "one", wanted, 1), wanted)
-    with pytest.raises(InputError, match="whether idle_timeout is given is False"):
+    with pytest.raises(InputError, match="idle_timeout is missing, but the checkpoint was made with one"):
         tf.parse(ONE).start(inbox.stream(), watermark="1 s", **places)
 
 

@@ -99,7 +99,7 @@ def test_settings_that_the_state_depends_on_cannot_change() -> None:
 
 def test_heartbeats_are_there_from_the_first_start_or_never() -> None:
     beating = replace(manifest(ONE), settings={"shards": 2, "origin": 0, "has_heartbeats": True})
-    with pytest.raises(InputError, match="whether idle_timeout is given is True"):
+    with pytest.raises(InputError, match="idle_timeout is given, but the checkpoint was made without one"):
         carried_on(manifest(ONE), beating, 5)
     assert carried_on(beating, beating, 5) == beating
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from trendfold.errors import plural
+from trendfold.errors import QueryError, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,3 +186,10 @@ def table_file(name: str, file_format: str) -> str:
 def text_file(text: str) -> Write:
     """A writer of a text file."""
     return lambda file: file.write(text.encode())
+
+
+def located(error: QueryError, path: str | None) -> str:
+    """All problems of a workload, each as file:line:column."""
+    if path is None:
+        return str(error)
+    return "\n\n".join(f"{path}:{'' if p.text else ' '}{p}" for p in error.problems)

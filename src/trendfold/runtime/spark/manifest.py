@@ -179,7 +179,7 @@ def carried_on(old: Manifest, new: Manifest, latest: int, on_change: str = "fail
         )
     now = _LATER_SETTINGS | dict(new.settings)
     problems = [
-        f"{_TOLD_AS.get(name, name)} is {now.get(name)!r}, but the checkpoint was made with {kept!r}"
+        _difference(name, now.get(name), kept)
         for name, kept in (_LATER_SETTINGS | dict(old.settings)).items()
         if now.get(name) != kept
     ]
@@ -216,7 +216,13 @@ def carried_on(old: Manifest, new: Manifest, latest: int, on_change: str = "fail
     return merged.with_queries(added, latest) if added else merged
 
 
-_TOLD_AS = {"has_heartbeats": "whether idle_timeout is given"}
+def _difference(setting: str, now: object, kept: object) -> str:
+    if setting == "has_heartbeats":
+        given, made = ("given", "without") if now else ("missing", "with")
+        return f"idle_timeout is {given}, but the checkpoint was made {made} one"
+    return f"{setting} is {now!r}, but the checkpoint was made with {kept!r}"
+
+
 _LATER_SETTINGS = {"emit": "final", "time_format": None, "has_heartbeats": False}
 """Settings that checkpoints of earlier releases do not have, and what they were made with."""
 

@@ -112,8 +112,9 @@ class Settings:
 
 
 ON_CHANGE = ("fail", "replace")
-EMIT = ("final", "update")
 """What a start does with a query whose text differs from the checkpoint's."""
+EMIT = ("final", "update")
+"""Which windows are reported: those that have ended, or open ones too."""
 
 
 def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Settings) -> Handle:

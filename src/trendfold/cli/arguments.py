@@ -1,0 +1,297 @@
+"""The options of each command, and the values read from them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from trendfold.cli.show import EXTENSIONS
+from trendfold.errors import InputError
+
+if TYPE_CHECKING:
+    from trendfold.events.sources import Files
+    from trendfold.events.text_files import CsvOptions
+
+
+class StrictParser(argparse.ArgumentParser):
+    """A parser that rejects repeated options, unless they may be repeated; no value silently wins."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+        self.register("action", None, _StoreOnce)
+
+
+class _StoreOnce(argparse.Action):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        given = namespace.__dict__.setdefault("given", set())
+        if option is not None and self.dest in given:
+            parser.error(f"argument {option}: given twice; leave one out")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+# ---------------------------------------------------------------- one function per command
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold run`."""
+    parser.add_argument("queries", metavar="QUERIES.tql")
+    _add_input(parser, required=True)
+    _add_engine(parser, "spark; local for under 256 MB, or where pyspark is not installed")
+    parser.add_argument("--strategy", default="auto", help="how queries are computed; default: auto")
+    parser.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
+    parser.add_argument(
+        "--origin", help="what windows are aligned to: a time, or a time zone for its midnight"
+    )
+    parser.add_argument("--output", metavar="DIR", help="write one file per query instead of printing")
+    parser.add_argument(
+        "--format", choices=tuple(EXTENSIONS), help="format of the files, or json to print; default: parquet"
+    )
+    parser.add_argument("--rejects", metavar="DIR", help="write the rejected rows, with their reasons")
+    parser.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
+    _add_overwrite(parser)
+    _add_limits(parser)
+
+
+def add_stream(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold stream`."""
+    parser.add_argument("queries", metavar="QUERIES.tql")
+    parser.add_argument(
+        "--source",
+        required=True,
+        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for arriving files; kafka:SERVERS/TOPIC for a "
+        "topic of JSON objects, with --schema; rate:N for N rows a second",
+    )
+    parser.add_argument(
+        "--watermark",
+        required=True,
+        metavar="D",
+        help="how late an event may arrive, such as '10 min'",
+    )
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="where to resume after a stop")
+    parser.add_argument(
+        "--output",
+        metavar="DIR",
+        help="write a folder per query instead of printing, or table:NAME, or kafka:SERVERS/TOPIC",
+    )
+    parser.add_argument("--format", choices=("parquet", "json"), help="format of the files, or json to print")
+    parser.add_argument("--rejects", metavar="DIR", help="write rejected and late rows, with their reasons")
+    parser.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
+    parser.add_argument("--trigger", metavar="T", help="a duration, or available-now for one pass")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="remove what another stream or run wrote to the output"
+    )
+    parser.add_argument(
+        "--max-ahead",
+        default="1 d",
+        metavar="D",
+        help="how far in the future an event may be, or none for no limit; default: 1 d",
+    )
+    parser.add_argument(
+        "--idle-timeout",
+        metavar="D",
+        help="after so long without events, move the watermark on with the clock; default: never",
+    )
+    parser.add_argument(
+        "--on-change",
+        choices=("fail", "replace"),
+        default="fail",
+        help="what to do with a query whose text differs from the checkpoint's; default: fail",
+    )
+    parser.add_argument(
+        "--emit",
+        choices=("final", "update"),
+        default="final",
+        help="report windows once they have ended, or also what open ones hold so far; default: final",
+    )
+    parser.add_argument("--flush", action="store_true", help="with available-now: report open windows too")
+    parser.add_argument("--files-per-batch", type=int, metavar="N", help="the most files in one micro-batch")
+    parser.add_argument(
+        "--rows-per-batch", type=int, metavar="N", help="with kafka: the most messages in one micro-batch"
+    )
+    parser.add_argument(
+        "--starting-offsets",
+        default="earliest",
+        metavar="O",
+        help="with kafka, where a new checkpoint begins: earliest (the default), latest, or Spark's JSON",
+    )
+    parser.add_argument(
+        "--source-option", action="append", default=[], metavar="K=V", help="an option of Spark's source"
+    )
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="K=V", help="a setting of the Spark session"
+    )
+    parser.add_argument("--types", default="", help="with rate: names of the event types, used in turn")
+    parser.add_argument("--strategy", default="auto")
+    parser.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
+    parser.add_argument("--origin", help="what windows are aligned to")
+    _add_limits(parser)
+    parser.add_argument("--master", metavar="URL", help="Spark master, such as local[2] or spark://HOST:PORT")
+    parser.set_defaults(engine="spark")
+    _add_columns(parser)
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold check`."""
+    parser.add_argument("queries", metavar="QUERIES.tql")
+    _add_input(parser, required=False)
+
+
+def add_explain(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold explain`."""
+    parser.add_argument("queries", metavar="QUERIES.tql")
+    _add_input(parser, required=False)
+    parser.add_argument("--strategy", default="auto")
+    parser.add_argument("--format", choices=("text", "json", "html"), default="text")
+    parser.add_argument(
+        "--analyze", action="store_true", help="run the queries over --input, and tell what every step took"
+    )
+
+
+def add_generate(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold generate`."""
+    parser.add_argument(
+        "dataset", metavar="DATASET", help="ridesharing, stock, taxi, bus, smart-home or activity"
+    )
+    parser.add_argument("--events", type=int, default=10_000, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--output", required=True, metavar="PATH", help=".parquet, .csv or .jsonl")
+    parser.add_argument("--rate", type=float, help="events per second")
+    parser.add_argument("--groups", type=int, help="distinct values of the attribute to group by")
+    parser.add_argument("--burst", type=float, help="mean length of a run of events of one type")
+    parser.add_argument(
+        "--disorder", type=float, default=0.0, metavar="SECONDS", help="how late a row may be"
+    )
+    parser.add_argument(
+        "--ties", type=float, default=0.0, help="fraction of events with the same time as the event before"
+    )
+    parser.add_argument(
+        "--types", default="", help="names of the event types, for datasets that do not fix them"
+    )
+
+
+def add_bench(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold bench`."""
+    parser.add_argument("name", metavar="NAME", nargs="+", help="one or several; see docs/benchmarks.md")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="X", help="multiply the numbers of events"
+    )
+    parser.add_argument("--repeats", type=int, default=9, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--json", metavar="FILE", help="also write every figure to a file")
+    parser.add_argument("--plot", metavar="FILE", help="also plot the figures, as SVG")
+    parser.add_argument(
+        "--report", metavar="DIR", help="also write report.html: tables and plots on one page"
+    )
+    parser.add_argument("--into", metavar="FILE", help="merge the figures into a file")
+
+
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold demo`."""
+    _add_engine(parser, "spark, or local where pyspark is not installed")
+    parser.add_argument("--events", type=int, default=1_000_000, metavar="N")
+    parser.add_argument("--seed", type=int, default=7, metavar="S")
+    parser.add_argument("--output", default="trendfold-demo", metavar="DIR")
+    _add_overwrite(parser)
+
+
+# ---------------------------------------------------------------- options of several commands
+
+
+def _add_overwrite(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--overwrite", action="store_true", help="write into a folder that holds other results or data"
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="limit a query: trends, groups, matches, windows, rows, bytes of state; repeatable",
+    )
+
+
+def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument("--engine", choices=("spark", "local"), help=f"default: {default}")
+    parser.add_argument(
+        "--master", metavar="URL", help="Spark master, such as local[2], spark://HOST:PORT or sc://HOST:PORT"
+    )
+
+
+def _add_input(parser: argparse.ArgumentParser, required: bool) -> None:
+    parser.add_argument(
+        "--input",
+        required=required,
+        action="append",
+        metavar="PATH",
+        help="a file, a folder or a glob: Parquet, CSV, JSON lines; may be repeated",
+    )
+    _add_columns(parser)
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--type-column", default="type", metavar="C", help="default: type")
+    parser.add_argument("--time-column", default="ts", metavar="C", help="default: ts")
+    parser.add_argument("--order-column", metavar="C", help="breaks ties in time")
+    parser.add_argument("--id-column", metavar="C")
+    parser.add_argument(
+        "--time-unit", choices=("s", "ms", "us"), default="s", help="unit of a numeric time column"
+    )
+    parser.add_argument(
+        "--time-format",
+        metavar="F",
+        help="format of times, as for Python's strptime: '%%d/%%m/%%Y %%H:%%M'",
+    )
+    parser.add_argument("--csv-header", choices=("yes", "no"), default="yes")
+    parser.add_argument("--csv-delimiter", metavar="C", help="default: a comma, for .tsv a tab")
+    parser.add_argument("--schema", help='types of CSV or JSON columns, as in "type string, speed double"')
+
+
+# ---------------------------------------------------------------- values
+
+
+def limits_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Limits by name; an invalid number stays text, for the API to report."""
+    found: dict[str, Any] = {}
+    for text in args.limit:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise InputError(f"--limit is {text!r}; write a name and a number, as in 'groups=1000'")
+        if name in found:
+            raise InputError(f"--limit {name!r} is given twice; leave one out")
+        found[name] = number_or_text(value)
+    return found
+
+
+def files_of(args: argparse.Namespace) -> Files:
+    """The input files."""
+    from trendfold.events.sources import Files
+
+    return Files(args.input, csv_options(args))
+
+
+def csv_options(args: argparse.Namespace) -> CsvOptions:
+    """How CSV files are written."""
+    from trendfold.events.text_files import CsvOptions
+
+    delimiter = "\t" if args.csv_delimiter == r"\t" else args.csv_delimiter
+    return CsvOptions(args.csv_header == "yes", delimiter, args.schema)
+
+
+def number_or_text(text: str | None) -> int | float | str | None:
+    """An origin may be a number, in the time column's unit."""
+    for kind in (int, float):
+        try:
+            return kind(text) if text is not None else None
+        except ValueError:
+            pass
+    return text
