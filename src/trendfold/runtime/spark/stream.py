@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold import errors
@@ -30,10 +29,8 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.ownership import require_apart
 from trendfold.runtime.places import Place, place
 from trendfold.runtime.release import NEVER, require_streamable
-from trendfold.runtime.spark import blobs, processor
-from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.engine import narrowed, translatable
+from trendfold.runtime.spark.engine import translatable
 from trendfold.runtime.spark.heartbeats import FOLDER as HEARTBEATS
 from trendfold.runtime.spark.heartbeats import Heartbeats, read_heartbeats
 from trendfold.runtime.spark.lease import Lease
@@ -49,6 +46,7 @@ from trendfold.runtime.spark.manifest import (
     require_same_exchanges,
     require_whole,
 )
+from trendfold.runtime.spark.operators import flush_from, pack, to_shards
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import REJECTS, Recorder, require_same_columns
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
@@ -56,24 +54,10 @@ from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
-from trendfold.runtime.stream.parcels import CLOCK, REFUSED, WHY, Parcel, pack_events
-from trendfold.runtime.stream.shards import flush
 from trendfold.runtime.stream.stream_job import Epoch, StreamJob, stream_job
 
-Batches = Iterator[pa.RecordBatch]
 Planner = Callable[[Sequence[Query], Schema], tuple[QueryPlan, ...]]
 """Checks queries against the columns, and plans them."""
-
-PARCEL = pa.schema(
-    [
-        pa.field("clock", pa.timestamp("us", "UTC")),
-        *blobs.SCHEMA,
-        ("low", pa.int64()),
-        ("high", pa.int64()),
-        ("rest", pa.binary()),
-    ]
-)
-PARCEL_DDL = f"clock timestamp, {blobs.DDL}, low bigint, high bigint, rest binary"
 
 _STATE_STORE = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -323,7 +307,7 @@ class Handle:
             settings[_IDLE_INTERVAL] = "0"  # so that Spark reports the end (_has_read_all)
         with with_settings(self._spark, settings):
             writer = (
-                _chain(stream, self._parcels(stream, source), self._delay_ms)
+                to_shards(self._parcels(stream, source), Shards(stream), self._delay_ms)
                 .writeStream.foreachBatch(self._recorder)
                 .option("checkpointLocation", (self._folder / SPARK).url)
             )
@@ -341,7 +325,7 @@ class Handle:
 
     def _parcels(self, stream: StreamJob, source: FrameSource) -> DataFrame:
         """The stream's events as parcels, and heartbeats if the stream has them."""
-        parcels = _packed(stream, source)
+        parcels = pack(stream, source)
         if self._idle_us is None:
             return parcels
         (self._folder / HEARTBEATS).make()
@@ -457,7 +441,7 @@ class Handle:
                 f"another stream has taken over the checkpoint {self._folder.url!r}; flush that one"
             )
         batch = Tally.read(self._folder).batch + 1
-        told = _flushed(self._spark, self._recorder.stream, (self._folder / SPARK).url)
+        told = flush_from(self._spark, self._recorder.stream, (self._folder / SPARK).url)
         tally = self._recorder.write(self._spark, batch, told)
         self._manifest = replace(self._manifest, is_flushed=True)
         self._manifest.write(self._folder)
@@ -530,103 +514,3 @@ def _trigger(given: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
     if given.replace("-", "").lower() == "availablenow":
         return {"availableNow": True}
     return {"processingTime": f"{read_duration(given, 'trigger') // 1_000} milliseconds"}
-
-
-# ---------------------------------------------------------------- the chain of operators
-
-
-def _packed(stream: StreamJob, source: FrameSource) -> DataFrame:
-    """Pack rows into parcels."""
-    labels = partition_labels(stream.job.buckets)
-
-    def pack(batches: Batches) -> Batches:
-        parts = [batch for batch in batches if batch.num_rows]
-        if parts:
-            latest, parcels = pack_events(stream, pa.Table.from_batches(parts))
-            for parcel in parcels:
-                yield _row(parcel, labels, latest)
-
-    also = [name for name in (REFUSED, WHY) if name in source.frame.columns]
-    also += stream.job.schema.names if stream.keeps_rejects else []
-    rows = narrowed(stream.job, source, also)
-    if stream.max_ahead is not None:
-        rows = rows.withColumn(CLOCK, F.current_timestamp())  # stored with the batch's offsets
-    return rows.mapInArrow(pack, PARCEL_DDL)
-
-
-def _chain(stream: StreamJob, parcels: DataFrame, delay_ms: int) -> DataFrame:
-    """Send parcels to shards.
-
-    The watermark follows the latest time of each part. Its column is dropped before the stateful operator;
-    otherwise Spark would silently drop late parcels.
-    """
-    timed = parcels.withWatermark("clock", f"{delay_ms} milliseconds").drop("clock")
-    return timed.groupBy("bucket").transformWithStateInPandas(
-        Shards(stream), blobs.DDL, "append", "EventTime"
-    )
-
-
-def _row(parcel: Parcel, labels: Sequence[int], latest: int | None) -> pa.RecordBatch:
-    blob = parcel.blob
-    payload = blob.payload if isinstance(blob.payload, bytes) else blob.payload.to_pybytes()
-    values = [latest, labels[blob.bucket], int(blob.content), blob.owner, blob.rows, payload]
-    columns = [[value] for value in (*values, parcel.low, parcel.high, parcel.rest)]
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, PARCEL, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=PARCEL)
-
-
-# ---------------------------------------------------------------- flush
-
-
-def _flushed(spark: SparkSession, stream: StreamJob, checkpoint: str) -> list[Blob]:
-    """The open windows of all shards, computed from the state in the checkpoint."""
-
-    def read(variable: str) -> DataFrame:
-        reader = spark.read.format("statestore").option("path", checkpoint)
-        return reader.option("stateVarName", variable).load()
-
-    bucket = F.col("key.bucket").alias("bucket")
-    indexes = read(processor.INDEX).select(
-        bucket, F.lit(-1).cast("bigint").alias("number"), F.encode("value.text", "UTF-8").alias("payload")
-    )
-    parts = read(processor.PARTS).select(
-        bucket, F.col("user_map_key.number").alias("number"), F.col("user_map_value.payload").alias("payload")
-    )
-
-    def fold(batches: Batches) -> Batches:
-        kept: dict[int, dict[int, bytes]] = {}
-        for batch in batches:
-            for shard, number, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                kept.setdefault(shard, {})[number] = payload
-        for shard, state in kept.items():
-            told = flush(stream, _Kept(state))
-            yield from blobs.to_batches(replace(blob, bucket=shard) for blob in told)
-
-    together = indexes.unionByName(parts).repartition(stream.job.buckets, "bucket")
-    return list(blobs.from_batches(together.mapInArrow(fold, blobs.DDL).toArrow().to_batches()))
-
-
-@dataclass
-class _Kept:
-    """A shard's state read from the checkpoint; changes are not stored."""
-
-    state: dict[int, bytes]
-
-    def index(self) -> str | None:
-        text = self.state.get(-1)
-        return None if text is None else text.decode()
-
-    def set_index(self, text: str) -> None:
-        self.state[-1] = text.encode()
-
-    def get(self, number: int) -> bytes:
-        return self.state[number]
-
-    def put(self, number: int, payload: bytes) -> None:
-        self.state[number] = payload
-
-    def drop(self, number: int) -> None:
-        del self.state[number]
-
-    def clear(self) -> None:
-        self.state.clear()
