@@ -16,7 +16,8 @@ import pytest
 import oracle
 import trendfold as tf
 from contract import engine
-from contract.test_machine_lanes import growing_workload, many_events, random_workload
+from contract.test_machine_lanes import growing_workload, many_events, random_events, random_workload
+from contract.test_mixed_lanes import mixed_workload
 from contract.test_together import SCHEMA
 from spark.agreement import agree
 from stream.simulation import Memory, Simulation, arrival, cuts, ordered, simulate
@@ -27,6 +28,7 @@ from trendfold.runtime.release import ALWAYS, NEVER
 from trendfold.runtime.spark.blobs import Content
 from trendfold.runtime.spark.recorder import with_finality
 from trendfold.runtime.stream import settling
+from trendfold.runtime.stream.shard_state import ShardIndex
 from trendfold.runtime.stream.stream_job import Epoch, stream_job
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stream"
@@ -51,9 +53,23 @@ def feed(stream: Simulation, table: pa.Table, delay: float, rng: random.Random, 
     assert not any(store.text or store.parts for store in stream.shards.values())
 
 
-def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+WINDOWS = (
+    "WITHIN 4 s SLIDE 4 s",
+    "WITHIN 9 s SLIDE 3 s",
+    "WITHIN 7 s SLIDE 3 s",
+    "WITHIN 6 s SLIDE 8 s",
+    "WITHIN 20 s SLIDE 1 s",
+    "WITHIN 5 s",
+)
+
+
+def check(seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str] | None = None) -> None:
+    """Some queries, or random ones that differ in everything but the rows they need, over any stream."""
     rng = random.Random(seed)
-    texts, events, order_column = random_workload(rng)
+    if texts is None:
+        texts, events, order_column = random_workload(rng)
+    else:
+        events, order_column = random_events(rng), rng.choice([None, None, "seq"])
     texts = [text for text in texts if "WITHIN" in text]
     if not texts or not events:
         return
@@ -82,6 +98,13 @@ def test_any_workload_order_and_cut_gives_the_rows_of_the_oracle(
     check(seed, monkeypatch)
 
 
+@pytest.mark.parametrize("seed", range(3 if IS_PLAIN else 150))
+def test_workloads_of_every_kind_of_query_give_the_rows_of_the_oracle(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(seed, monkeypatch, mixed_workload(random.Random(seed + 7_000), 6, WINDOWS))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1_000, 4_000, 100))
 def test_thousands_of_workloads_orders_and_cuts_give_the_rows_of_the_oracle(
@@ -89,6 +112,7 @@ def test_thousands_of_workloads_orders_and_cuts_give_the_rows_of_the_oracle(
 ) -> None:
     for number in range(seed, seed + 100):
         check(number, monkeypatch)
+        check(number, monkeypatch, mixed_workload(random.Random(number), 6, WINDOWS))
 
 
 @pytest.mark.parametrize("seed", range(1 if IS_PLAIN else 6))
@@ -105,6 +129,23 @@ def test_counts_of_any_size_go_on_from_the_state(seed: int, monkeypatch: pytest.
     batch = asked.run(events)
     for query in asked:
         agree(ordered(stream.results()[query.name], batch[query.name], 0), batch[query.name])
+
+
+ONLINE = {
+    "AND": "RETURN COUNT(*) PATTERN AND(A+, SEQ(B, C)) WITHIN 9 s SLIDE 3 s",
+}
+
+
+@pytest.mark.parametrize("kind", ONLINE)
+def test_these_queries_keep_no_events_that_are_final(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_raw(monkeypatch, 0)
+    stream = simulate(tf.parse(ONLINE[kind]), SCHEMA, 0)
+    assert stream.stream.raw == {}
+    for at in range(START, START + 12, 3):
+        rows = [{"type": "ABC"[t % 3], "ts": t, "g": "g", "x": t, "y": 0.5} for t in range(at, at + 3)]
+        stream.feed(pa.Table.from_pylist(rows, SCHEMA))
+        kept = [part for store in stream.shards.values() for part in ShardIndex.load(store, ALWAYS).parts]
+        assert sum(part.rows for part in kept) <= 1  # the event at the watermark itself
 
 
 # ---------------------------------------------------------------- state

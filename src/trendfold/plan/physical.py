@@ -288,8 +288,6 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "HAVING may need exact values, and those need all events of a window"
     if plan.query.having is not None and not ends_with_segment(plan):
         return "HAVING judges groups of several partitions together"
-    if len(plan.operands) > 1:
-        return "AND folds its operands separately"
     return why_no_lanes(plan)
 
 

@@ -71,11 +71,11 @@ class StaleVectorsError(TrendfoldError):
 
 @dataclass(frozen=True)
 class LaneFamily:
-    """Queries of one shape with the same windows: their vectors are saved together.
+    """Operands of one shape with the same windows: their vectors are saved together.
 
-    members       numbers of the group's members, ascending
+    members       numbers of the operands of the group's members, ascending
     which         their windows: the index into LaneRows.windows
-    fingerprints  per member, of its machine, states and carried numbers
+    fingerprints  per operand, of its machine, states and carried numbers
     """
 
     members: tuple[int, ...]
@@ -119,7 +119,7 @@ class WindowVectors:
 
 @dataclass(frozen=True)
 class FoldedOn:
-    """What rows make of windows: per member the aggregates of every item, per family what is saved."""
+    """What rows make of windows: per operand the aggregates of every item, per family what is saved."""
 
     results: tuple[Folded, ...]
     vectors: tuple[WindowVectors, ...]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.logical import LANES
@@ -50,7 +52,32 @@ class OnlineGroup:
 
     def members(self, kind: int) -> tuple[int, ...]:
         """The members that have windows of one kind, ascending."""
-        return tuple(sorted(k for family in self.of_kind(kind) for k in family.members))
+        return tuple(k for k, plan in enumerate(self.plans) if plan.query.window == self.windows[kind])
+
+    def operands(self, kind: int) -> tuple[int, ...]:
+        """The operands of these members, ascending; families number operands, not members."""
+        return tuple(operand for member in self.members(kind) for operand in self.operands_of(member))
+
+    def operands_of(self, member: int) -> range:
+        """The numbers of a member's operands: several if its pattern is an AND."""
+        return range(self._first_operand[member], self._first_operand[member + 1])
+
+    def owner(self, operand: int) -> QueryPlan:
+        """The query that has an operand."""
+        return self.plans[bisect_right(self._first_operand, operand) - 1]
+
+    @cached_property
+    def _first_operand(self) -> tuple[int, ...]:
+        return tuple(accumulate((len(plan.operands) for plan in self.plans), initial=0))
+
+    @cached_property
+    def operand_names(self) -> tuple[str, ...]:
+        """What operands are called in the state: their query, and which one of an AND."""
+        return tuple(
+            f"{query}.{i}" if i else str(query)
+            for query, plan in zip(self.queries, self.plans, strict=True)
+            for i in range(len(plan.operands))
+        )
 
     @property
     def partitioning(self) -> Partitioning:
@@ -66,7 +93,8 @@ class OnlineGroup:
     def numbers(self) -> int:
         """How many numbers a segment takes while windows of all queries are open."""
         return sum(
-            windows_at_once(self.plans[family.members[0]]) * sum(_product(size) for size in family.sizes(1))
+            windows_at_once(self.plans[self.members(family.which)[0]])
+            * sum(_product(size) for size in family.sizes(1))
             for family in self.families
         )
 

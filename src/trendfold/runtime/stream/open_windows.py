@@ -49,7 +49,7 @@ def joined_vectors(parts: Sequence[WindowVectors]) -> WindowVectors:
 
 @dataclass(frozen=True)
 class EndedWindows:
-    """The aggregates of windows of one kind that have ended, per window and segment, by member."""
+    """The aggregates of windows of one kind that have ended, per window and segment, by operand."""
 
     index: Longs
     segment: Longs
@@ -64,7 +64,7 @@ class EndedWindows:
         return EndedWindows(self.index[rows], self.segment[rows], folded)
 
     def with_trends(self) -> EndedWindows:
-        """Only the rows in which some query has a trend."""
+        """Only the rows in which some operand has a trend."""
         return self.take(np.logical_or.reduce([each.mantissa[:, 0] > 0 for each in self.folded]))
 
 
@@ -244,7 +244,7 @@ def _vector_bytes(held: SegmentVectors, group: OnlineGroup, kind: int) -> bytes:
     told: list[Any] = []
     arrays: list[NDArray[Any]] = [held.segment[:, None]]
     for family, vectors in zip(group.of_kind(kind), held.vectors, strict=True):
-        told.append([[group.queries[k] for k in family.members], family.fingerprints])
+        told.append([[group.operand_names[k] for k in family.members], family.fingerprints])
         for part in (vectors.mantissa, vectors.exponent, vectors.extreme):
             arrays.append(part.reshape(len(part), part[0].size if len(part) else 0))
     return pack_columns({"families": told}, arrays)
@@ -253,12 +253,12 @@ def _vector_bytes(held: SegmentVectors, group: OnlineGroup, kind: int) -> bytes:
 def _read_vectors(payload: bytes, group: OnlineGroup, kind: int) -> SegmentVectors:
     """The vectors of the queries that are still asked."""
     told, (segment, *arrays) = unpack_columns(payload)
-    found: dict[int, tuple[int, int, str]] = {}
-    for i, (queries, prints) in enumerate(told["families"]):
-        found |= {query: (i, at, prints[at]) for at, query in enumerate(queries)}
+    found: dict[str, tuple[int, int, str]] = {}
+    for i, (names, prints) in enumerate(told["families"]):
+        found |= {str(name): (i, at, prints[at]) for at, name in enumerate(names)}
     vectors = []
     for family in group.of_kind(kind):
-        places = [found[group.queries[k]] for k in family.members]
+        places = [found[group.operand_names[k]] for k in family.members]
         _require_known([print_ for _, _, print_ in places], family, group)
         which = {i for i, _, _ in places}
         assert len(which) == 1  # queries of one shape stay together
@@ -281,16 +281,16 @@ def _require_known(prints: Sequence[str], family: LaneFamily, group: OnlineGroup
     for k, was, now in zip(family.members, prints, family.fingerprints, strict=True):
         if was != now:
             raise TrendfoldError(
-                f"query {group.plans[k].query.name!r}: this release keeps its open windows differently from "
+                f"query {group.owner(k).query.name!r}: this release keeps its open windows differently from "
                 f"the one that wrote the checkpoint; use that release, or start with a new checkpoint"
             )
 
 
 def _ended_bytes(ended: EndedWindows, group: OnlineGroup, kind: int) -> bytes:
-    """Windows and segments, then the numbers, exponents and extremes of all members side by side."""
+    """Windows and segments, then the numbers, exponents and extremes of all operands side by side."""
     told = [
-        [group.queries[k], part.mantissa.shape[1], part.extreme.shape[1]]
-        for k, part in zip(group.members(kind), ended.folded, strict=True)
+        [group.operand_names[k], part.mantissa.shape[1], part.extreme.shape[1]]
+        for k, part in zip(group.operands(kind), ended.folded, strict=True)
     ]
     arrays = [np.concatenate(parts, axis=1) for parts in zip(*ended.folded, strict=True)]
     places = np.stack([ended.index, ended.segment], axis=1)
@@ -300,9 +300,9 @@ def _ended_bytes(ended: EndedWindows, group: OnlineGroup, kind: int) -> bytes:
 def _read_ended(payload: bytes, group: OnlineGroup, kind: int) -> EndedWindows:
     told, (places, mantissa, exponent, extreme) = unpack_columns(payload)
     found, at, xat = {}, 0, 0
-    for query, width, extremes in told["queries"]:
+    for name, width, extremes in told["queries"]:
         own = slice(at, at + width)
-        found[query] = Folded(mantissa[:, own], exponent[:, own], extreme[:, xat : xat + extremes])
+        found[str(name)] = Folded(mantissa[:, own], exponent[:, own], extreme[:, xat : xat + extremes])
         at, xat = at + width, xat + extremes
-    folded = tuple(found[group.queries[k]] for k in group.members(kind))
+    folded = tuple(found[group.operand_names[k]] for k in group.operands(kind))
     return EndedWindows(places[:, 0].copy(), places[:, 1].copy(), folded)

@@ -15,7 +15,7 @@ from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.online_groups import OnlineGroup
-from trendfold.runtime.stream.open_windows import EndedWindows
+from trendfold.runtime.stream.open_windows import EndedWindows, some_rows
 from trendfold.runtime.stream.segments import examples, keys_of, segment_codes
 from trendfold.runtime.stream.settling import Settling
 from trendfold.runtime.stream.shard_state import ShardIndex, Store
@@ -116,25 +116,25 @@ def _report_online(stream: StreamJob, settling: Settling, watermark: int) -> Ite
         if rows is None or batch is None:
             batch = settling.keys.batch()
             rows = _rows_of_segments(group, len(settling.keys), Workspace(batch))
-        for k, folded in zip(group.members(kind), ended.folded, strict=True):
+        folded_of = dict(zip(group.operands(kind), ended.folded, strict=True))
+        for k in group.members(kind):
             release = stream.releases[group.queries[k]]
-            items, folded = _within(release, ended, folded, settling.released)
+            parts = tuple(folded_of[operand] for operand in group.operands_of(k))
+            items, folded = _within(release, ended, parts, settling.released)
             own = zip(group.plans[k].query.group_by, group.plans[0].query.group_by, strict=True)
             named = replace(rows, group_rows={key: rows.group_rows[other] for key, other in own})
-            yield from tasks.add_up_groups(
-                job, group.queries[k], total(named, items, (folded,)), named, batch
-            )
+            yield from tasks.add_up_groups(job, group.queries[k], total(named, items, folded), named, batch)
 
 
 def _within(
-    release: Release | None, ended: EndedWindows, folded: Folded, released: int
-) -> tuple[Items, Folded]:
+    release: Release | None, ended: EndedWindows, folded: Sequence[Folded], released: int
+) -> tuple[Items, tuple[Folded, ...]]:
     """The windows that a query reports: one that was replaced has none after its successor's first."""
     assert release is not None
     begin, end = bounds(release.window, ended.index, release.origin)
     own = (begin <= release.until) & (end > released)
     items = Items(ended.segment[own].astype(np.int32), ended.index[own], *np.zeros((2, own.sum()), np.int64))
-    return items, Folded(folded.mantissa[own], folded.exponent[own], folded.extreme[own])
+    return items, tuple(some_rows(part, own) for part in folded)
 
 
 def _rows_of_segments(group: OnlineGroup, count: int, workspace: Workspace) -> Rows:

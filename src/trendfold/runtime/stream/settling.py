@@ -245,7 +245,7 @@ class Settling:
                 for v, family in zip(found.vectors, self.group.families, strict=True)
                 if family.which == kind
             ]
-            results = [found.results[k] for k in self.group.members(kind)]
+            results = [found.results[k] for k in self.group.operands(kind)]
             each.hand_over(self.windows, kind, vectors, results)
 
     def _places(self) -> Iterator[tuple[LaneFamily, int]]:
