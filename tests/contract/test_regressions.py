@@ -63,3 +63,17 @@ def test_values_near_the_largest_double_are_no_different(strategy: str, pattern:
         ((_, _, mean, bits),) = (tuple(row.values()) for row in result[name].to_pylist())
         assert mean == pytest.approx(2e300, rel=1e-9)
         assert bits == pytest.approx(math.log2(trends), rel=1e-9)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "hamlet", "gloria"])
+def test_queries_that_name_their_keys_in_another_order_have_their_own_values(strategy: str) -> None:
+    # They were folded together, and the keys of one were those of the other, one by one.
+    rng = random.Random(3)
+    stream = [
+        {"type": rng.choice("AB"), "ts": i, "g": rng.choice("pq"), "h": rng.choice("rs")} for i in range(12)
+    ]
+    keys = ["g, B.h", "B.h, g", "B.h, g", "g, B.h"]
+    texts = [f"QUERY q{i} RETURN {k}, COUNT(*) PATTERN SEQ(A, B+) GROUP BY {k}" for i, k in enumerate(keys)]
+    result = tf.parse(";".join(texts)).run(pa.Table.from_pylist(stream), strategy=strategy)
+    for i, text in enumerate(texts):
+        assert result[f"q{i}"].to_pylist() == oracle.rows(text, stream)

@@ -118,20 +118,20 @@ def grouped(
 def rows_key(plan: QueryPlan) -> Hashable | None:
     """A key equal for queries whose rows have the same segments; None if no other query can have the same.
 
-    GROUP BY T.g is the same for two queries if T stands for all positions of the same types.
+    GROUP BY T.g is the same for two queries if T stands for all positions of the same types. Keys are in the
+    same order, since a member's keys name those of the first one by one.
     """
     if len(plan.operands) != 1:
         return None
     automaton = plan.operands[0].machine.automaton
-    qualified: dict[frozenset[str], list[str]] = {}
-    for key in plan.qualified_keys:
-        called = automaton.called(key.alias or "")
+    keys: list[tuple[frozenset[str] | None, str]] = []
+    for key in plan.query.group_by:
+        called = automaton.called(key.alias) if key.alias is not None else frozenset()
         types = frozenset(automaton.positions[p].type for p in called)
         if any(p.type in types and p.index not in called for p in automaton.positions):
             return None
-        qualified.setdefault(types, []).append(key.attribute)
-    plain = tuple(key.attribute for key in plan.plain_keys)
-    return plan.partition, plain, tuple((types, tuple(names)) for types, names in qualified.items())
+        keys.append((types if key.alias is not None else None, key.attribute))
+    return plan.partition, tuple(keys)
 
 
 def lanes_key(plan: QueryPlan) -> Hashable | None:
@@ -139,7 +139,7 @@ def lanes_key(plan: QueryPlan) -> Hashable | None:
     if why_no_lanes(plan):
         return None
     if len(plan.operands) > 1:
-        return plan.partition, tuple(key.attribute for key in plan.plain_keys), ()
+        return plan.partition, tuple((None, key.attribute) for key in plan.plain_keys)
     return rows_key(plan)
 
 
