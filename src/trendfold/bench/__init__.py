@@ -51,10 +51,16 @@ def run(
     scale: float = 1.0,
     repeats: int = 9,
     only: Collection[str] = (),
+    parts: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Measure one bench, or `only` some of its lines; `scale` multiplies its numbers of events."""
+    """Measure one bench, or `only` some of its lines; `scale` multiplies its numbers of events.
+
+    With `parts`, its work is taken apart instead.
+    """
     bench = _module(name)
+    if parts:
+        return _run_parts(bench, name, seed, scale, repeats, progress)
     cases: list[Case] = bench.cases(seed, scale)
     if only:
         cases = [case for case in cases if case.name in only]
@@ -68,3 +74,14 @@ def run(
         notes=bench.notes(report) if hasattr(bench, "notes") else (),
         plot=bench.plot(report) if hasattr(bench, "plot") else "",
     )
+
+
+def _run_parts(
+    bench: Any, name: str, seed: int, scale: float, repeats: int, progress: Callable[[str], None]
+) -> Report:
+    if not hasattr(bench, "parts"):
+        raise InputError(f"bench {name!r} has no parts; leave out --parts")
+    settings = {"seed": seed, "scale": scale}
+    told = f"{name}, part by part"
+    report = measure(bench.parts(seed, scale), repeats, name=told, settings=settings, progress=progress)
+    return replace(report, notes=bench.parts_notes(report))

@@ -184,6 +184,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--repeats", type=int, default=9, metavar="N")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--parts", action="store_true", help="with stream: take a micro-batch apart")
     parser.add_argument("--json", metavar="FILE", help="also write every figure to a file")
     parser.add_argument("--plot", metavar="FILE", help="also plot the figures, as SVG")
     parser.add_argument(

@@ -256,7 +256,9 @@ def bench(args: argparse.Namespace) -> int:
     console = Console()
     reports = []
     for name in args.name:
-        report = measure(name, seed=args.seed, scale=args.scale, repeats=args.repeats, progress=say)
+        report = measure(
+            name, seed=args.seed, scale=args.scale, repeats=args.repeats, parts=args.parts, progress=say
+        )
         console.print(render(report), width=console.width if console.is_terminal else 200)
         reports.append(report)
     written: dict[Any, Callable[[], str]] = {
