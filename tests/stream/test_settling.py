@@ -105,6 +105,33 @@ def test_workloads_of_every_kind_of_query_give_the_rows_of_the_oracle(
     check(seed, monkeypatch, mixed_workload(random.Random(seed + 7_000), 6, WINDOWS))
 
 
+def workload_by_alias(rng: random.Random) -> list[str]:
+    """Queries with GROUP BY B.…, alone and with keys beside it; some name B in other places too."""
+    shapes = ["SEQ(A, B+)", "SEQ(A+, B)", "SEQ(B, C)", "SEQ(A, NOT D, B+, C)", "SEQ(B+, NOT A)", "B+"]
+    shapes += ["SEQ(B, B x+)", "SEQ(A, B, B x)", "OR(SEQ(A, B), SEQ(B, C))"]
+    by = rng.choice(["B.g", "B.x", "g, B.x", "B.g, u", "B.x, B.g", "g, B.g", "B.y"])
+    where = rng.choice(["", "", "WHERE [u]", "WHERE B.x > 1", "WHERE [u] AND A.x > 0"])
+    texts = []
+    for i in range(rng.randint(1, 4)):
+        shape = rng.choice(shapes)
+        own = where if "A" in shape or "A.x" not in where else ""
+        extra = rng.choice(["", ", SUM(B.x)", ", MAX(B.y)", ", COUNT(B)"])
+        having = rng.choice(["", "", "", "HAVING COUNT(*) > 1"])
+        semantics = rng.choice(["any", "any", "next", "contiguous"])
+        texts.append(
+            f"QUERY w{i} RETURN {by}, COUNT(*){extra} PATTERN {shape} SEMANTICS {semantics} {own} "
+            f"GROUP BY {by} {having} {rng.choice(WINDOWS)}"
+        )
+    return texts
+
+
+@pytest.mark.parametrize("seed", range(3 if IS_PLAIN else 150))
+def test_trends_grouped_by_an_alias_give_the_rows_of_the_oracle(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(seed, monkeypatch, workload_by_alias(random.Random(seed)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1_000, 4_000, 100))
 def test_thousands_of_workloads_orders_and_cuts_give_the_rows_of_the_oracle(
@@ -113,6 +140,7 @@ def test_thousands_of_workloads_orders_and_cuts_give_the_rows_of_the_oracle(
     for number in range(seed, seed + 100):
         check(number, monkeypatch)
         check(number, monkeypatch, mixed_workload(random.Random(number), 6, WINDOWS))
+        check(number, monkeypatch, workload_by_alias(random.Random(number)))
 
 
 @pytest.mark.parametrize("seed", range(1 if IS_PLAIN else 6))
@@ -133,6 +161,8 @@ def test_counts_of_any_size_go_on_from_the_state(seed: int, monkeypatch: pytest.
 
 ONLINE = {
     "AND": "RETURN COUNT(*) PATTERN AND(A+, SEQ(B, C)) WITHIN 9 s SLIDE 3 s",
+    "GROUP BY T.g": "RETURN B.g, COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY B.g WITHIN 9 s SLIDE 3 s",
+    "a plain key beside it": "RETURN g, B.x, COUNT(*) PATTERN SEQ(A, B) GROUP BY g, B.x WITHIN 9 s SLIDE 3 s",
 }
 
 
@@ -146,6 +176,30 @@ def test_these_queries_keep_no_events_that_are_final(kind: str, monkeypatch: pyt
         stream.feed(pa.Table.from_pylist(rows, SCHEMA))
         kept = [part for store in stream.shards.values() for part in ShardIndex.load(store, ALWAYS).parts]
         assert sum(part.rows for part in kept) <= 1  # the event at the watermark itself
+
+
+def test_too_many_values_of_an_alias_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_raw(monkeypatch, 0)
+    table = pa.table({"type": list("ABBBB"), "ts": range(START, START + 5), "g": list("abcde")})
+    workload = tf.parse("QUERY many RETURN B.g, COUNT(*) PATTERN SEQ(A, B) GROUP BY B.g WITHIN 9 s SLIDE 9 s")
+    stream = simulate(workload, table.schema, 0, 1, limits=replace(DEFAULTS, groups=2))
+    stream.feed(table)
+    (error,) = [b for blobs in stream.told for b in blobs if b.content is Content.ERROR]
+    assert b"query 'many' has 3 groups, over limits groups=2" in bytes(error.payload)
+
+
+def test_many_values_of_an_alias_in_one_segment_stay_raw(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_raw(monkeypatch, 0)
+    events = [{"type": "AB"[i % 2], "ts": START + i // 10, "x": i} for i in range(400)]
+    text = "RETURN B.x, COUNT(*) PATTERN SEQ(A, B) GROUP BY B.x WITHIN 10 s SLIDE 5 s"
+    table, workload = pa.Table.from_pylist(events, SCHEMA), tf.parse(text)
+    stream = simulate(workload, SCHEMA, 0, 1)
+    stream.feed(table.slice(0, 200))
+    assert ShardIndex.load(stream.shards[0], ALWAYS).parts
+    stream.feed(table.slice(200))
+    stream.flush()
+    batch = workload.run(table)["q1"]
+    agree(ordered(stream.results()["q1"], batch, 1), batch)
 
 
 # ---------------------------------------------------------------- state

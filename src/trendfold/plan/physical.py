@@ -280,8 +280,6 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "a predicate compares neighbours"
     if strategy in PAPERS or any(operand.builds_trends for operand in plan.operands):
         return f"strategy {strategy!r} folds whole windows"
-    if plan.qualified_keys:
-        return f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not events"
     if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)):
         return "MIN and MAX of values other than floats are ranks among the events of a window"
     if not is_decided_by_doubles(plan.query):
@@ -292,6 +290,10 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
 
 
 _ID_BYTES, _NUMBER_BYTES = 12, 8
+
+
+MOST_VALUES = 64
+"""A segment with more values of GROUP BY T.g stays raw: its other events are folded once per value."""
 
 
 def most_raw_rows(numbers: int, row_bytes: float) -> int:

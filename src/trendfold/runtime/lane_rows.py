@@ -7,7 +7,7 @@ counts whatever rows it has, as if the query were alone; and every operand of an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
@@ -101,22 +101,33 @@ class LaneRows(GroupRows):
         return len(self.taken.is_taken)
 
 
+Split = Callable[[Rows, Taken], tuple[Rows, Taken]]
+"""Copies rows once per value of GROUP BY T.g."""
+
+
 def read_lane_rows(
-    group: Group, workspace: Workspace, request: Request = EVERYTHING
+    group: Group, workspace: Workspace, request: Request = EVERYTHING, split: Split | None = None
 ) -> tuple[LaneRows | None, GroupStatistics]:
-    """The rows and windows of all members, and what is known of them; see group_rows.read_group."""
+    """The rows and windows of all members, and what is known of them; see group_rows.read_group.
+
+    A stream splits rows by GROUP BY T.g itself, with `split`, since it knows values that came before.
+    """
     known = GroupStatistics(rows=len(workspace.batch), is_exact=request.arithmetic == "exact")
     if why_apart(group, known):
         return None, known
     symbols, taken = read_taken([each.machine for plan in group.members for each in plan.operands], workspace)
-    known = replace(known, kinds=len(taken.is_taken), group_values=group_values(group, workspace))
+    known = replace(
+        known, kinds=len(taken.is_taken), group_values=1 if split else group_values(group, workspace)
+    )
     if why_apart(group, known):
         return None, known
     contiguous = frozenset(
         k for k, plan in enumerate(group.members) if plan.query.semantics is Semantics.CONTIGUOUS
     )
     rows = rows_of_kinds(group.members[0], symbols, workspace, bool(contiguous))
-    if group.members[0].qualified_keys:
+    if split is not None:
+        rows, taken = split(rows, taken)
+    elif group.members[0].qualified_keys:
         rows, taken = _by_qualified_groups(group, rows, taken, workspace, request.limits)
     moment = empty(len(rows.row), np.int32)
     kernels.number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
@@ -250,7 +261,7 @@ def _by_qualified_groups(
     alphabet: tuple[Symbol, ...] = tuple(frozenset(np.flatnonzero(row).tolist()) for row in taken.is_taken)
     rows = replace(rows, alphabets=(alphabet,))
     for alias, keys in by_alias(first.qualified_keys):
-        types, own = _own(group, taken, alias)
+        types, own = positions_of_alias(group, taken, alias)
         rows = by_qualified_group(rows, workspace, first, types, (own,), keys, limits)
     found = np.zeros((len(rows.alphabets[0]), taken.is_taken.shape[1]), np.bool_)
     for a, symbol in enumerate(rows.alphabets[0]):
@@ -258,7 +269,7 @@ def _by_qualified_groups(
     return rows, Taken(found, taken.first)
 
 
-def _own(group: Group, taken: Taken, alias: str) -> tuple[frozenset[str], frozenset[int]]:
+def positions_of_alias(group: Group, taken: Taken, alias: str) -> tuple[frozenset[str], frozenset[int]]:
     """The types of an alias of the first member, which the others group by too, and all their positions."""
     automaton = group.members[0].operands[0].machine.automaton
     if len(group.members) == 1:

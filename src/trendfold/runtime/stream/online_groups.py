@@ -11,8 +11,8 @@ from itertools import accumulate
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.logical import LANES
 from trendfold.plan.spread import segment_attributes
-from trendfold.plan.workload import windows_at_once
-from trendfold.query.nodes import Semantics, Window
+from trendfold.plan.workload import rows_key, windows_at_once
+from trendfold.query.nodes import GroupKey, Semantics, Window
 from trendfold.runtime.folds.continued_lanes import LaneFamily, families
 from trendfold.runtime.workspace import Partitioning, partitioning
 
@@ -89,6 +89,18 @@ class OnlineGroup:
         """The same, each once."""
         return segment_attributes(self.plans[0])
 
+    @property
+    def qualified(self) -> tuple[GroupKey, ...]:
+        """The keys of GROUP BY T.g; their values split segments into streams."""
+        return self.plans[0].qualified_keys
+
+    @property
+    def qualified_types(self) -> frozenset[str]:
+        """The types of T's events."""
+        automaton = self.plans[0].operands[0].machine.automaton
+        called = automaton.called(self.qualified[0].alias or "") if self.qualified else ()
+        return frozenset(automaton.positions[p].type for p in called)
+
     @cached_property
     def numbers(self) -> int:
         """How many numbers a segment takes while windows of all queries are open."""
@@ -109,6 +121,20 @@ def _window(plan: QueryPlan) -> Window:
     return plan.query.window
 
 
+def _qualified(query: int, plan: QueryPlan) -> str:
+    """What distinguishes queries with GROUP BY T.g; empty without."""
+    if not plan.qualified_keys:
+        return ""
+    automaton = plan.operands[0].machine.automaton
+    if rows_key(plan) is None:  # T's types stand elsewhere in the pattern too
+        return f" of {query}"
+    names = []
+    for key in plan.query.group_by:
+        types = sorted({automaton.positions[p].type for p in automaton.called(key.alias or "")})
+        names.append(f"{'|'.join(types)}.{key.attribute}" if key.alias else key.attribute)
+    return f" by {', '.join(names)}"
+
+
 def online_groups(
     exchange: int, queries: Iterable[int], plans: Sequence[QueryPlan], since: int
 ) -> tuple[OnlineGroup, ...]:
@@ -120,6 +146,7 @@ def online_groups(
     for query in queries:
         strict, loose = partitioning(plans[query])
         kind = "all rows" if plans[query].query.semantics is Semantics.CONTIGUOUS else "own rows"
+        kind += _qualified(query, plans[query])
         found.setdefault(f"{exchange} [{', '.join(strict)}] [{', '.join(loose)}] {kind}", []).append(query)
     return tuple(
         OnlineGroup(name, tuple(own), tuple(replace(plans[q], group=None, number=-1) for q in own), since)

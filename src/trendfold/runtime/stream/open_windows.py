@@ -211,6 +211,14 @@ class OpenWindows:
             self.keep_ended(kind, replace(found, segment=number_of[found.segment]))
         self.write()
 
+    def held(self, segments: int) -> NDArray[np.bool_]:
+        """Which of so many segments any open window has a vector of."""
+        found = np.zeros(segments, np.bool_)
+        for kind in range(len(self.group.windows)):
+            for number in self.known(kind):
+                found[self.get(kind, number).segment] = True
+        return found
+
     def used(self) -> Longs:
         """The segments that any window holds."""
         found = [self.get(self._kind(part), part.first).segment for part in self.state.open]

@@ -142,7 +142,20 @@ def _rows_of_segments(group: OnlineGroup, count: int, workspace: Workspace) -> R
     none = np.zeros(0, np.int64)
     every = np.arange(count)
     rows = Rows(every, np.zeros(count, np.int64), (), (), np.arange(count + 1), none, {})
-    return name_plain_groups(rows, workspace, group.plans[0])
+    rows = name_plain_groups(rows, workspace, group.plans[0])
+    return _by_value(rows, group, count, workspace) if group.qualified else rows
+
+
+def _by_value(rows: Rows, group: OnlineGroup, count: int, workspace: Workspace) -> Rows:
+    """Groups by the values of GROUP BY T.g too; `SegmentKeys.batch` has them after the keys."""
+    pairs = rows.group
+    for i, key in enumerate(group.qualified, start=1):
+        code, distinct = workspace.partition((), (key.attribute,))
+        pairs = np.unique(pairs * distinct + code[i * count :][:count], return_inverse=True)[1].reshape(-1)
+    _, example = np.unique(pairs, return_index=True)
+    named = {key: row[rows.group[example]] for key, row in rows.group_rows.items()}
+    values = {key: i * count + example for i, key in enumerate(group.qualified, start=1)}
+    return replace(rows, group=pairs, group_rows=named | values)
 
 
 def _compact(settling: Settling) -> None:
@@ -151,6 +164,8 @@ def _compact(settling: Settling) -> None:
     if state.segments <= 2 * sum(part.rows for part in state.windows):
         return
     used = windows.used()
+    if settling.group.qualified:
+        used = np.union1d(used, settling.keys.base_of[used])
     number_of = np.full(state.segments, -1, np.int64)
     number_of[used] = np.arange(len(used))
     settling.keys.keep(used)

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trendfold.errors import TrendfoldError
+from trendfold.errors import LimitError, TrendfoldError
 from trendfold.kernel.program import Folded
 from trendfold.plan.fold_steps import FoldStep, to_value
-from trendfold.plan.physical import Online, most_raw_rows, why_apart
+from trendfold.plan.physical import MOST_VALUES, Online, most_raw_rows, why_apart
 from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fold_on
 from trendfold.runtime.folds.in_machine_lanes import CarriedOver
 from trendfold.runtime.lane_rows import read_lane_rows
@@ -28,6 +28,7 @@ from trendfold.runtime.request import Request
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content
 from trendfold.runtime.stream import layout
+from trendfold.runtime.stream.group_streams import GroupStreams
 from trendfold.runtime.stream.online_groups import OnlineGroup
 from trendfold.runtime.stream.open_windows import EndedWindows, OpenWindows, joined_vectors, some_rows
 from trendfold.runtime.stream.parcels import stretches
@@ -195,7 +196,9 @@ class Settling:
         number[present] = self.keys.find(keys)
         if row_bytes is not None:
             rows = np.bincount(code[code >= 0], minlength=distinct)
-            is_heavy = rows[present] > most_raw_rows(self.group.numbers, row_bytes)
+            values = self._values(workspace, code, distinct)[present]
+            most = most_raw_rows(self.group.numbers, row_bytes)
+            is_heavy = (rows[present] > most * (1 + values)) & (values <= MOST_VALUES)
             fresh = is_heavy & (number[present] < 0)
             if fresh.any():
                 number[present[fresh]] = self.keys.add(keys.filter(pa.array(fresh)))
@@ -205,6 +208,17 @@ class Settling:
         if is_folded.any():
             self._fold_some(workspace, segment, is_folded, until)
         return (code >= 0) & (segment < 0)
+
+    def _values(self, workspace: Workspace, code: Longs, distinct: int) -> Longs:
+        """How many values of GROUP BY T.g each segment has."""
+        if not self.group.qualified:
+            return np.zeros(distinct, np.int64)
+        names = tuple(key.attribute for key in self.group.qualified)
+        value, many = workspace.partition((), names)
+        types = [name in self.group.qualified_types for name in workspace.batch.type_names]
+        own = np.array(types)[workspace.batch.type_code] & (code >= 0)
+        pairs = np.unique(code[own] * many + value[own])
+        return np.bincount(pairs // many, minlength=distinct)
 
     def close(self, until: int) -> None:
         """End the windows that end by a time, and write what has changed."""
@@ -228,16 +242,23 @@ class Settling:
         """Fold events into the windows that hold them; `segment` is the number of each event's segment."""
         asked = Asked(self.released, NEVER, self.group.since)
         request = Request(self.job.origin, self.job.limits, self.job.arithmetic, asked)
-        together, known = read_lane_rows(self.group.group, workspace, request)
-        if together is None:
-            self._fold_halves(workspace, segment, until, why_apart(self.group.group, known))
+        streams = self._streams(workspace, segment) if self.group.qualified else None
+        try:
+            split = None if streams is None else streams.split
+            together, known = read_lane_rows(self.group.group, workspace, request, split)
+        except LimitError as error:
+            self._fold_halves(workspace, segment, until, error)
             return
-        of = segment[together.rows.row[together.rows.segment[:-1]]]
-        carried = [self._carried(kind, items, of, until) for kind, items in enumerate(together.windows)]
+        if together is None:
+            self._fold_halves(workspace, segment, until, self._error(why_apart(self.group.group, known)))
+            return
+        of = segment[together.rows.row[together.rows.segment[:-1]]] if streams is None else streams.number
+        kinds = enumerate(together.windows)
+        carried = [self._carried(kind, items, of, streams, until) for kind, items in kinds]
         given = [carried[family.which].given(f) for family, f in self._places()]
         found, why = fold_on(self.group.group, together, given, [each.carry for each in carried])
         if found is None:
-            self._fold_halves(workspace, segment, until, why)
+            self._fold_halves(workspace, segment, until, self._error(why))
             return
         for kind, each in enumerate(carried):
             vectors = [
@@ -253,25 +274,42 @@ class Settling:
         for family in self.group.families:
             yield family, self.group.of_kind(family.which).index(family)
 
-    def _carried(self, kind: int, items: Items, of: Longs, until: int) -> _Carried:
+    def _streams(self, workspace: Workspace, segment: Longs) -> GroupStreams:
+        """The streams of GROUP BY T.g."""
+        is_open = self.windows.held(len(self.keys))
+        return GroupStreams(self.keys, workspace, segment, is_open, self.job.limits)
+
+    def _carried(
+        self, kind: int, items: Items, of: Longs, streams: GroupStreams | None, until: int
+    ) -> _Carried:
         """Which windows go on from stored vectors, and which are kept as vectors."""
         segment, held = of[items.segment], sorted(self.windows.known(kind))
         order = np.argsort(items.index, kind="stable")
         edges = [np.searchsorted(items.index, held, side, sorter=order) for side in ("left", "right")]
         loaded, parts, first = np.full(len(segment), -1, np.int64), [], 0
+        is_apart = np.zeros(len(segment), np.bool_)
         for number, low, high in zip(held, *edges, strict=True):
             if low < high:
                 own, part = order[low:high], self.windows.get(kind, number)
                 place = np.full(len(self.keys), -1, np.int64)
                 place[part.segment] = np.arange(first, first + len(part.segment))
                 loaded[own] = place[segment[own]]
+                if streams is not None:
+                    base = place[streams.base(segment[own])]
+                    is_apart[own] = loaded[own] >= 0
+                    loaded[own] = np.where(is_apart[own], loaded[own], base)
                 first += len(part.segment)
                 parts.append(part.vectors)
         ends = bounds(self.group.windows[kind], items.index, self.job.origin)[1]
         saved = (ends > until) | np.isin(items.index, held)
+        if streams is not None:
+            saved &= is_apart | streams.begin(items)
         return _Carried(CarriedOver(loaded, saved), items.index, segment, parts)
 
-    def _fold_halves(self, workspace: Workspace, segment: Longs, until: int, why: str) -> None:
+    def _error(self, why: str) -> TrendfoldError:
+        return TrendfoldError(f"query {self.group.plans[0].query.name!r}: {why}")
+
+    def _fold_halves(self, workspace: Workspace, segment: Longs, until: int, error: TrendfoldError) -> None:
         """Fold events in two steps, where they are too many or too different for one."""
         time = workspace.batch.time
         low, high = int(time.min()), int(time.max())
@@ -284,7 +322,7 @@ class Settling:
             self._fold_some(workspace, segment, segment < middle, until)
             self._fold_some(workspace, segment, segment >= middle, until)
         else:
-            raise TrendfoldError(f"query {self.group.plans[0].query.name!r}: {why}")
+            raise error
 
 
 _WHY = "no predicate compares events, so an open window is a vector of aggregates per segment"
