@@ -105,6 +105,58 @@ def test_workloads_of_every_kind_of_query_give_the_rows_of_the_oracle(
     check(seed, monkeypatch, mixed_workload(random.Random(seed + 7_000), 6, WINDOWS))
 
 
+@pytest.mark.parametrize("seed", range(3 if IS_PLAIN else 40))
+def test_extremes_of_integers_and_times_go_on_from_the_state(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    keep_raw(monkeypatch, rng.choice([0, 0, 2]))
+    ends = [2**63 - 1, -(2**63), 0, 1, -1]
+    whole = [
+        *ends,
+        *(rng.choice([1, -1]) * (2 ** rng.randint(1, 62) + rng.randint(-2, 2)) for _ in range(60)),
+    ]
+    whole = [v for v in whole if abs(v) < 4_370_000_000_000_000_000 or v in ends]
+    count = 60
+    table = pa.table(
+        {
+            "type": rng.choices("AB", k=count),
+            "ts": pa.array([START + i // 2 for i in range(count)], pa.timestamp("s")),
+            "n": pa.array(rng.choices([*whole, None], k=count), pa.int64()),
+            "t": pa.array([rng.randint(0, 2 * 10**18) for _ in range(count)], pa.timestamp("ns")),
+            "i": pa.array(rng.choices(range(-5, 5), k=count), pa.int32()),
+            "g": rng.choices("ab", k=count),
+        }
+    )
+    text = """
+    QUERY a RETURN g, MIN(B.n), MAX(B.n), MIN(A.t), MAX(B.i) PATTERN SEQ(A, B+) GROUP BY g
+    WITHIN 9 s SLIDE 3 s;
+    QUERY b RETURN MAX(B.t), MIN(A.n) PATTERN SEQ(A, B+) WITHIN 8 s SLIDE 8 s;
+    QUERY c RETURN MAX(B.n), MIN(A.n) PATTERN SEQ(A, B+) WHERE [g] WITHIN 8 s SLIDE 8 s;
+    QUERY d RETURN B.g, MAX(B.n), MIN(A.n) PATTERN SEQ(A, B+) GROUP BY B.g WITHIN 8 s SLIDE 4 s
+    """
+    workload = tf.parse(text)
+    stream = simulate(workload, table.schema, 0, 2)
+    assert set(stream.stream.raw) == {2}
+    for cut in cuts(count, rng):
+        stream.feed(table.slice(cut.start, cut.stop - cut.start))
+    stream.flush()
+    batch = workload.run(table)
+    for query in workload:
+        found = ordered(stream.results()[query.name], batch[query.name], len(query.group_by))
+        assert found.equals(batch[query.name])
+
+
+def test_an_integer_too_large_to_be_carried_over_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_raw(monkeypatch, 0)
+    table = pa.table({"type": list("AA"), "ts": [START, START + 1], "n": [1, 9_000_000_000_000_000_000]})
+    stream = simulate(tf.parse("QUERY top RETURN MAX(A.n) PATTERN A WITHIN 9 s SLIDE 9 s"), table.schema, 0)
+    stream.feed(table)
+    stream.flush()
+    (error,) = [b for blobs in stream.told for b in blobs if b.content is Content.ERROR]
+    assert b"query 'top': over a stream, MIN and MAX take values of 'n' up to" in bytes(error.payload)
+
+
 def workload_by_alias(rng: random.Random) -> list[str]:
     """Queries with GROUP BY B.…, alone and with keys beside it; some name B in other places too."""
     shapes = ["SEQ(A, B+)", "SEQ(A+, B)", "SEQ(B, C)", "SEQ(A, NOT D, B+, C)", "SEQ(B+, NOT A)", "B+"]
@@ -161,6 +213,7 @@ def test_counts_of_any_size_go_on_from_the_state(seed: int, monkeypatch: pytest.
 
 ONLINE = {
     "AND": "RETURN COUNT(*) PATTERN AND(A+, SEQ(B, C)) WITHIN 9 s SLIDE 3 s",
+    "MIN of integers": "RETURN g, MIN(B.x), MAX(A.ts) PATTERN SEQ(A, B) GROUP BY g WITHIN 9 s SLIDE 3 s",
     "GROUP BY T.g": "RETURN B.g, COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY B.g WITHIN 9 s SLIDE 3 s",
     "a plain key beside it": "RETURN g, B.x, COUNT(*) PATTERN SEQ(A, B) GROUP BY g, B.x WITHIN 9 s SLIDE 3 s",
 }

@@ -280,8 +280,11 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "a predicate compares neighbours"
     if strategy in PAPERS or any(operand.builds_trends for operand in plan.operands):
         return f"strategy {strategy!r} folds whole windows"
-    if kinds is not None and any(kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)):
-        return "MIN and MAX of values other than floats are ranks among the events of a window"
+    others = kinds is not None and any(
+        kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)
+    )
+    if others and not ends_with_segment(plan):
+        return "MIN and MAX of integers and times over several partitions of a group need all its events"
     if not is_decided_by_doubles(plan.query):
         return "HAVING may need exact values, and those need all events of a window"
     if plan.query.having is not None and not ends_with_segment(plan):

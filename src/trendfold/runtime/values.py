@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.errors import InputError
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
@@ -85,8 +86,8 @@ def _values(column: Column, measure: Measure) -> NDArray[np.float64]:
 
 
 def _extremes(column: Column, rows: NDArray[np.int64], is_max: bool) -> NDArray[np.float64]:
-    """The numbers that MIN compares: the values, or their ranks if doubles cannot distinguish them."""
-    values = column.values.astype(np.float64) if is_exact(column) else ranked(column)[1].astype(np.float64)
+    """The numbers that MIN compares: codes of the values, or their ranks if there are values without code."""
+    values = coded(column.values) if has_codes(column) else ranked(column)[1].astype(np.float64)
     return np.where(column.valid, -values if is_max else values, np.inf)[rows]
 
 
@@ -100,5 +101,56 @@ def decode_extreme(column: Column, extreme: NDArray[np.float64], is_max: bool) -
     found = np.where(np.isfinite(extreme), -extreme if is_max else extreme, 0.0) + 0.0
     if column.kind is Kind.FLOAT:
         return found
-    places = np.rint(found).astype(np.int64)
-    return places if is_exact(column) or not len(column.values) else ranked(column)[0][places]
+    return uncoded(found) if has_codes(column) else ranked(column)[0][np.rint(found).astype(np.int64)]
+
+
+# ---- Codes: every integer is a double ------------------------------------------------------------------
+
+_WHOLE = 2**53
+"""Up to here an integer is its own code. Above, the n-th integer has the n-th double as its code."""
+_FROM = int(np.array(float(_WHOLE)).view(np.int64))
+_MOST = int(np.array(np.finfo(np.float64).max).view(np.int64)) - _FROM + _WHOLE
+"""The integers below have codes, 4.4e18 or so; and the two ends of the 64 bits, which often mean nothing."""
+_ENDS = np.iinfo(np.int64)
+
+
+def has_codes(column: Column) -> bool:
+    """Whether all values of a column have codes: doubles in the same order, whatever the other values."""
+    if column.kind not in (Kind.INTEGER, Kind.TIME) or is_exact(column):
+        return True
+    values = column.values[column.valid].astype(np.int64)
+    inside = (values > -_MOST) & (values < _MOST)
+    return bool(np.all(inside | (values == _ENDS.max) | (values == _ENDS.min)))
+
+
+def require_codes(query: str, name: str, column: Column) -> None:
+    """Raise if a value has no code: extremes that are carried from one batch to the next are codes."""
+    if not has_codes(column):
+        raise InputError(
+            f"query {query!r}: over a stream, MIN and MAX take values of {name!r} up to ±{_MOST - 1:,}; "
+            f"exclude larger ones by a condition in WHERE"
+        )
+
+
+def coded(values: NDArray[Any]) -> NDArray[np.float64]:
+    """The codes of values."""
+    found = values.astype(np.float64)
+    if values.dtype.kind == "f" or not (large := np.abs(found) >= _WHOLE).any():
+        return found
+    whole = values[large].astype(np.int64)
+    size = np.where(whole < 0, ~whole, whole - 1) + 1 - _WHOLE  # no overflow at the least integer
+    place = np.where(np.isin(whole, (_ENDS.max, _ENDS.min)), _MOST - _WHOLE, np.minimum(size, _MOST - _WHOLE))
+    found[large] = np.copysign((place + _FROM).view(np.float64), found[large])
+    return found
+
+
+def uncoded(codes: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The integers that have these codes."""
+    found = np.where(np.abs(codes) < _WHOLE, codes, 0.0).astype(np.int64)
+    if not (large := np.abs(codes) >= _WHOLE).any():
+        return found
+    place = np.abs(codes[large]).view(np.int64) - _FROM
+    is_end, is_less = place >= _MOST - _WHOLE, codes[large] < 0
+    whole = np.where(is_less, -1, 1) * (place + _WHOLE)
+    found[large] = np.where(is_end, np.where(is_less, _ENDS.min, _ENDS.max), whole)
+    return found

@@ -26,8 +26,8 @@ the plan's `carried` (number 0 is COUNT(*)), queries LaneFamily.members. A MAX i
 their signs turned; +inf is no value. LaneFamily.fingerprints has a digest of all that for each query:
 vectors saved under other fingerprints mean something else, and are refused (StaleVectorsError).
 
-Queries are those of Mode.LINEAR (plan.spread): MIN and MAX of other values than floats may be ranks among the
-rows of one batch, and cannot be carried over.
+MIN and MAX of integers and times are carried over as codes (runtime.values); values without a code would be
+ranks among the rows of one batch, so the caller must refuse them (require_codes).
 """
 
 from __future__ import annotations

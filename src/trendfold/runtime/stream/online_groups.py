@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.logical import LANES
-from trendfold.plan.spread import segment_attributes
+from trendfold.plan.spread import compared_attributes, segment_attributes
 from trendfold.plan.workload import rows_key, windows_at_once
 from trendfold.query.nodes import GroupKey, Semantics, Window
 from trendfold.runtime.folds.continued_lanes import LaneFamily, families
@@ -100,6 +100,11 @@ class OnlineGroup:
         automaton = self.plans[0].operands[0].machine.automaton
         called = automaton.called(self.qualified[0].alias or "") if self.qualified else ()
         return frozenset(automaton.positions[p].type for p in called)
+
+    @cached_property
+    def compared(self) -> tuple[str, ...]:
+        """The attributes of MIN and MAX."""
+        return tuple(dict.fromkeys(name for plan in self.plans for name in compared_attributes(plan)))
 
     @cached_property
     def numbers(self) -> int:

@@ -35,6 +35,7 @@ from trendfold.runtime.stream.parcels import stretches
 from trendfold.runtime.stream.segments import SegmentKeys, examples, keys_of, segment_codes
 from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, StatePart, Store
 from trendfold.runtime.stream.stream_job import StreamJob
+from trendfold.runtime.values import require_codes
 from trendfold.runtime.windows import Asked, Items, bounds
 from trendfold.runtime.workspace import Workspace
 
@@ -252,6 +253,9 @@ class Settling:
         if together is None:
             self._fold_halves(workspace, segment, until, self._error(why_apart(self.group.group, known)))
             return
+        for name in self.group.compared:
+            column = workspace.batch.column(name).take(together.rows.row)
+            require_codes(self.group.plans[0].query.name, name, column)
         of = segment[together.rows.row[together.rows.segment[:-1]]] if streams is None else streams.number
         kinds = enumerate(together.windows)
         carried = [self._carried(kind, items, of, streams, until) for kind, items in kinds]
