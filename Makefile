@@ -7,11 +7,13 @@ READY := $(VENV)/.made-from-lock
 NAME ?= kernel
 PEERS := .venv-peers
 CHAOS := .chaos
+LAKE := .lake
+LAKE_PYSPARK := 4.1.4
 MINUTES ?= 30
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help java demo test test-all test-plain check format lock bench bench-check bench-peers benchmarks chaos clean
+.PHONY: help java demo test test-all test-plain test-lake check format lock bench bench-check bench-peers benchmarks chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +44,16 @@ test-all: java $(READY) ## run every test, the slow ones too (25 minutes on 2 co
 test-plain: $(READY) ## run every kernel as plain Python on small cases (8 minutes): for debuggers and coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/runtime/test_bundle.py \
 		tests/kernel/test_growing.py tests/kernel/test_tree.py tests/kernel/test_wide.py tests/plain
+
+test-lake: java $(READY) $(LAKE)/.made ## run streams from and to Delta and Iceberg tables (3 minutes)
+	PYTHONPATH=$(CURDIR)/$(LAKE)/pyspark $(BIN)/python -m pytest -q tests/lake
+
+# Delta and Iceberg follow Spark by a release or two, so they come with a PySpark of their own.
+$(LAKE)/.made: tools/lake.xml
+	rm -rf $(LAKE) && mkdir -p $(LAKE)
+	mvn --quiet --batch-mode --file tools/lake.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(LAKE)/jars
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(LAKE)/pyspark pyspark==$(LAKE_PYSPARK)
+	@touch $@
 
 check: $(READY) ## lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .
@@ -94,5 +106,5 @@ benchmarks: $(READY) ## write docs/benchmarks.md and its plot again, from docs/b
 	$(BIN)/python -m trendfold.bench.published docs README.md
 
 clean: ## remove .venv, caches and build products
-	rm -rf $(VENV) $(PEERS) $(CHAOS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) $(CHAOS) $(LAKE) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

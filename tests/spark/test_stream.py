@@ -319,8 +319,8 @@ def test_a_table_keeps_a_batch_once_and_a_function_gets_the_rows_of_each_query(
     prefix = f"kept_{time.time_ns()}"
     sink = open_sink(f"table:{prefix}")
     try:
-        for batch, part in ((0, rows), (1, rows), (1, rows.slice(1))):
-            sink.write(spark, batch, {"one": part})
+        for batch, part, is_again in ((0, rows, False), (1, rows, True), (1, rows.slice(1), True)):
+            sink.write(spark, batch, {"one": part}, is_again)
         found = spark.table(f"{prefix}_one").orderBy("batch", "count").toArrow()
         assert found.select(["batch", "count"]).to_pylist() == [
             {"batch": 0, "count": 1.0},

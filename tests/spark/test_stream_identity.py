@@ -280,7 +280,7 @@ def test_a_table_that_the_catalog_has_forgotten_goes_on_from_its_files(spark: Sp
     sink = open_sink(f"table:{prefix}")
     try:
         assert sink.holds_any(spark, ["one"])
-        sink.write(spark, 1, {"one": counted.slice(1)})
+        sink.write(spark, 1, {"one": counted.slice(1)}, is_again=True)
         sink.write(spark, 2, {"one": counted})
         found = spark.table(f"{prefix}_one").select("batch", "count").orderBy("batch", "count").collect()
         assert [tuple(row) for row in found] == [

@@ -65,8 +65,8 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source",
         required=True,
-        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for arriving files; kafka:SERVERS/TOPIC for a "
-        "topic of JSON objects, with --schema; rate:N for N rows a second",
+        help="parquet:FOLDER, csv:FOLDER or json:FOLDER for arriving files; table:NAME or delta:FOLDER for a "
+        "table; kafka:SERVERS/TOPIC for a topic of JSON objects, with --schema; rate:N for N rows a second",
     )
     parser.add_argument(
         "--watermark",
@@ -80,7 +80,11 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write a folder per query instead of printing, or table:NAME, or kafka:SERVERS/TOPIC",
     )
-    parser.add_argument("--format", choices=("parquet", "json"), help="format of the files, or json to print")
+    parser.add_argument(
+        "--format",
+        choices=("parquet", "json", "delta", "iceberg"),
+        help="format of the files or tables, or json to print",
+    )
     parser.add_argument("--rejects", metavar="DIR", help="write rejected and late rows, with their reasons")
     parser.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
     parser.add_argument("--trigger", metavar="T", help="a duration, or available-now for one pass")

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from trendfold.errors import InputError, TrendfoldError
@@ -30,6 +30,8 @@ Foreach = Callable[[DataFrame, int, str], None]
 Output = str | os.PathLike[str] | Foreach
 
 FORMATS = ("parquet", "json")
+TABLE_FORMATS = ("parquet", "delta", "iceberg")
+"""The formats of new tables; `parquet` stands for the default of the session."""
 TABLE, TERMINAL = "table:", "terminal"
 OWNER_TABLE = "_trendfold"
 """Used in place of a query's name: the table that records the owner of the others."""
@@ -58,7 +60,7 @@ def open_sink(output: Output, file_format: str = "parquet") -> Sink:
     if text == TERMINAL:
         return ForeachSink(_show)
     if text.startswith(TABLE):
-        return _table(text.removeprefix(TABLE))
+        return _table(text.removeprefix(TABLE), file_format)
     if is_topic(text):
         return TopicSink(read_topic(text))
     if file_format not in FORMATS:
@@ -74,13 +76,15 @@ def folder_of(output: Output | None) -> str | None:
     return None if text == TERMINAL or text.startswith(TABLE) or is_topic(text) else text
 
 
-def _table(name: str) -> TableSink:
+def _table(name: str, file_format: str) -> TableSink:
     if not all(_IDENTIFIER.fullmatch(part) for part in name.split(".")):
         raise InputError(
             f"{name!r} is not a table name; use letters, digits and underscores, as in table:rides or "
             f"table:database.rides"
         )
-    return TableSink(name)
+    if file_format not in TABLE_FORMATS:
+        raise InputError(f"unknown format {file_format!r} of a table; choose one of {TABLE_FORMATS}")
+    return TableSink(name, None if file_format == "parquet" else file_format)
 
 
 def _show(rows: DataFrame, batch: int, query: str) -> None:
@@ -163,11 +167,15 @@ class FolderSink:
 class TableSink:
     """A table per query, partitioned by `batch`: a batch that is rerun overwrites its partition.
 
+    All other batches are appended, so that streams can read Delta and Iceberg tables: they refuse overwrites.
     An in-memory catalog forgets its tables when the process ends, but their files stay. They are registered
     again, and so is the table that records their owner: a table property would be lost.
+
+    using  the format of new tables; None for the session's default
     """
 
     prefix: str
+    using: str | None = None
 
     def write(
         self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
@@ -176,11 +184,11 @@ class TableSink:
         for name, table in tables.items():
             if table.num_rows:
                 frame = spark.createDataFrame(table).withColumn("batch", F.lit(batch).cast("bigint"))
-                self._replace(spark, self._named(name), frame)
+                self._put(spark, self._named(name), frame, batch, is_again)
 
-    def _replace(self, spark: SparkSession, own: str, frame: DataFrame) -> None:
-        if not _recall(spark, own):
-            frame.write.partitionBy("batch").saveAsTable(own)
+    def _put(self, spark: SparkSession, own: str, frame: DataFrame, batch: int, is_again: bool) -> None:
+        if not self._recall(spark, own):
+            self._writer(frame).partitionBy("batch").saveAsTable(own)
             return
         kept = spark.table(own).columns
         if kept != frame.columns:
@@ -188,8 +196,17 @@ class TableSink:
                 f"table {own!r} has the columns {', '.join(kept)}, but the rows have "
                 f"{', '.join(frame.columns)}; drop the table, or choose another"
             )
-        with with_settings(spark, {_OVERWRITE_MODE: "dynamic"}):
-            frame.write.insertInto(own, overwrite=True)  # only the partition of this batch
+        if is_again and spark.table(own).where(F.col("batch") == batch).take(1):
+            with with_settings(spark, {_OVERWRITE_MODE: "dynamic"}):
+                frame.write.insertInto(own, overwrite=True)  # only the partition of this batch
+        else:
+            frame.write.insertInto(own)
+
+    def _writer(self, frame: DataFrame) -> DataFrameWriter:
+        return frame.write if self.using is None else frame.write.format(self.using)
+
+    def _recall(self, spark: SparkSession, name: str) -> bool:
+        return _recall(spark, name, self.using or "parquet")
 
     def _named(self, query: str) -> str:
         return f"{self.prefix}_{query}"
@@ -211,18 +228,18 @@ class TableSink:
     def owner(self, spark: SparkSession) -> Owner | None:
         """The owner of the rows."""
         own = self._named(OWNER_TABLE)
-        rows = spark.table(own).take(1) if _recall(spark, own) else []
+        rows = spark.table(own).take(1) if self._recall(spark, own) else []
         return read_owner(rows[0][0].encode(), f"table {own!r}") if rows else None
 
     def holds_any(self, spark: SparkSession, names: Iterable[str]) -> bool:
         """Whether one of these queries has a table."""
-        return any(_recall(spark, self._named(name)) for name in names)
+        return any(self._recall(spark, self._named(name)) for name in names)
 
     def clear(self, spark: SparkSession, names: Iterable[str], files: Iterable[str]) -> None:
         """Delete the rows of queries; their tables stay."""
         for name in names:
             own = self._named(name)
-            if _recall(spark, own):
+            if self._recall(spark, own):
                 nothing = spark.createDataFrame([], spark.table(own).schema)
                 with with_settings(spark, {_OVERWRITE_MODE: "static"}):
                     nothing.write.insertInto(own, overwrite=True)
@@ -231,10 +248,10 @@ class TableSink:
         """Record the owner of the rows."""
         own = self._named(OWNER_TABLE)
         frame = spark.createDataFrame([(json.dumps(asdict(owner)),)], "owner string")
-        if _recall(spark, own):
+        if self._recall(spark, own):
             frame.write.insertInto(own, overwrite=True)
         else:
-            frame.write.saveAsTable(own)
+            self._writer(frame).saveAsTable(own)
 
 
 def _require_untaken(query: str, name: str, known: dict[str, str], what: str) -> None:
@@ -246,7 +263,7 @@ def _require_untaken(query: str, name: str, known: dict[str, str], what: str) ->
     raise InputError(f"query {query!r} would get the same {what} as {whose}; give it another name")
 
 
-def _recall(spark: SparkSession, name: str) -> bool:
+def _recall(spark: SparkSession, name: str, using: str) -> bool:
     """Whether a table exists; one that the catalog has forgotten is registered again from its files."""
     if spark.catalog.tableExists(name):
         return True
@@ -254,11 +271,13 @@ def _recall(spark: SparkSession, name: str) -> bool:
     try:
         home = spark.catalog.getDatabase(".".join(database) or spark.catalog.currentDatabase()).locationUri
         location = f"{home.rstrip('/')}/{table.lower()}"
-        columns = spark.read.parquet(location).columns
+        columns = spark.read.format(using).load(location).columns
     except AnalysisException:
         return False  # no such database or folder, or an empty one
-    spark.catalog.createTable(name, path=location, source="parquet")
-    if "batch" in columns:
+    if not columns:
+        return False
+    spark.catalog.createTable(name, path=location, source=using)
+    if using == "parquet" and "batch" in columns:
         spark.catalog.recoverPartitions(name)
     return True
 

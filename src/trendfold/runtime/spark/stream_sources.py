@@ -1,4 +1,4 @@
-"""Stream sources by name: files arriving in a folder, a Kafka topic, or Spark's rate source.
+"""Stream sources by name: files arriving in a folder, a table, a Kafka topic, or Spark's rate source.
 
 Other streams are passed as DataFrames.
 """
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StringType, StructField, StructType
 
-from trendfold.errors import InputError
+from trendfold.errors import InputError, UnsupportedError
 from trendfold.events.messages import read_messages
 from trendfold.events.text_files import CsvOptions, read_schema
 from trendfold.runtime.spark.session import needs_connector
@@ -25,7 +25,7 @@ from trendfold.runtime.stream.parcels import REFUSED, WHY
 from trendfold.runtime.topics import Topic, is_topic, read_topic
 
 FILES = ("parquet", "csv", "json")
-RATE = "rate"
+DELTA, TABLE, RATE = "delta", "table", "rate"
 _RATE_ROWS = 1_000
 _VALUE, _PLACE = "value", ("partition", "offset")
 """Columns of Kafka messages: the content, and its position."""
@@ -48,17 +48,23 @@ def open_stream(
     types: Sequence[str] = (),
     reading: SourceSettings | None = None,
 ) -> DataFrame:
-    """Open `parquet:FOLDER`, `csv:FOLDER`, `json:FOLDER`, `kafka:SERVERS/TOPIC` or `rate:ROWS_PER_SECOND`."""
+    """Open a source.
+
+    `parquet:FOLDER`, `csv:FOLDER`, `json:FOLDER`, `delta:FOLDER`, `table:NAME`, `kafka:SERVERS/TOPIC` or
+    `rate:ROWS_PER_SECOND`.
+    """
     reading = reading or SourceSettings()
     kind, _, rest = source.partition(":")
     if kind == RATE:
         return _rate(spark, rest, types)
     if is_topic(source):
         return _topic(spark, read_topic(source), csv.schema, reading)
+    if kind in (DELTA, TABLE) and rest:
+        return _table(spark, kind, rest, reading)
     if kind not in FILES or not rest:
         raise InputError(
-            f"unknown source {source!r}; use parquet:FOLDER, csv:FOLDER, json:FOLDER, kafka:SERVERS/TOPIC "
-            f"or rate:N"
+            f"unknown source {source!r}; use parquet:FOLDER, csv:FOLDER, json:FOLDER, delta:FOLDER, "
+            f"table:NAME, kafka:SERVERS/TOPIC or rate:N"
         )
     reader = spark.readStream.format(kind).schema(_schema(spark, kind, rest, csv)).options(**reading.options)
     if kind == "csv":
@@ -71,7 +77,27 @@ def open_stream(
 def folder_read(source: str) -> str | None:
     """The folder that a source reads; None if it does not read a folder."""
     kind, _, rest = source.partition(":")
-    return rest if kind in FILES and rest else None
+    return rest if kind in (*FILES, DELTA) and rest else None
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _table(spark: SparkSession, kind: str, name: str, reading: SourceSettings) -> DataFrame:
+    """A table that streams can read, such as those of Delta and Iceberg."""
+    reader = spark.readStream.options(**reading.options)
+    if reading.files_per_batch is not None:
+        reader = reader.option("maxFilesPerTrigger", reading.files_per_batch)
+    try:
+        return reader.table(name) if kind == TABLE else reader.format(DELTA).load(name)
+    except AnalysisException as error:
+        told = str(error).partition("\n")[0]
+        if "DATA_SOURCE_NOT_FOUND" in told or "Failed to find data source" in told:
+            raise UnsupportedError(
+                "the Spark session does not have Delta; pass its jars and settings, as in "
+                "--conf spark.jars.packages=io.delta:delta-spark_2.13:VERSION (docs/streaming.md)"
+            ) from None
+        raise InputError(f"cannot read the {kind} {name!r} as a stream: {told}") from None
 
 
 # ---------------------------------------------------------------- messages
