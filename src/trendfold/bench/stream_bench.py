@@ -20,8 +20,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from trendfold.bench.harness import Case, Promise, Report
 from trendfold.bench.stream_lines import (
     CONDITIONS,
-    Files,
-    Line,
+    BatchFiles,
+    BenchStream,
     by_group,
     collect,
     rides,
@@ -41,7 +41,7 @@ RIDE_FILES, RIDE_MINUTES = 30, 150
 OPEN_FILES = 3
 """How many files a window holds whose state is measured."""
 
-_lines: dict[str, Line] = {}
+_lines: dict[str, BenchStream] = {}
 """The lines of trendfold by name, for `ratios`."""
 
 
@@ -54,8 +54,8 @@ def cases(seed: int, scale: float) -> list[Case]:
     per_key = f"transformWithStateInPandas, a counter per key, {FEW:,} groups"
     tumbling, tumbling_many = (f"trendfold, {groups:,} groups" for groups in (FEW, MANY))
     return [
-        Case(floor, Line(spark, few, stateless).run, rows, expected=lambda: rows),
-        Case(per_key, Line(spark, few, _per_key).run, rows, expected=lambda: rows),
+        Case(floor, BenchStream(spark, few, stateless).run, rows, expected=lambda: rows),
+        Case(per_key, BenchStream(spark, few, _per_key).run, rows, expected=lambda: rows),
         _ours(spark, few, tumbling, floor, (Promise(0.5, floor), Promise(3.0, per_key))),
         *(
             _ours(
@@ -76,7 +76,7 @@ def cases(seed: int, scale: float) -> list[Case]:
             (Promise(0.25, tumbling),),
             queries=CONDITIONS,
         ),
-        Case(floor_many, Line(spark, many, stateless).run, rows, expected=lambda: rows),
+        Case(floor_many, BenchStream(spark, many, stateless).run, rows, expected=lambda: rows),
         _ours(spark, many, tumbling_many, floor_many, (Promise(0.4, floor_many),)),
         _ours(spark, many, f"{tumbling_many}, 30 overlapping windows", tumbling_many, overlap=30),
         _figure_1(spark, seed, rows),
@@ -86,7 +86,7 @@ def cases(seed: int, scale: float) -> list[Case]:
 
 def _ours(
     spark: SparkSession,
-    files: Files,
+    files: BatchFiles,
     name: str,
     floor: str,
     promises: tuple[Promise, ...] = (),
@@ -99,8 +99,8 @@ def _ours(
     return Case(name, line.run, files.rows, floor, promises, answer=line.first_window, expected=line.in_batch)
 
 
-def _line(name: str, spark: SparkSession, files: Files, text: str) -> Line:
-    _lines[name] = Line(spark, files, trendfold, text)
+def _line(name: str, spark: SparkSession, files: BatchFiles, text: str) -> BenchStream:
+    _lines[name] = BenchStream(spark, files, trendfold, text)
     return _lines[name]
 
 
@@ -187,6 +187,6 @@ class _RowCounter(StatefulProcessor):
         """Nothing to release."""
 
 
-def _per_key(stream: DataFrame, line: Line) -> StreamingQuery:
+def _per_key(stream: DataFrame, line: BenchStream) -> StreamingQuery:
     keyed = stream.groupBy("g").transformWithStateInPandas(_RowCounter(), "g int, n bigint", "update", "None")
     return collect(keyed, line, "update")

@@ -45,7 +45,7 @@ def spark_for_streams() -> SparkSession:
 # ---------------------------------------------------------------- files
 
 
-class Files:
+class BatchFiles:
     """Files of one micro-batch each, consecutive in time; written before they are used."""
 
     def __init__(self, rows: int, tables: Iterator[pa.Table]) -> None:
@@ -66,9 +66,9 @@ class Files:
         return self.rows * _ROW_US // 1_000_000
 
 
-def by_group(seed: int, rows: int, groups: int) -> Files:
+def by_group(seed: int, rows: int, groups: int) -> BatchFiles:
     """Events of three types, one a millisecond, in random groups."""
-    return Files(rows, _group_tables(seed, rows, groups))
+    return BatchFiles(rows, _group_tables(seed, rows, groups))
 
 
 def _group_tables(seed: int, rows: int, groups: int) -> Iterator[pa.Table]:
@@ -86,19 +86,19 @@ def _group_tables(seed: int, rows: int, groups: int) -> Iterator[pa.Table]:
         )
 
 
-def rides(seed: int, rows: int, files: int, minutes: float) -> Files:
+def rides(seed: int, rows: int, files: int, minutes: float) -> BatchFiles:
     """Some files of rides that take so many minutes together."""
     table = ridesharing(StreamSettings(events=rows * files, seed=seed, rate=rows * files / (60 * minutes)))
-    return Files(rows, (table.slice(first, rows) for first in range(0, rows * files, rows)))
+    return BatchFiles(rows, (table.slice(first, rows) for first in range(0, rows * files, rows)))
 
 
 # ---------------------------------------------------------------- lines
 
 
-class Line:
+class BenchStream:
     """A stream that stays up and gets one file at a time."""
 
-    def __init__(self, spark: SparkSession, files: Files, start: Start, workload: str = "") -> None:
+    def __init__(self, spark: SparkSession, files: BatchFiles, start: Start, workload: str = "") -> None:
         self.spark, self.files, self._start = spark, files, start
         self.workload: Workload | None = parse(workload) if workload else None
         self.folder = Path(tempfile.mkdtemp(prefix="trendfold-bench-"))
@@ -162,7 +162,7 @@ def _by_key(table: pa.Table) -> pa.Table:
     return table.select(["g", "count"]).sort_by("g")
 
 
-Start = Callable[[DataFrame, Line], StreamingQuery]
+Start = Callable[[DataFrame, BenchStream], StreamingQuery]
 
 
 def _half(path: Path) -> int:
@@ -172,7 +172,7 @@ def _half(path: Path) -> int:
 # ---------------------------------------------------------------- what runs on a line
 
 
-def trendfold(stream: DataFrame, line: Line) -> StreamingQuery:
+def trendfold(stream: DataFrame, line: BenchStream) -> StreamingQuery:
     """The workload of the line."""
     assert line.workload is not None
     line.handle = line.workload.start(
@@ -181,7 +181,7 @@ def trendfold(stream: DataFrame, line: Line) -> StreamingQuery:
     return line.handle.query
 
 
-def collect(frame: DataFrame, line: Line, mode: str = "append") -> StreamingQuery:
+def collect(frame: DataFrame, line: BenchStream, mode: str = "append") -> StreamingQuery:
     """Collect all rows, and sum the numbers in their last column."""
 
     def add_up(frame: DataFrame, batch: int) -> None:
@@ -191,7 +191,7 @@ def collect(frame: DataFrame, line: Line, mode: str = "append") -> StreamingQuer
     return writer.option("checkpointLocation", str(line.folder / "checkpoint")).start()
 
 
-def stateless(stream: DataFrame, line: Line) -> StreamingQuery:
+def stateless(stream: DataFrame, line: BenchStream) -> StreamingQuery:
     """Pass all rows to Python and count them there."""
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -18,8 +18,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from trendfold.bench.harness import Case, Report
 from trendfold.bench.stream_lines import (
     CORES,
-    Files,
-    Line,
+    BatchFiles,
+    BenchStream,
     Start,
     by_group,
     collect,
@@ -49,15 +49,15 @@ def parts(seed: int, scale: float) -> list[Case]:
         files = by_group(seed, rows, GROUPS)
         for step, start in _STEPS.items():
             name = f"{rows:,} rows: {step}"
-            _lines[name] = Line(spark, files, start, _query(files))
+            _lines[name] = BenchStream(spark, files, start, _query(files))
             found.append(Case(name, _lines[name].run, rows))
     return found
 
 
-_lines: dict[str, Line] = {}
+_lines: dict[str, BenchStream] = {}
 
 
-def _query(files: Files) -> str:
+def _query(files: BatchFiles) -> str:
     length_s = max(1, files.seconds)
     return f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g WITHIN {length_s} s SLIDE {length_s} s"
 
@@ -81,7 +81,7 @@ def parts_notes(report: Report) -> tuple[str, ...]:
 # ---------------------------------------------------------------- the steps
 
 
-def _scan(stream: DataFrame, line: Line) -> StreamingQuery:
+def _scan(stream: DataFrame, line: BenchStream) -> StreamingQuery:
     """Spark reads the files and drops the rows."""
 
     def drop(frame: DataFrame, batch: int) -> None:
@@ -91,7 +91,7 @@ def _scan(stream: DataFrame, line: Line) -> StreamingQuery:
     return writer.option("checkpointLocation", str(line.folder / "checkpoint")).start()
 
 
-def _pack(stream: DataFrame, line: Line) -> StreamingQuery:
+def _pack(stream: DataFrame, line: BenchStream) -> StreamingQuery:
     """Rows become parcels; those are collected."""
     source, job = _job(stream, line)
     return collect(pack(job, source).selectExpr("cast(rows as bigint) as rows"), line)
@@ -113,7 +113,7 @@ class _ParcelCounter(StatefulProcessor):
         """Nothing to release."""
 
 
-def _shuffle(stream: DataFrame, line: Line) -> StreamingQuery:
+def _shuffle(stream: DataFrame, line: BenchStream) -> StreamingQuery:
     """Parcels are sent to shards, which drop them."""
     source, job = _job(stream, line)
     sent = to_shards(pack(job, source), _ParcelCounter(), DELAY_MS)
@@ -129,7 +129,7 @@ _STEPS: dict[str, Start] = {
 }
 
 
-def _job(stream: DataFrame, line: Line) -> tuple[FrameSource, StreamJob]:
+def _job(stream: DataFrame, line: BenchStream) -> tuple[FrameSource, StreamJob]:
     """The source and the job of the line's workload, as a stream of trendfold has them."""
     assert line.workload is not None
     names = ["g", "ts", "type"]
