@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,44 @@ def test_an_idle_source_lets_windows_end_by_the_clock(spark: SparkSession, tmp_p
     agree(written(tmp_path / "out", "one", wanted, 1), wanted)
     with pytest.raises(InputError, match="idle_timeout is missing, but the checkpoint was made with one"):
         tf.parse(ONE).start(inbox.stream(), watermark="1 s", **places)
+
+
+def test_open_windows_report_what_they_hold_so_far(spark: SparkSession, tmp_path: Path) -> None:
+    table, files, text = regular(1_000, 1_040), 5, ONE.replace("SLIDE 10 s", "SLIDE 5 s")
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    size = table.num_rows // files
+    for number in range(files):
+        inbox.put(table.slice(number * size, size))
+    handle = tf.parse(text).start(
+        inbox.stream(),
+        watermark="2 s",
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        trigger="availableNow",
+        flush=True,
+        emit="update",
+    )
+    assert handle.await_termination()
+    ended: list[dict[str, Any]] = []
+    open_seen = 0
+    for path in sorted((tmp_path / "out" / "one").glob("batch=*"), key=lambda path: int(path.name[6:])):
+        rows = pq.read_table(path, partitioning=None).to_pylist()
+        said: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        for row in rows:
+            said[row.pop("is_final")].append(row)
+        ended += said[True]
+        if said[False]:
+            arrived = table.slice(0, (int(path.name[6:]) + 1) * size)
+            so_far = tf.parse(text).run(arrived, engine="local")["one"].to_pylist()
+            over = {row["window_start"] for row in ended}
+            assert by_key(said[False]) == by_key(row for row in so_far if row["window_start"] not in over)
+            open_seen += 1
+    assert open_seen >= files - 1
+    assert by_key(ended) == by_key(tf.parse(text).run(table, engine="local")["one"].to_pylist())
+
+
+def by_key(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["window_start"], row["g"]))
 
 
 def test_a_query_is_replaced_at_a_window_border(spark: SparkSession, tmp_path: Path) -> None:
