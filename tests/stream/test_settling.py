@@ -59,6 +59,7 @@ WINDOWS = (
     "WITHIN 7 s SLIDE 3 s",
     "WITHIN 6 s SLIDE 8 s",
     "WITHIN 20 s SLIDE 1 s",
+    "WITHIN 140 s SLIDE 2 s",
     "WITHIN 5 s",
 )
 
@@ -214,6 +215,7 @@ def test_counts_of_any_size_go_on_from_the_state(seed: int, monkeypatch: pytest.
 ONLINE = {
     "AND": "RETURN COUNT(*) PATTERN AND(A+, SEQ(B, C)) WITHIN 9 s SLIDE 3 s",
     "MIN of integers": "RETURN g, MIN(B.x), MAX(A.ts) PATTERN SEQ(A, B) GROUP BY g WITHIN 9 s SLIDE 3 s",
+    "120 overlaps": "RETURN COUNT(*) PATTERN SEQ(A, B+, C) WITHIN 120 s SLIDE 1 s",
     "GROUP BY T.g": "RETURN B.g, COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY B.g WITHIN 9 s SLIDE 3 s",
     "a plain key beside it": "RETURN g, B.x, COUNT(*) PATTERN SEQ(A, B) GROUP BY g, B.x WITHIN 9 s SLIDE 3 s",
 }

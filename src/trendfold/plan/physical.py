@@ -289,8 +289,11 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "HAVING may need exact values, and those need all events of a window"
     if plan.query.having is not None and not ends_with_segment(plan):
         return "HAVING judges groups of several partitions together"
-    return why_no_lanes(plan)
+    return why_no_lanes(plan, MOST_OPEN_WINDOWS)
 
+
+MOST_OPEN_WINDOWS = 1_024
+"""Events of a query with more windows at once stay raw: each event would change all of their vectors."""
 
 _ID_BYTES, _NUMBER_BYTES = 12, 8
 

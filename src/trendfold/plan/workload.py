@@ -143,7 +143,7 @@ def lanes_key(plan: QueryPlan) -> Hashable | None:
     return rows_key(plan)
 
 
-def why_no_lanes(plan: QueryPlan) -> str:
+def why_no_lanes(plan: QueryPlan, most_windows: int = MOST_WINDOWS) -> str:
     """The reason that a query cannot be folded in lanes (kernel.machine_lanes); empty if it can."""
     window = plan.query.window
     if plan.finds_matches:
@@ -158,8 +158,8 @@ def why_no_lanes(plan: QueryPlan) -> str:
         return "its windows are count windows"
     if windows_at_once(plan) == PER_EVENT:
         return "it has a window per event"
-    if windows_at_once(plan) > MOST_WINDOWS:
-        return f"more than {MOST_WINDOWS} of its windows overlap, so they share stretches instead"
+    if windows_at_once(plan) > most_windows:
+        return f"more than {most_windows:,} of its windows overlap, so they share stretches instead"
     return ""
 
 

@@ -116,6 +116,11 @@ class WindowVectors:
         parts = self.mantissa[windows], self.exponent[windows], self.extreme[windows]
         return WindowVectors(self.fingerprints, *parts)
 
+    def put(self, windows: NDArray[np.int64], other: WindowVectors) -> None:
+        """Replace the vectors of some windows, in place."""
+        self.mantissa[windows], self.exponent[windows] = other.mantissa, other.exponent
+        self.extreme[windows] = other.extreme
+
 
 @dataclass(frozen=True)
 class FoldedOn:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
 from trendfold.kernel.program import Folded
-from trendfold.query.nodes import Window
-from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, whole_trends
+from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fresh, whole_trends
 from trendfold.runtime.stream.online_groups import OnlineGroup
 from trendfold.runtime.stream.packed_columns import pack_columns, unpack_columns
 from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, Store, WindowPart
@@ -26,19 +25,57 @@ Longs = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SegmentVectors:
-    """One window in some segments: per family of its kind a vector for each of them."""
+    """Windows of one kind in some segments: per family of the kind a vector for each of them."""
 
+    index: Longs
     segment: Longs
     vectors: tuple[WindowVectors, ...]
 
-    def with_rows(self, segment: Longs, vectors: Sequence[WindowVectors]) -> SegmentVectors:
-        """The same with the vectors of other segments in addition, or instead of those they have."""
-        is_new = np.zeros(max(self.segment.max(initial=-1), segment.max(initial=-1)) + 1, np.bool_)
-        is_new[segment] = True
-        stay = ~is_new[self.segment]
-        kept = np.concatenate([self.segment[stay], segment])
-        pairs = zip(self.vectors, vectors, strict=True)
-        return SegmentVectors(kept, tuple(joined_vectors([old.take(stay), new]) for old, new in pairs))
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: NDArray[Any]) -> SegmentVectors:
+        """Some rows: their places, or a mask."""
+        vectors = tuple(each.take(rows) for each in self.vectors)
+        return SegmentVectors(self.index[rows], self.segment[rows], vectors)
+
+    def find(self, index: Longs, segment: Longs) -> Longs:
+        """The places of windows in segments, -1 for those that have none."""
+        if not len(self) or not len(index):
+            return np.full(len(index), -1, np.int64)
+        first, last = int(self.index.min()), int(self.index.max())
+        segments = int(max(self.segment.max(), segment.max())) + 1
+        known, is_inside = (self.index - first) * segments + self.segment, (index >= first) & (index <= last)
+        asked = np.where(is_inside, (index - first) * segments + segment, -1)
+        if (last - first + 1) * segments <= _DENSE:
+            place = np.full((last - first + 1) * segments + 1, -1, np.int64)  # the last is that of -1
+            place[known] = np.arange(len(known))
+            return place[asked]
+        order = np.argsort(known, kind="stable")
+        at = order[np.minimum(np.searchsorted(known, asked, sorter=order), len(order) - 1)]
+        return np.where(known[at] == asked, at, -1)
+
+    def with_rows(self, place: Longs, other: SegmentVectors) -> SegmentVectors:
+        """The same with other rows too; one that has a place here replaces the row there, in place."""
+        old = place >= 0
+        for mine, new in zip(self.vectors, other.vectors, strict=True):
+            mine.put(place[old], new.take(old))
+        return joined_segments([self, other.take(~old)]) if not old.all() else self
+
+
+_DENSE = 1 << 22
+"""A table of all windows in all segments may have so many entries."""
+
+
+def joined_segments(parts: Sequence[SegmentVectors]) -> SegmentVectors:
+    """All rows of several parts."""
+    if len(parts) == 1:
+        return parts[0]
+    return SegmentVectors(
+        np.concatenate([part.index for part in parts]),
+        np.concatenate([part.segment for part in parts]),
+        tuple(joined_vectors(each) for each in zip(*(part.vectors for part in parts), strict=True)),
+    )
 
 
 def joined_vectors(parts: Sequence[WindowVectors]) -> WindowVectors:
@@ -92,79 +129,69 @@ class OpenWindows:
     index: ShardIndex
     store: Store
     origin: int
-    _loaded: dict[tuple[int, int], SegmentVectors] = field(default_factory=dict)
-    _changed: set[tuple[int, int]] = field(default_factory=set)
+    _loaded: dict[int, SegmentVectors] = field(default_factory=dict)
+    _changed: set[int] = field(default_factory=set)
     _ended: dict[int, list[EndedWindows]] = field(default_factory=dict)
 
     # ------------------------------------------------------------ open windows
 
-    def known(self, kind: int) -> set[int]:
-        """The windows of a kind that are open."""
+    def get(self, kind: int) -> SegmentVectors:
+        """The vectors of all open windows of a kind."""
+        if kind not in self._loaded:
+            nothing = tuple(fresh(family, 0) for family in self.group.of_kind(kind))
+            none = SegmentVectors(np.zeros(0, np.int64), np.zeros(0, np.int64), nothing)
+            stored = [
+                _read_vectors(self.store.get(part.number), self.group, kind, part.first)
+                for part in self._stored(kind)
+            ]
+            self._loaded[kind] = joined_segments(stored or [none])
+        return self._loaded[kind]
+
+    def set(self, kind: int, held: SegmentVectors) -> None:
+        """Set the vectors of all open windows of a kind."""
+        self._loaded[kind] = held
+        self._changed.add(kind)
+
+    def _stored(self, kind: int) -> list[WindowPart]:
         window = self.group.windows[kind]
-        stored = {part.first for part in self.state.open if part.is_of(window)}
-        return stored | {number for which, number in self._loaded if which == kind}
-
-    def get(self, kind: int, number: int) -> SegmentVectors:
-        """The vectors of an open window."""
-        if (kind, number) not in self._loaded:
-            (part,) = self._stored(kind, number)
-            self._loaded[kind, number] = _read_vectors(self.store.get(part.number), self.group, kind)
-        return self._loaded[kind, number]
-
-    def put(self, kind: int, number: int, segment: Longs, vectors: Sequence[WindowVectors]) -> None:
-        """Set the vectors of some segments in a window."""
-        if number in self.known(kind):
-            made = self.get(kind, number).with_rows(segment, vectors)
-        else:
-            made = SegmentVectors(segment, tuple(vectors))
-        self._loaded[kind, number] = made
-        self._changed.add((kind, number))
-
-    def _stored(self, kind: int, number: int) -> list[WindowPart]:
-        window = self.group.windows[kind]
-        return [part for part in self.state.open if part.is_of(window) and part.first == number]
+        return [part for part in self.state.open if part.is_of(window)]
 
     # ------------------------------------------------------------ ended windows
 
     def close(self, until: int) -> None:
         """End all windows that end by a time."""
         for kind, window in enumerate(self.group.windows):
-            for number in sorted(self.known(kind)):
-                if window_end(window, number, self.origin) <= until:
-                    self._close(kind, number)
+            if kind in self._loaded or any(part.end(self.origin) <= until for part in self._stored(kind)):
+                held = self.get(kind)
+                is_over = bounds(window, held.index, self.origin)[1] <= until
+                if is_over.any():
+                    self._close(kind, held.take(is_over))
+                    self.set(kind, held.take(~is_over))
 
-    def _close(self, kind: int, number: int) -> None:
-        held = self.get(kind, number)
-        families = self.group.of_kind(kind)
+    def _close(self, kind: int, held: SegmentVectors) -> None:
         found: dict[int, Folded] = {}
-        for family, vectors in zip(families, held.vectors, strict=True):
+        for family, vectors in zip(self.group.of_kind(kind), held.vectors, strict=True):
             found |= zip(family.members, whole_trends(family, vectors), strict=True)
-        folded = tuple(found[k] for k in sorted(found))
-        self.end(kind, EndedWindows(np.full(len(held.segment), number), held.segment, folded))
-        self._drop(kind, number)
+        self.end(kind, EndedWindows(held.index, held.segment, tuple(found[k] for k in sorted(found))))
 
     def end(self, kind: int, ended: EndedWindows) -> None:
         """Add windows that have ended."""
         self._ended.setdefault(kind, []).append(ended.with_trends())
 
-    def _drop(self, kind: int, number: int) -> None:
-        for part in self._stored(kind, number):
-            self.store.drop(part.number)
-            self.state.open.remove(part)
-        self._loaded.pop((kind, number), None)
-        self._changed.discard((kind, number))
-
     # ------------------------------------------------------------ state
 
     def write(self) -> None:
         """Write what has changed."""
-        for kind, number in sorted(self._changed):
-            held = self._loaded[kind, number]
-            for part in self._stored(kind, number):
+        for kind in sorted(self._changed):
+            held = self._loaded[kind]
+            for part in self._stored(kind):
                 self.store.drop(part.number)
                 self.state.open.remove(part)
-            payload = _vector_bytes(held, self.group, kind)
-            self.state.open.append(self._part(kind, number, number, len(held.segment), payload))
+            for low in range(0, len(held), _ROWS):
+                some = held.take(np.arange(low, min(low + _ROWS, len(held)))) if len(held) > _ROWS else held
+                first, last = int(some.index.min()), int(some.index.max())
+                payload = _vector_bytes(some, self.group, kind)
+                self.state.open.append(self._part(kind, first, last, len(some), payload))
         self._changed.clear()
         for kind, parts in self._ended.items():
             self.keep_ended(kind, joined_windows(parts))
@@ -198,11 +225,9 @@ class OpenWindows:
 
     def renumber(self, number_of: Longs) -> None:
         """Give segments other numbers."""
-        for part in list(self.state.open):
-            kind = self._kind(part)
-            held = self.get(kind, part.first)
-            self._loaded[kind, part.first] = replace(held, segment=number_of[held.segment])
-            self._changed.add((kind, part.first))
+        for kind in {self._kind(part) for part in self.state.open}:
+            held = self.get(kind)
+            self.set(kind, replace(held, segment=number_of[held.segment]))
         for part in list(self.state.ended):
             kind = self._kind(part)
             found = _read_ended(self.store.get(part.number), self.group, kind)
@@ -215,13 +240,12 @@ class OpenWindows:
         """Which of so many segments any open window has a vector of."""
         found = np.zeros(segments, np.bool_)
         for kind in range(len(self.group.windows)):
-            for number in self.known(kind):
-                found[self.get(kind, number).segment] = True
+            found[self.get(kind).segment] = True
         return found
 
     def used(self) -> Longs:
         """The segments that any window holds."""
-        found = [self.get(self._kind(part), part.first).segment for part in self.state.open]
+        found = [self.get(kind).segment for kind in {self._kind(part) for part in self.state.open}]
         for part in self.state.ended:
             found.append(_read_ended(self.store.get(part.number), self.group, self._kind(part)).segment)
         return np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
@@ -238,19 +262,20 @@ class OpenWindows:
                     parts.remove(part)
 
 
-def window_end(window: Window, number: int, origin: int) -> int:
-    """When a window ends."""
-    assert window.slide is not None
-    return origin + number * window.slide + window.length
+_ROWS = 1 << 16
+"""The most vectors in one part of the state."""
 
 
 # ---------------------------------------------------------------- bytes
 
 
 def _vector_bytes(held: SegmentVectors, group: OnlineGroup, kind: int) -> bytes:
-    """The segments, then per family mantissas, exponents and extremes: [segment, state, number, query]."""
+    """Segments and windows, then per family mantissas, exponents and extremes: [row, state, number, query].
+
+    Windows are counted from the first of the part.
+    """
     told: list[Any] = []
-    arrays: list[NDArray[Any]] = [held.segment[:, None]]
+    arrays: list[NDArray[Any]] = [np.stack([held.segment, held.index - held.index.min()], axis=1)]
     for family, vectors in zip(group.of_kind(kind), held.vectors, strict=True):
         told.append([[group.operand_names[k] for k in family.members], family.fingerprints])
         for part in (vectors.mantissa, vectors.exponent, vectors.extreme):
@@ -258,26 +283,29 @@ def _vector_bytes(held: SegmentVectors, group: OnlineGroup, kind: int) -> bytes:
     return pack_columns({"families": told}, arrays)
 
 
-def _read_vectors(payload: bytes, group: OnlineGroup, kind: int) -> SegmentVectors:
-    """The vectors of the queries that are still asked."""
-    told, (segment, *arrays) = unpack_columns(payload)
+def _read_vectors(payload: bytes, group: OnlineGroup, kind: int, first: int) -> SegmentVectors:
+    """The vectors of the queries that are still asked; `first` is the first window of the part."""
+    told, (places, *arrays) = unpack_columns(payload)
+    segment = places[:, 0].astype(np.int64)
+    # A part of an earlier release holds one window only.
+    index = first + (places[:, 1] if places.shape[1] > 1 else np.zeros(len(segment), np.int64))
     found: dict[str, tuple[int, int, str]] = {}
     for i, (names, prints) in enumerate(told["families"]):
         found |= {str(name): (i, at, prints[at]) for at, name in enumerate(names)}
     vectors = []
     for family in group.of_kind(kind):
-        places = [found[group.operand_names[k]] for k in family.members]
-        _require_known([print_ for _, _, print_ in places], family, group)
-        which = {i for i, _, _ in places}
+        lanes_of = [found[group.operand_names[k]] for k in family.members]
+        _require_known([print_ for _, _, print_ in lanes_of], family, group)
+        which = {i for i, _, _ in lanes_of}
         assert len(which) == 1  # queries of one shape stay together
-        i, count = which.pop(), len(told["families"][places[0][0]][0])
-        lanes = [at for _, at, _ in places]
+        i, count = which.pop(), len(told["families"][lanes_of[0][0]][0])
+        lanes = [at for _, at, _ in lanes_of]
         own = [
             part.reshape(len(segment), *size[1:3], count)[..., lanes]
             for part, size in zip(arrays[3 * i : 3 * i + 3], _sizes(family), strict=True)
         ]
         vectors.append(WindowVectors(family.fingerprints, *own))
-    return SegmentVectors(segment[:, 0].astype(np.int64), tuple(vectors))
+    return SegmentVectors(index, segment, tuple(vectors))
 
 
 def _sizes(family: LaneFamily) -> tuple[tuple[int, ...], ...]:

@@ -30,7 +30,7 @@ from trendfold.runtime.spark.blobs import Blob, Content
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.group_streams import GroupStreams
 from trendfold.runtime.stream.online_groups import OnlineGroup
-from trendfold.runtime.stream.open_windows import EndedWindows, OpenWindows, joined_vectors, some_rows
+from trendfold.runtime.stream.open_windows import EndedWindows, OpenWindows, SegmentVectors, some_rows
 from trendfold.runtime.stream.parcels import stretches
 from trendfold.runtime.stream.segments import SegmentKeys, examples, keys_of, segment_codes
 from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, StatePart, Store
@@ -259,7 +259,7 @@ class Settling:
         of = segment[together.rows.row[together.rows.segment[:-1]]] if streams is None else streams.number
         kinds = enumerate(together.windows)
         carried = [self._carried(kind, items, of, streams, until) for kind, items in kinds]
-        given = [carried[family.which].given(f) for family, f in self._places()]
+        given = [carried[family.which].held.vectors[f] for family, f in self._places()]
         found, why = fold_on(self.group.group, together, given, [each.carry for each in carried])
         if found is None:
             self._fold_halves(workspace, segment, until, self._error(why))
@@ -287,28 +287,15 @@ class Settling:
         self, kind: int, items: Items, of: Longs, streams: GroupStreams | None, until: int
     ) -> _Carried:
         """Which windows go on from stored vectors, and which are kept as vectors."""
-        segment, held = of[items.segment], sorted(self.windows.known(kind))
-        order = np.argsort(items.index, kind="stable")
-        edges = [np.searchsorted(items.index, held, side, sorter=order) for side in ("left", "right")]
-        loaded, parts, first = np.full(len(segment), -1, np.int64), [], 0
-        is_apart = np.zeros(len(segment), np.bool_)
-        for number, low, high in zip(held, *edges, strict=True):
-            if low < high:
-                own, part = order[low:high], self.windows.get(kind, number)
-                place = np.full(len(self.keys), -1, np.int64)
-                place[part.segment] = np.arange(first, first + len(part.segment))
-                loaded[own] = place[segment[own]]
-                if streams is not None:
-                    base = place[streams.base(segment[own])]
-                    is_apart[own] = loaded[own] >= 0
-                    loaded[own] = np.where(is_apart[own], loaded[own], base)
-                first += len(part.segment)
-                parts.append(part.vectors)
-        ends = bounds(self.group.windows[kind], items.index, self.job.origin)[1]
-        saved = (ends > until) | np.isin(items.index, held)
+        segment, held = of[items.segment], self.windows.get(kind)
+        place = held.find(items.index, segment)
+        saved = bounds(self.group.windows[kind], items.index, self.job.origin)[1] > until
+        loaded = place
         if streams is not None:
-            saved &= is_apart | streams.begin(items)
-        return _Carried(CarriedOver(loaded, saved), items.index, segment, parts)
+            base = held.find(items.index, streams.base(segment))
+            loaded = np.where(place >= 0, place, base)
+            saved &= (place >= 0) | streams.begin(items)
+        return _Carried(CarriedOver(loaded, saved), items.index, segment, place, held)
 
     def _error(self, why: str) -> TrendfoldError:
         return TrendfoldError(f"query {self.group.plans[0].query.name!r}: {why}")
@@ -336,30 +323,28 @@ _WHY = "no predicate compares events, so an open window is a vector of aggregate
 class _Carried:
     """The windows of one kind that hold rows: an item is a window in a segment.
 
-    parts  the stored vectors of windows that go on, in the order in which `carry` counts them
+    place  where its vector is among those of all open windows, -1 if it has none
+    held   the open windows; `carry` counts their vectors
     """
 
     carry: CarriedOver
     index: Longs
     segment: Longs
-    parts: Sequence[tuple[WindowVectors, ...]]
-
-    def given(self, family: int) -> WindowVectors | None:
-        """The stored vectors of a family."""
-        return joined_vectors([part[family] for part in self.parts]) if self.parts else None
+    place: Longs
+    held: SegmentVectors
 
     def hand_over(
         self, windows: OpenWindows, kind: int, vectors: Sequence[WindowVectors], results: Sequence[Folded]
     ) -> None:
         """Hand over what rows have made of these windows."""
-        saved = self.carry.saved
+        saved, held = self.carry.saved, self.held
+        if saved.any():
+            made = SegmentVectors(self.index[saved], self.segment[saved], tuple(vectors))
+            held = held.with_rows(self.place[saved], made)
         if not saved.all():
             folded = tuple(some_rows(each, ~saved) for each in results)
             windows.end(kind, EndedWindows(self.index[~saved], self.segment[~saved], folded))
-        if not saved.any():
-            return
-        index, segment = self.index[saved], self.segment[saved]
-        order = np.argsort(index, kind="stable")
-        numbers, first = np.unique(index[order], return_index=True)
-        for number, own in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-            windows.put(kind, number, segment[own], [each.take(own) for each in vectors])
+            stays = np.ones(len(held), np.bool_)
+            stays[self.place[~saved & (self.place >= 0)]] = False
+            held = held if stays.all() else held.take(stays)
+        windows.set(kind, held)
