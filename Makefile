@@ -41,9 +41,10 @@ test: java $(READY) ## run the tests, without the slow ones
 test-all: java $(READY) ## run every test, the slow ones too (25 minutes on 2 cores)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-test-plain: $(READY) ## run every kernel as plain Python on small cases (8 minutes): for debuggers and coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/papers tests/runtime/test_bundle.py \
-		tests/kernel/test_growing.py tests/kernel/test_tree.py tests/kernel/test_wide.py tests/plain
+test-plain: $(READY) ## run every kernel as plain Python on small cases (5 minutes): for debuggers and coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/detect tests/papers/aseq/test_kernel.py \
+		tests/papers/mcep tests/kernel/test_bits.py tests/kernel/test_exact.py tests/kernel/test_growing.py \
+		tests/kernel/test_tree.py tests/kernel/test_wide.py tests/plain
 
 test-lake: java $(READY) $(LAKE)/.made ## run streams from and to Delta and Iceberg tables (3 minutes)
 	PYTHONPATH=$(CURDIR)/$(LAKE)/pyspark $(BIN)/python -m pytest -q tests/lake

@@ -246,6 +246,22 @@ def test_patterns_of_one_length_are_sequences_however_they_are_written(pattern: 
     assert plan.group is not None
 
 
+def test_extremes_of_a_line_chopped_twice_are_the_oracles() -> None:
+    rest = ["SEQ(C, D, X)", "SEQ(Y, C, D, Z)", "SEQ(E, F)", "SEQ(Z, E, F)"]
+    texts = [
+        f"RETURN COUNT(*), MIN({low}.v) AS low, MAX({high}.v) AS high PATTERN {pattern} WITHIN 14 s"
+        for pattern, low, high in [("SEQ(A, B, C, D, E, F)", "B", "D"), *((p, p[4], p[7]) for p in rest)]
+    ]
+    stream = "ABACBDCDYCEDDXZEEFABFCDEF"
+    events = [
+        {"type": kind, "ts": i, "k": 0, "g": "x", "v": i * 7 % 11, "w": 0.0} for i, kind in enumerate(stream)
+    ]
+    case = Workload(tuple(texts), events, None)
+    [family] = share_prefixes([line_of(plan) for plan in tf.parse(";".join(texts)).plan("aseq")]).families
+    assert len(family.readings[0].cuts) == 2
+    assert wrong(case) is None
+
+
 # ---------------------------------------------------------------- where the paper slips
 
 

@@ -226,6 +226,18 @@ def test_an_event_that_one_query_cannot_take_is_a_snapshot() -> None:
     assert [part.mantissa[0, 0] for part in folded] == [4.0, 2.0]
 
 
+def test_a_ring_past_its_length_is_folded_into_fewer_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower_gloria, "MOST_SNAPSHOTS", 1)
+    c = a = b = 0  # C first, an A follows C or B, a B follows A
+    for _ in range(30):
+        c += 1
+        a += c + b
+        b += a
+    folded, tally = made_ready(group_of(FIGURE_4, figure_4(True)), letters("CAB" * 30 + "D")).fold()
+    assert tally.foldings > 1
+    assert [float(part.mantissa[0, 0]) for part in folded] == [b, b]
+
+
 # ---- Plans that cannot be carried out ---------------------------------------------------------------
 
 
@@ -257,14 +269,20 @@ def test_state_past_the_limit_is_told() -> None:
 # ---- Numbers past doubles ---------------------------------------------------------------------------
 
 
-@pytest.mark.compiled
 @pytest.mark.parametrize(
-    ("ties", "bits", "seed"), [(1, 60, 1), (1, 60, 2), (3, 60, 3), (2, 300, 4)],
-    ids=["apart", "apart again", "tied", "large values"],
-)  # fmt: skip
-def test_large_numbers_agree_with_queries_alone(ties: int, bits: int, seed: int) -> None:
+    ("ties", "bits", "seed", "runs"),
+    [
+        pytest.param(1, 60, 1, 900, marks=pytest.mark.compiled, id="apart"),
+        pytest.param(1, 60, 2, 900, marks=pytest.mark.compiled, id="apart again"),
+        pytest.param(3, 60, 3, 900, marks=pytest.mark.compiled, id="tied"),
+        pytest.param(2, 300, 4, 900, marks=pytest.mark.compiled, id="large values"),
+        pytest.param(1, 300, 5, 75, id="large values, few events"),
+        pytest.param(1, 60, 6, 180, id="apart, few events"),
+    ],
+)
+def test_large_numbers_agree_with_queries_alone(ties: int, bits: int, seed: int, runs: int) -> None:
     rng = np.random.default_rng(seed)
-    types = np.repeat(rng.choice(["A", "B", "B", "C"], 900), rng.geometric(1 / 4, 900))
+    types = np.repeat(rng.choice(["A", "B", "B", "C"], runs), rng.geometric(1 / 4, runs))
     count = len(types)
     events = pa.table(
         {
@@ -274,7 +292,7 @@ def test_large_numbers_agree_with_queries_alone(ties: int, bits: int, seed: int)
             "w": 2.0 ** rng.uniform(-60, bits, count),
         }
     )
-    size = 1_500 // ties
+    size = runs * 5 // 3 // ties
     within = [f"WITHIN {size} s SLIDE {size // 3} s", f"WITHIN {2 * size} s SLIDE {size} s", ""]
     returned = ["LOG2(COUNT(*)), AVG(B.v)", "LOG2(COUNT(*)), AVG(B.w), MIN(B.w)", "LOG2(COUNT(B)), MAX(B.v)"]
     patterns = ["SEQ(A, B+)", "SEQ(A, B+, C)", "SEQ(A, B)+", "SEQ(A, SEQ(B, C)+)", "SEQ(SEQ(A, B)+, C)"]

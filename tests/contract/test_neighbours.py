@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import trendfold
 import workloads
 from contract.engine import check, check_seed, difference, many
+from trendfold.kernel.jit import IS_PLAIN
 from trendfold.plan import PLANNERS, QueryPlan, plan_auto
 from trendfold.plan.neighbour import online
 from trendfold.query import Query
@@ -69,6 +70,15 @@ def test_one_value_compared_by_order_in_a_tree_that_grows_gives_the_oracles_rows
     rng = random.Random(seed)
     semantics = rng.choice(["any", "next"])
     check(few_values(rng, semantics, 1), "online", origin=f"few_values of seed {seed}")
+
+
+@pytest.mark.skipif(not IS_PLAIN, reason="the test above, which takes long to compile")
+@pytest.mark.parametrize("semantics", ["any", "next"])
+@pytest.mark.parametrize("seed", range(12))
+def test_one_value_in_a_tree_that_grows_gives_the_oracles_rows_in_plain_python(
+    semantics: str, seed: int
+) -> None:
+    check(few_values(random.Random(seed), semantics, 1), "online", origin=f"few_values of seed {seed}")
 
 
 @pytest.mark.parametrize("semantics", ["any", "next"])

@@ -15,10 +15,14 @@ import oracle
 import trendfold as tf
 import workloads
 from contract import engine
+from trendfold.events.batch import read_batch
+from trendfold.events.options import Options
 from trendfold.plan import physical, plan
 from trendfold.plan.overlap import Sharing
+from trendfold.runtime.folding import prepare
 from trendfold.runtime.folds import by_products
 from trendfold.runtime.windows import Items
+from trendfold.runtime.workspace import Workspace
 
 LONG = {"all moment by moment": 1 << 30, "all matrices": 1, "both": 3}
 
@@ -163,6 +167,33 @@ def test_matrices_that_no_window_needs_any_more_make_room(
     shared = query.run(stream(1_000))["q1"].to_pylist()
     force(False)
     assert shared == [pytest.approx(row, rel=1e-9) for row in query.run(stream(1_000))["q1"].to_pylist()]
+
+
+@pytest.mark.parametrize("count", [pytest.param(3_000, marks=pytest.mark.compiled), 450])
+@pytest.mark.parametrize("returns", ["LOG2(COUNT(*))", "LOG2(COUNT(*)), AVG(B.x), MIN(B.x)"])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_windows_apart_are_products_of_their_stretches(semantics: str, returns: str, count: int) -> None:
+    """As Spark multiplies them, a matrix per stretch; under *any* counts pass doubles."""
+    rng = np.random.default_rng(count)
+    events = pa.table(
+        {
+            "type": ["A", *rng.choice(["B", "B", "B", "B", "B", "C"], count - 1)],
+            "ts": np.cumsum(rng.integers(0, 4, count) > 0),
+            "x": rng.normal(size=count),
+        }
+    )
+    asked = tf.parse(f"RETURN {returns} PATTERN SEQ(A, B+, C) SEMANTICS {semantics}")
+    ready = prepare(plan(asked.queries[0]), Workspace(read_batch(events, Options())))
+    [operand], [own], [wanted] = ready.plan.operands, ready.operands, ready.fold()
+    borders = np.flatnonzero(np.diff(ready.moment)) + 1
+    bounds = np.array([0, *borders[::17], count])
+    matrices = by_products.fold_matrices(operand, own.events, ready.rows.alphabets[0], bounds)
+    whole = np.array([0]), np.array([len(bounds) - 1])
+    found = by_products.multiply_matrices(operand, matrices, *whole)
+    assert wanted.exponent.any() == (semantics == "any")
+    assert found.exponent.tolist() == wanted.exponent.tolist()
+    assert found.mantissa == pytest.approx(wanted.mantissa, rel=1e-9)
+    assert found.extreme.tolist() == wanted.extreme.tolist()
 
 
 def test_cogra_folds_every_window_on_its_own_and_auto_shares() -> None:
