@@ -228,9 +228,8 @@ def test_an_event_that_one_query_cannot_take_is_a_snapshot() -> None:
 
 def test_a_ring_past_its_length_is_folded_into_fewer_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lower_gloria, "MOST_SNAPSHOTS", 1)
-    c = a = b = 0  # C first, an A follows C or B, a B follows A
-    for _ in range(30):
-        c += 1
+    a = b = 0  # C first, an A follows C or B, a B follows A
+    for c in range(1, 31):
         a += c + b
         b += a
     folded, tally = made_ready(group_of(FIGURE_4, figure_4(True)), letters("CAB" * 30 + "D")).fold()
