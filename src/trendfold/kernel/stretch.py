@@ -81,7 +81,7 @@ def _fold_counts(events, low, high, rows, grid, guards, starts, first, k, matrix
     """Four rows of one matrix in one pass over the events, where only counts are carried, under *any*.
 
     The rows from `first` on are independent of each other, so the processor works on all four at a time;
-    where the matrix has fewer, the rest is empty. See fold.fold_stretch for the short way.
+    where the matrix has fewer, the rest is empty. See kernel.fold.fold_windows for the fast path.
     """
     symbol, moment, moves = events.symbol, events.moment, guards.moves
     dst, src, times = grid.dst.reshape(-1), grid.src.reshape(-1), grid.times.reshape(-1)

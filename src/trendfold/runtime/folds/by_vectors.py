@@ -15,6 +15,7 @@ def fold(here: OperandRows, way: Vectors, material: None) -> tuple[Folded, int]:
     program, grid = lower_rows(machine, here.alphabet, here.operand.carried)
     if not here.events.is_small:
         grid = no_grid(grid)
-    guards = lower_guards(machine, here.alphabet)
-    kernels.fold_windows(here.events, here.items.low, here.items.high, program, grid, guards, frame, out)
+    tables = program, grid, lower_guards(machine, here.alphabet), frame
+    mass = kernels.empty_mass(frame, grid)
+    kernels.fold_windows(here.events, here.items.low, here.items.high, *tables, mass, out)
     return out, vector_bytes(frame)
