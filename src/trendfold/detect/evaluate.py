@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.detect.join import PartialMatches, PoolTables, join_batch, join_block, keep_alive
+from trendfold.detect.join import JoinedRows, PartialMatches, PoolTables, join_batch, join_block, keep_alive
 from trendfold.detect.lower_joins import JoinProgram
 from trendfold.detect.row_ranges import Reaches, RowNumbers, RowRanges
 from trendfold.kernel.program import Pairs
@@ -44,6 +44,11 @@ class JoinInput:
     reaches: Reaches
     pairs: Pairs
     latest: NDArray[np.int32]
+
+    @property
+    def rows(self) -> JoinedRows:
+        """The same for kernels, without the leaves."""
+        return JoinedRows(self.ranges, self.reaches.low, self.reaches.high, self.pairs, self.latest)
 
 
 class PartialMatchError(Exception):
@@ -165,11 +170,10 @@ class _Pool:
 
     def join(self, low: int, high: int, most: int) -> bool:
         """Make the tables of the rows [low, high); False if that takes more than `most` partial matches."""
-        joined, program = self.joined, self.program
+        steps, slots, rows = self.program.steps, self.program.slots, self.joined.rows
         self.values, used = join_batch(
-            low, high, program.steps, program.slots, joined.ranges, joined.reaches.low, joined.reaches.high,
-            joined.pairs, joined.latest, most, self.kept, self.tables, self.values,
-        )  # fmt: skip
+            low, high, steps, slots, rows, most, self.kept, self.tables, self.values
+        )
         return bool(used >= 0)
 
     def new(self, node: int) -> PartialMatches:
@@ -262,10 +266,8 @@ def _join_block(
 ) -> PartialMatches | None:
     """Join the next block by step n; None if it makes too many partial matches, and the block shrinks."""
     block, room = level.block, max(BLOCK, len(right))  # room for one row with all of the right side
-    found, rows = join_block(
-        n, block.reshape(-1), right.reshape(-1), program.steps, program.slots, joined.ranges,
-        joined.reaches.low, joined.reaches.high, joined.pairs, joined.latest, room,
-    )  # fmt: skip
+    sides = block.reshape(-1), right.reshape(-1)
+    found, rows = join_block(n, *sides, program.steps, program.slots, joined.rows, room)
     if found < 0:
         level.size //= 2
         return None

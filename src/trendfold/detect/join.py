@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.detect.row_ranges import RowRanges
 from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.pairs import holds
+from trendfold.kernel.program import Pairs
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -86,25 +88,41 @@ class PoolTables(NamedTuple):
     looked: Longs
 
 
+class JoinedRows(NamedTuple):
+    """What joins read of the rows.
+
+    low, high  int32[w, n]  how far each window reaches from a row
+    pairs      conditions on two events
+    latest     int32[G, m]  see JoinInput
+    """
+
+    ranges: RowRanges
+    low: Ints
+    high: Ints
+    pairs: Pairs
+    latest: Ints
+
+
+class JoinSide(NamedTuple):
+    """A table of partial matches, flat, and its columns."""
+
+    table: Ints
+    width: int
+
+
 @kernel
-def join_batch(
-    low, high, steps, slots, ranges, reach_low, reach_high, pairs, latest, most, kept, tables, pool
-):
+def join_batch(low, high, steps, slots, rows, most, kept, tables, pool):
     """Make all tables of the rows [low, high); returns the pool, which may have grown, and its used length.
 
     The used length is -1 if more than `most` partial matches would be made. `kept` has the old partial
     matches of all joins, one after the other, and `tables.old` how many of them every slot has.
 
-    steps, slots         JoinSteps, JoinSlots   the program
-    ranges               RowRanges
-    reach_low, reach_high  int32[w, n]  how far each window reaches from a row
-    pairs                Pairs          conditions on two events
-    latest               int32[G, m]    see JoinInput
+    steps, slots  JoinSteps, JoinSlots: the program; rows  JoinedRows
     """
     leaves = slots.leaf_start.shape[0] - 1
-    pool, used = _load_leaves(low, high, slots, reach_low, tables, pool)
+    pool, used = _load_leaves(low, high, slots, rows.low, tables, pool)
     room, taken = most, 0
-    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    stacks = _stacks(rows.pairs)
     for n in range(steps.probe.shape[0]):
         s = leaves + n
         tables.begin[s], tables.new[s], tables.looked[s] = used, 0, 0
@@ -113,15 +131,12 @@ def join_batch(
         pool[used : used + size] = kept[taken : taken + size]
         taken += size
         used += size
-        asked = _comparisons(n, steps, slots.width[steps.probe[n]], pairs)
+        asked = _comparisons(n, steps, slots.width[steps.probe[n]], rows.pairs)
         for turn in range(2):
-            left, ours, right, theirs = _sides(turn, n, steps, slots, tables, pool)
-            if left.shape[0] == 0 or right.shape[0] == 0:
+            left, right = _sides(turn, n, steps, slots, tables, pool)
+            if left.table.shape[0] == 0 or right.table.shape[0] == 0:
                 continue
-            found, looked, pool = _join(
-                n, left, ours, right, theirs, steps, asked, ranges, reach_low[steps.window[n]],
-                reach_high[steps.window[n]], pairs, latest, stacks, room, pool, used,
-            )  # fmt: skip
+            found, looked, pool = _join(n, left, right, steps, asked, rows, stacks, room, pool, used)
             tables.looked[s] += looked
             if found < 0:
                 return pool, -1
@@ -133,16 +148,19 @@ def join_batch(
 
 
 @kernel
-def join_block(n, left, right, steps, slots, ranges, reach_low, reach_high, pairs, latest, most):
+def join_block(n, left, right, steps, slots, rows, most):
     """Join two tables by step n; returns how many rows, or -1 if more than `most`, and the rows."""
     ours, theirs = slots.width[steps.probe[n]], slots.width[steps.sorted[n]]
-    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
-    found, _, pool = _join(
-        n, left, ours, right, theirs, steps, _comparisons(n, steps, ours, pairs), ranges,
-        reach_low[steps.window[n]], reach_high[steps.window[n]], pairs, latest, stacks, most,
-        np.empty(256, np.int32), 0,
-    )  # fmt: skip
+    sides = JoinSide(left, ours), JoinSide(right, theirs)
+    asked, stacks = _comparisons(n, steps, ours, rows.pairs), _stacks(rows.pairs)
+    found, _, pool = _join(n, *sides, steps, asked, rows, stacks, most, np.empty(256, np.int32), 0)
     return found, pool
+
+
+@inlined
+def _stacks(pairs):
+    """Scratch memory for conditions that are expressions."""
+    return np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
 
 
 @kernel
@@ -194,7 +212,7 @@ def _load_leaves(low, high, slots, reach_low, tables, pool):
 
 @kernel
 def _sides(turn, n, steps, slots, tables, pool):
-    """The two tables of a turn with their widths: first new with all, then old with new."""
+    """The two tables of a turn: first new with all, then old with new."""
     p, q = steps.probe[n], steps.sorted[n]
     ours, theirs = slots.width[p], slots.width[q]
     begin, count = tables.begin[p] + ours * tables.old[p], tables.new[p]
@@ -205,7 +223,7 @@ def _sides(turn, n, steps, slots, tables, pool):
     left, right = pool[begin : begin + ours * count], pool[at : at + theirs * size]
     if theirs > LEAF_WIDTH and count > 0 and size > 0:  # the rows of a leaf are in order
         right = _sorted(right, theirs, steps.key[n])
-    return left, ours, right, theirs
+    return JoinSide(left, ours), JoinSide(right, theirs)
 
 
 @kernel
@@ -268,15 +286,12 @@ class Comparisons(NamedTuple):
 
 
 @kernel
-def _join(
-    n, left, wide, right, narrow, steps, asked, ranges, low, high, pairs, latest, stacks, most, pool, used
-):
+def _join(n, probe, partners, steps, asked, rows, stacks, most, pool, used):
     """Join two tables into the pool: how many rows, or -1 if more than `most`; pairs compared; the pool.
 
-    left, right   int32[]   the tables of probe and of sorted, flat; wide, narrow are their widths
-    low, high     int32[n]  the reach of the join's window
-    stacks                  scratch memory for conditions that are expressions
-    used                    where in the pool the first row goes
+    probe, partners  JoinSide     the tables of probe and of sorted
+    asked            Comparisons; stacks: scratch memory for conditions that are expressions
+    used             where in the pool the first row goes
 
     For every row of `left`, order and window leave a range of key values: [floor, ceiling). The rows of
     `right` in this range are its partners; a row is written only if all conditions hold.
@@ -285,6 +300,8 @@ def _join(
     array for every pair, and joins take 8 to 17 times as long. For the same reason the pool grows once per
     row of `left`, not where a row is written.
     """
+    (left, wide), (right, narrow) = probe, partners
+    low, high, latest = rows.low[steps.window[n]], rows.high[steps.window[n]], rows.latest
     found, looked, width, key = 0, 0, wide + narrow - SPAN, steps.key[n]
     orders = steps.order[steps.order_start[n] : steps.order_start[n + 1]]
     aparts = steps.apart[steps.apart_start[n] : steps.apart_start[n + 1]]
@@ -292,7 +309,7 @@ def _join(
     after = steps.after[steps.after_start[n] : steps.after_start[n + 1]]
     before = steps.before[steps.before_start[n] : steps.before_start[n + 1]]
     probe_at, sorted_at = steps.probe_at[n], steps.sorted_at[n]
-    asked, ranges, pairs, stacks = lent(asked), lent(ranges), lent(pairs), lent(stacks)
+    asked, ranges, pairs, stacks = lent(asked), lent(rows.ranges), lent(rows.pairs), lent(stacks)
     left, right, low, high, after, before = lent((left, right, low, high, after, before))
     orders, aparts, guards, latest = lent((orders, aparts, guards, latest))
     for i in range(0, left.shape[0], wide):
@@ -303,10 +320,10 @@ def _join(
         stop = start
         while stop < right.shape[0] and right[stop + key] < ceiling:
             stop += narrow
-        partners = (stop - start) // narrow
-        looked += partners
-        if used + width * partners > pool.shape[0]:
-            pool = _grown(pool, used, used + width * min(partners, most - found))
+        count = (stop - start) // narrow
+        looked += count
+        if used + width * count > pool.shape[0]:
+            pool = _grown(pool, used, used + width * min(count, most - found))
         _read_values(asked, left, i, pairs)
         for j in range(start, stop, narrow):
             begin, end = min(left[i], right[j]), max(left[i + 1], right[j + 1])

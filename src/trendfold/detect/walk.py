@@ -124,7 +124,8 @@ def _walk(
     """Walk on: how many trends there are now, how many bindings they have, and whether arrays are too short.
 
     Arrays are lent and steps are inlined: as calls, they count references to every array for every binding,
-    and walks take about twice as long. Hence no array grows here.
+    and walks take about twice as long. Hence no array grows here. The arrays are given one by one: as fields
+    of a record, walks take 8 to 16 % longer.
     """
     bounds, paths, pairs, stacks = lent(bounds), lent(paths), lent(pairs), lent(stacks)
     own, is_own, is_linked, symbol = lent((own, is_own, is_linked, symbol))

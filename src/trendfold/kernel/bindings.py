@@ -27,11 +27,20 @@ from numpy.typing import NDArray
 from trendfold.kernel import growing
 from trendfold.kernel.bits import first_word, leave, next_between, take
 from trendfold.kernel.guards import move_classes
-from trendfold.kernel.jit import inlined, kernel, lent
+from trendfold.kernel.jit import inlined, kernel, lent, phase
 from trendfold.kernel.nested import MOST_SPANS, find_spans
 from trendfold.kernel.ordered import fold_any, fold_next
 from trendfold.kernel.pairs import holds
-from trendfold.kernel.program import Folded
+from trendfold.kernel.program import (
+    BindingIndex,
+    BindingLists,
+    BindingSteps,
+    Folded,
+    Guards,
+    Ints,
+    KeptBindings,
+    Pairs,
+)
 from trendfold.kernel.scan import total_where
 from trendfold.kernel.tree import (
     empty_path,
@@ -65,75 +74,99 @@ class TreeNodes(NamedTuple):
     words: NDArray[np.uint64]
 
 
+class ComparedMachine(NamedTuple):
+    """A machine that keeps some bindings, and the columns it compares: records of kernel.program.
+
+    latest  int32[G, m]  see guards.latest_starts
+    """
+
+    steps: BindingSteps
+    guards: Guards
+    pairs: Pairs
+    latest: Ints
+    lists: BindingLists
+    trees: BindingIndex
+
+
+class BindingRoom(NamedTuple):
+    """Memory for the bindings of one window.
+
+    nodes   all trees, empty
+    holder  int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
+    """
+
+    kept: KeptBindings
+    nodes: TreeNodes
+    holder: Ints
+
+
+class _Work(NamedTuple):
+    """Scratch memory of `_fold`.
+
+    length    int32[lists]    bindings of each list
+    entered   int32[lists]    ... that are in its trees
+    dropped   int32[A]        bindings that the guard of an access has dropped
+    is_found  bool[C]         under *next*: scans that found bindings in this moment, which are spent
+    mass      of one step
+    stacks, blocks, spans     of conditions, of sums in trees, and of ranges of leaves
+    """
+
+    length: Ints
+    entered: Ints
+    dropped: Ints
+    is_found: NDArray[np.bool_]
+    mass: Folded
+    stacks: tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int8]]
+    blocks: NDArray[np.uint64]
+    spans: Ints
+
+
 @kernel
-def fold_binding_windows(
-    events,
-    lows,
-    highs,
-    steps,
-    guards,
-    frame,
-    pairs,
-    latest,
-    semantics,
-    lists,
-    index,
-    kept,
-    nodes,
-    holder,
-    growth,
-    out,
-):
+def fold_binding_windows(events, lows, highs, machine, semantics, frame, room, growth, out):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
 
-    steps      BindingSteps; guards, pairs, lists, index, kept: the records of kernel.program
-    latest     int32[G, m]  see guards.latest_starts
+    machine    ComparedMachine; room  BindingRoom
     semantics  ANY, NEXT or CONTIGUOUS
-    nodes      TreeNodes    all trees are empty
-    holder     int32[T, leaves]  the row at a leaf, where bindings are in several trees and may leave
     growth     where trees grow: a pool of empty ones (see kernel.growing), its scratch, and room for the rows
                of a window; None otherwise, so that nothing of it is compiled
     """
-    length = np.zeros(lists.value.shape[0], np.int32)
-    state, fresh = _empty_state(frame), _empty_state(frame)
+    steps, lists, index, kept = machine.steps, machine.lists, machine.trees, room.kept
+    state, fresh, work = _empty_state(frame), _empty_state(frame), _no_work(frame, machine)
     for k in range(lows.shape[0]):
         low, high = lows[k], highs[k]
         state.mantissa[:] = 0.0
         state.exponent[:] = 0
         state.extreme[:] = np.inf
-        length[:] = 0
+        work.length[:] = 0
         if frame.start >= 0:
             state.mantissa[frame.start, 0] = 1.0
         if lists.start >= 0 and low < high:
-            _keep_start(lists.start, events.moment[low] - 1, kept, length)
-        _fold(
-            events,
-            low,
-            high,
-            steps,
-            guards,
-            pairs,
-            latest,
-            semantics,
-            state,
-            fresh,
-            lists,
-            index,
-            kept,
-            length,
-            nodes,
-            holder,
-            growth,
-        )
+            _keep_start(lists.start, events.moment[low] - 1, kept, work.length)
+        _fold(events, low, high, machine, semantics, state, fresh, room, work, growth)
         for s in frame.whole:
             _collect(k, state.mantissa[s], state.exponent[s], state.extreme[s], out)
         if lists.end >= 0 and low < high:
-            ended = latest[lists.end_guard, events.moment[high - 1]] if lists.end_guard >= 0 else -1
-            _collect_list(k, lists.end, ended, kept, length, out)
+            ended = machine.latest[lists.end_guard, events.moment[high - 1]] if lists.end_guard >= 0 else -1
+            _collect_list(k, lists.end, ended, kept, work.length, out)
         if k + 1 < lows.shape[0]:
-            _empty_trees(events.symbol, low, high, steps, index, nodes)
+            _empty_trees(events.symbol, low, high, steps, index, room.nodes)
             if growth is not None:
                 growing.clear(growth[0])
+
+
+@inlined
+def _no_work(frame, machine):
+    lists, depth = machine.lists.value.shape[0], machine.pairs.depth
+    return _Work(
+        np.zeros(lists, np.int32),
+        np.zeros(lists, np.int32),
+        np.zeros(machine.trees.here.shape[0], np.int32),
+        np.zeros(machine.steps.scan.shape[0], np.bool_),
+        Folded(np.zeros(frame.width), np.zeros(frame.width, np.int32), np.zeros(frame.extremes)),
+        (np.empty(depth), np.empty(depth, np.int64), np.empty(depth, np.int8)),
+        scratch(),
+        np.empty((MOST_SPANS, 3), np.int32),
+    )
 
 
 @inlined
@@ -216,46 +249,22 @@ def _collect_list(k, here, ended, kept, length, out):
 
 
 @kernel
-def _fold(
-    events,
-    low,
-    high,
-    steps,
-    guards,
-    pairs,
-    latest,
-    semantics,
-    state,
-    fresh,
-    lists,
-    index,
-    kept,
-    length,
-    nodes,
-    holder,
-    growth,
-):
+def _fold(events, low, high, machine, semantics, state, fresh, room, work, growth):
     """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle."""
-    events, steps, pairs, lists = lent(events), lent(steps), lent(pairs), lent(lists)
-    index, kept, nodes, state, fresh = lent(index), lent(kept), lent(nodes), lent(state), lent(fresh)
-    symbol, moment, step_start = events.symbol, events.moment, steps.step_start
-    width, extremes = state.mantissa.shape[1], state.extreme.shape[1]
-    mass = Folded(np.zeros(width), np.zeros(width, np.int32), np.zeros(extremes))  # of one step
-    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
-    blocks = scratch()
-    spans = np.empty((MOST_SPANS, 3), np.int32)
-    is_found = np.zeros(steps.scan.shape[0], np.bool_)
-    entered = np.zeros(length.shape[0], np.int32)  # bindings of a list that are in its trees
-    dropped = np.zeros(index.here.shape[0], np.int32)  # bindings that the guard of an access has dropped
-    is_short = lists.is_short and width == 1 and extremes == 0
-    before = low
-    i = low
+    events, machine, room, work = lent(events), lent(machine), lent(room), lent(work)
+    state, fresh = lent(state), lent(fresh)
+    steps, guards, index, nodes = machine.steps, machine.guards, machine.trees, room.nodes
+    symbol, moment, moves = events.symbol, events.moment, guards.moves
+    work.entered[:] = 0
+    work.dropped[:] = 0
+    is_short = machine.lists.is_short and state.mantissa.shape[1] == 1 and state.extreme.shape[1] == 0
+    before = i = low
     while i < high:
         if is_short:
             if semantics == NEXT:
-                i = fold_next(events, i, high, steps, guards.moves, state, index, nodes)
+                i = fold_next(events, i, high, steps, moves, state, index, nodes)
             else:
-                i = fold_any(events, i, high, steps, guards.moves, state, index, nodes, blocks)
+                i = fold_any(events, i, high, steps, moves, state, index, nodes, work.blocks)
             if i == high:
                 break
         j = i + 1
@@ -263,49 +272,54 @@ def _fold(
             j += 1
         moved = False
         for e in range(i, j):
-            moved |= guards.moves[symbol[e]]
-            for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
-                _gather_states(t, steps, state, mass)
-                for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
-                    guard, access = steps.scan_guard[c], index.way[c]
-                    since = latest[guard, moment[e] - 1] if guard >= 0 and moment[e] > 0 else -1
-                    if access < 0:
-                        _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, mass)
-                        continue
-                    if guard >= 0:
-                        _drop(access, since, index, kept, entered, dropped, nodes, growth, blocks)
-                    if growth is not None and index.grown.is_grown[access]:
-                        is_found[c] |= _ask_grown(access, e, index.grown, growth, mass)
-                    elif semantics == NEXT:
-                        is_found[c] |= _look(access, e, index, nodes, spans, mass)
-                    elif index.nested.is_nested[access]:
-                        _ask_nested(access, e, index, nodes, spans, blocks, mass)
-                    else:
-                        _ask(access, e, index, nodes, blocks, mass)
-                if mass.mantissa[0] == 0.0:
-                    continue
-                _weigh(events, e, t, steps, mass)
-                for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                    _merge(steps.dst[d], fresh, mass)
-                for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    _keep(steps.kept[b], e, moment[e], pairs, lists, kept, length, mass)
+            moved |= moves[symbol[e]]
+            _gather(events, e, machine, semantics, state, fresh, room, work, growth)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
-            _spend_bindings(symbol, i, j, steps, index, is_found, nodes, holder, spans, growth, blocks)
+            _spend_bindings(symbol, i, j, steps, index, room, work, growth)
         elif semantics == CONTIGUOUS:
             _fade(symbol, before, i, steps, state)
         if moved:
             move_classes(guards, symbol, i, j, state.mantissa, state.exponent, state.extreme)
         for e in range(i, j):
-            for t in range(step_start[symbol[e]], step_start[symbol[e] + 1]):
+            for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
                 for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
                     _settle(steps.dst[d], state, fresh)
                 for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    _enter(
-                        steps.kept[b], lists.is_stored, index, kept, length, entered, nodes, holder, growth
-                    )
+                    _enter(steps.kept[b], machine.lists.is_stored, index, room, work, growth)
         before = i
         i = j
+
+
+@phase
+def _gather(events, e, machine, semantics, state, fresh, room, work, growth):
+    """The mass that event `e` continues, at each position it can take; it is not in state nor trees yet."""
+    steps, index, mass, now = machine.steps, machine.trees, work.mass, events.moment[e]
+    for t in range(steps.step_start[events.symbol[e]], steps.step_start[events.symbol[e] + 1]):
+        _gather_states(t, steps, state, mass)
+        for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
+            guard, access = steps.scan_guard[c], index.way[c]
+            since = machine.latest[guard, now - 1] if guard >= 0 and now > 0 else -1
+            if access < 0:
+                _scan(events, e, c, since, machine, semantics, room.kept, work)
+                continue
+            if guard >= 0:
+                _drop(access, since, index, room, work, growth)
+            if growth is not None and index.grown.is_grown[access]:
+                work.is_found[c] |= _ask_grown(access, e, index.grown, growth, mass)
+            elif semantics == NEXT:
+                work.is_found[c] |= _look(access, e, index, room.nodes, work.spans, mass)
+            elif index.nested.is_nested[access]:
+                _ask_nested(access, e, index, room.nodes, work.spans, work.blocks, mass)
+            else:
+                _ask(access, e, index, room.nodes, work.blocks, mass)
+        if mass.mantissa[0] == 0.0:
+            continue
+        _weigh(events, e, t, steps, mass)
+        for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
+            _merge(steps.dst[d], fresh, mass)
+        for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
+            _keep(steps.kept[b], e, now, machine, room.kept, work.length, mass)
 
 
 @inlined
@@ -410,8 +424,9 @@ def _look(a, e, index, nodes, spans, mass):
 
 
 @kernel
-def _enter(here, is_stored, index, kept, length, entered, nodes, holder, growth):
+def _enter(here, is_stored, index, room, work, growth):
     """Put the moment's bindings of a list into its trees."""
+    kept, nodes, holder, length, entered = room.kept, room.nodes, room.holder, work.length, work.entered
     start, size = index.start, nodes.size
     for b in range(entered[here], length[here]):
         row = kept.row[here, b]
@@ -455,13 +470,13 @@ def _grow(a, row, grown, kept, here, b, growth):
 
 
 @kernel
-def _drop(a, since, index, kept, entered, dropped, nodes, growth, blocks):
+def _drop(a, since, index, room, work, growth):
     """Take the bindings made before `since` out of an access: a NOT has come between."""
-    here = index.here[a]
+    here, kept, entered, dropped = index.here[a], room.kept, work.entered, work.dropped
     while dropped[a] < entered[here] and kept.moment[here, dropped[a]] < since:
         row = kept.row[here, dropped[a]]
         for tree in range(index.tree_start[a], index.tree_start[a + 1]):
-            _remove_row(tree, row, index, nodes, growth, blocks)
+            _remove_row(tree, row, index, room.nodes, growth, work.blocks)
         dropped[a] += 1
 
 
@@ -490,8 +505,9 @@ def _remove(tree, leaf, index, nodes, blocks):
 
 
 @kernel
-def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, spans, growth, blocks):
+def _spend_bindings(symbol, first, stop, steps, index, room, work, growth):
     """Under *next*, take the bindings that the moment continued out of all trees of their list."""
+    nodes, is_found, spans, blocks = room.nodes, work.is_found, work.spans, work.blocks
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -502,7 +518,7 @@ def _spend_bindings(symbol, first, stop, steps, index, is_found, nodes, holder, 
                     _spend_grown(index, a, e, nodes, growth, blocks)
                     continue
                 for s in range(_spans(index, a, e, spans)):
-                    _spend_span(index, a, spans[s], nodes, holder, growth, blocks)
+                    _spend_span(index, a, spans[s], nodes, room.holder, growth, blocks)
     for e in range(first, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for c in range(steps.scan_start[t], steps.scan_start[t + 1]):
@@ -586,9 +602,16 @@ def _empty_trees(symbol, low, high, steps, index, nodes):
 
 
 @kernel
-def _scan(events, e, c, since, steps, pairs, semantics, lists, kept, length, stacks, mass):
+def _scan(events, e, c, since, machine, semantics, kept, work):
     """Add the mass that event `e` continues in scan `c`, by asking binding after binding."""
-    mantissa, exponent, extreme = mass.mantissa, mass.exponent, mass.extreme
+    steps, pairs, lists, length, stacks = (
+        machine.steps,
+        machine.pairs,
+        machine.lists,
+        work.length,
+        work.stacks,
+    )
+    mantissa, exponent, extreme = work.mass.mantissa, work.mass.exponent, work.mass.extreme
     here, fixed, now = steps.scan[c], steps.scan_fixed[c], events.moment[e]
     low, high = steps.pred_start[c], steps.pred_start[c + 1]
     is_count = mantissa.shape[0] == 1 and extreme.shape[0] == 0
@@ -673,16 +696,16 @@ def _settle(s, state, fresh):
 
 
 @kernel
-def _keep(here, row, moment, pairs, lists, kept, length, mass):
+def _keep(here, row, moment, machine, kept, length, mass):
     """Append a binding with the mass of a step to a list."""
-    b = length[here]
+    pairs, value, b = machine.pairs, machine.lists.value[here], length[here]
     kept.row[here, b], kept.moment[here, b], kept.spent[here, b] = row, moment, UNSPENT
     for w in range(mass.mantissa.shape[0]):
         kept.mantissa[here, b, w], kept.exponent[here, b, w] = mass.mantissa[w], mass.exponent[w]
     for x in range(mass.extreme.shape[0]):
         kept.extreme[here, b, x] = mass.extreme[x]
-    if lists.value[here] >= 0:
-        kept.value[here, b] = pairs.floats[pairs.left[lists.value[here]], row]
+    if value >= 0:
+        kept.value[here, b] = pairs.floats[pairs.left[value], row]
     length[here] = b + 1
 
 

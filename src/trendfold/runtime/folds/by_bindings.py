@@ -69,23 +69,17 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
     )
     held = "bindings kept one by one" + ", in sum trees" * compared.has_trees
     here.limits.check_state(here.plan.query.name, size, held)
-    bindings.fold_binding_windows(
-        events,
-        items.low,
-        items.high,
-        compared.steps,
-        compared.guards,
-        frame,
-        compared.pairs,
-        compared.latest,
-        SEMANTICS[here.operand.machine.semantics],
-        compared.lists,
-        index,
-        _room(compared.places, capacity, frame),
+    machine = bindings.ComparedMachine(
+        compared.steps, compared.guards, compared.pairs, compared.latest, compared.lists, index
+    )
+    room = bindings.BindingRoom(
+        _lists(compared.places, capacity, frame),
         _nodes(index, frame),
         empty((trees if holders else 0, holders), np.int32),
-        growth(index.grown, longest, frame),
-        out,
+    )
+    semantics, growable = SEMANTICS[here.operand.machine.semantics], growth(index.grown, longest, frame)
+    bindings.fold_binding_windows(
+        events, items.low, items.high, machine, semantics, frame, room, growable, out
     )
     return out, size
 
@@ -98,7 +92,7 @@ def _capacity(events: Events, items: Items, steps: BindingSteps, lists: BindingL
     return max(1, of_one_event * int(bindings.longest_moment(events.moment)))
 
 
-def _room(lists: int, capacity: int, frame: Frame) -> KeptBindings:
+def _lists(lists: int, capacity: int, frame: Frame) -> KeptBindings:
     def column(kind: Any, *more: int) -> NDArray[Any]:
         return empty((lists, capacity, *more), kind)
 
