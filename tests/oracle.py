@@ -1,8 +1,8 @@
-"""The oracle: what a query means, by brute force, straight from the definitions of language.md.
+"""The oracle: what a query means, by brute force, straight from language.md and language-2.md.
 
 Everything is enumerated literally: every trend of every window of every stream is built, then
 counted. It is exponential on purpose and shares no code with the package. Section numbers in the
-comments are those of the language page.
+comments are those of language.md; those of language-2.md are written "section 2.N".
 
     rows(query, events)      the result rows, in order (sections 1-7 and 9)
     trends(query, events)    the trends behind them, by window and group
@@ -23,6 +23,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import oracle_syntax as syntax
+from oracle_syntax import Duration, Time
 
 INT64 = range(-(2**63), 2**63)
 AUTO = object()
@@ -67,6 +68,7 @@ def read(events: list[dict], order_column: str | None, type_column: str, time_co
             time = round(time, 6)
             time = int(time) if time.is_integer() else time
         key = (time, order) if order_column else (time,)
+        row[syntax.TIME] = Time(Fraction(str(time)))
         kept.append(Event(index, str(kind), time, key, row))
     return sorted(kept, key=lambda event: event.key)
 
@@ -97,6 +99,8 @@ def _compare(sign: str, x: Any, y: Any) -> bool | None:
 def _calculate(sign: str, x: Any, y: Any) -> Any:
     if x is None or y is None:
         return None
+    if isinstance(x, (Time, Duration)) or isinstance(y, (Time, Duration)):
+        return _calculate_times(sign, x, y)
     if _kind(x) != "number" or _kind(y) != "number":
         raise OracleError(f"{x!r} {sign} {y!r} is not a calculation with numbers")
     if sign in "/%" and y == 0:
@@ -118,6 +122,24 @@ def _calculate(sign: str, x: Any, y: Any) -> Any:
     except OverflowError:
         return None
     return _bounded(result, x, y)
+
+
+def _calculate_times(sign: str, x: Any, y: Any) -> Time | Duration:
+    """Section 2.2: times and durations."""
+    kinds = sign, _kind(x), _kind(y)
+    if kinds == ("-", "Time", "Time"):
+        return Duration(x.seconds - y.seconds)
+    if kinds in (("+", "Time", "Duration"), ("-", "Time", "Duration")):
+        return Time(x.seconds + y.seconds if sign == "+" else x.seconds - y.seconds)
+    if kinds == ("+", "Duration", "Time"):
+        return Time(x.seconds + y.seconds)
+    if kinds in (("+", "Duration", "Duration"), ("-", "Duration", "Duration")):
+        return Duration(x.seconds + y.seconds if sign == "+" else x.seconds - y.seconds)
+    if kinds == ("*", "Duration", "number"):
+        return Duration(x.seconds * Fraction(y))
+    if kinds == ("*", "number", "Duration"):
+        return Duration(Fraction(x) * y.seconds)
+    raise OracleError(f"{x!r} {sign} {y!r} is not a calculation with times")
 
 
 def _bounded(result: Any, *inputs: Any) -> Any:
@@ -169,9 +191,12 @@ def evaluate(node: tuple, look: Callable[[tuple], Any]) -> Any:
     if what in ("attr", "name", "agg"):
         return look(node)
     if what == "neg":
-        return _calculate("-", 0, evaluate(node[1], look))
+        value = evaluate(node[1], look)
+        return Duration(-value.seconds) if isinstance(value, Duration) else _calculate("-", 0, value)
     if what == "abs":
         value = evaluate(node[1], look)
+        if isinstance(value, Duration):
+            return Duration(abs(value.seconds))
         return None if value is None else _bounded(abs(value), value)
     if what == "not":
         return _not(evaluate(node[1], look))
@@ -215,14 +240,20 @@ def _leaves(node: Any) -> Iterator[tuple]:
 
 class Position(NamedTuple):
     id: int
-    type: str | None  # None: an AND inside a pattern, which takes a combination (section 8)
+    types: frozenset[str] | None  # None: ANY (section 2.1)
+    name: str | None  # the type, if it is written with just that type
     alias: str | None
     negated: bool
-    operands: tuple  # the automata of such an AND
+    operands: tuple  # the automata of an AND inside a pattern, which takes a combination (section 8)
 
     @property
     def label(self) -> str:
-        return self.alias or self.type or ""
+        """The alias or type; a set without an alias has none."""
+        return self.alias or self.name or ""
+
+    def holds(self, kind: str) -> bool:
+        """Whether a type stands here."""
+        return not self.operands and (self.types is None or kind in self.types)
 
 
 class Automaton:
@@ -238,9 +269,9 @@ class Automaton:
         self.at_end: list[Automaton] = []
         if node[0] == "seq":  # the outermost SEQ: a NOT may be first or last
             parts = list(node[1])
-            if parts[0][0] == "not":
+            while parts and parts[0][0] == "not":  # section 2.6: several may stand beside each other
                 self.at_start.append(self._negative(parts.pop(0)))
-            if parts and parts[-1][0] == "not":
+            while parts and parts[-1][0] == "not":
                 self.at_end.append(self._negative(parts.pop()))
             if not parts:
                 raise OracleError("NOT beside nothing")
@@ -258,11 +289,11 @@ class Automaton:
         what = node[0]
         if what in ("type", "and"):
             place = len(self.positions)
-            name, alias = node[1:] if what == "type" else (None, None)
-            self.positions.append(Position(place, name, alias, self.negated, ()))
+            types, alias, name = node[1:] if what == "type" else (frozenset(), None, None)
+            self.positions.append(Position(place, types, name, alias, self.negated, ()))
             if what == "and":
                 operands = tuple(Automaton(part, self.positions, self.negated) for part in node[1])
-                self.positions[place] = Position(place, None, None, self.negated, operands)
+                self.positions[place] = self.positions[place]._replace(operands=operands)
             self.own.append(place)
             return False, {place}, {place}
         if what == "or":
@@ -276,19 +307,19 @@ class Automaton:
         if what == "opt":
             _, first, last = self._build(node[1])
             return True, first, last
-        if what == "seq":
+        if what in ("seq", "rep"):
             return self._build_seq(node[1])
         raise OracleError(f"{what.upper()} cannot stand here")
 
     def _build_seq(self, parts: list[tuple]) -> tuple[bool, set[int], set[int]]:
         empty, first, last = True, set(), set()
-        between: Automaton | None = None
+        between: list[Automaton] = []
         previous_can_be_empty = True
         for number, part in enumerate(parts):
             if part[0] == "not":
-                if number in (0, len(parts) - 1) or between or previous_can_be_empty:
+                if number in (0, len(parts) - 1) or previous_can_be_empty:
                     raise OracleError("NOT without neighbours that cannot be empty")
-                between = self._negative(part)
+                between.append(self._negative(part))
                 continue
             part_empty, part_first, part_last = self._build(part)
             if between and part_empty:
@@ -296,9 +327,8 @@ class Automaton:
             for p in last:
                 for q in part_first:
                     self.follow[p].add(q)
-                    if between:  # section 6: the pairs that cross this place
-                        self.crossing[p, q].append(between)
-            between = None
+                    self.crossing[p, q] += between  # section 6: the pairs that cross this place
+            between = []
             first = first | part_first if empty else first
             last = last | part_last if part_empty else part_last
             empty = empty and part_empty
@@ -325,16 +355,16 @@ class Meaning:
             self.operands = [Automaton(part, self.positions) for part in q.pattern[1]]
         else:
             self.operands = [Automaton(q.pattern, self.positions)]
-        self.real = [p for p in self.positions if p.type is not None]
+        self.real = [p for p in self.positions if not p.operands]
         self.by_name: dict[str, set[int]] = defaultdict(set)
         for p in self.real:
-            self.by_name[p.type].add(p.id)
-            if p.alias:
-                self.by_name[p.alias].add(p.id)
+            for name in {p.name, p.alias} - {None}:
+                self.by_name[name].add(p.id)
 
         self.local: list[tuple[set[int], tuple]] = []
         self.adjacency: list[tuple[set[int], set[int], tuple]] = []
         self.cross: list[tuple[str, str, tuple]] = []
+        self.breaking: list[tuple[str, str, tuple]] = []  # section 2.6: a negated name, a positive one
         self.equivalence = list(q.equivalence)
         for conjunct in self._without_connecting_equalities(q.conjuncts):
             self._sort(conjunct)
@@ -352,25 +382,21 @@ class Meaning:
         return self.by_name[name]
 
     def _without_connecting_equalities(self, conjuncts: list[tuple]) -> list[tuple]:
-        """Section 4: equalities on one u that connect all positive aliases are exactly [u]."""
-        positive = {p.label for p in self.real if not p.negated}
-
-        def labels(name: str) -> set[str]:
-            return {p.label for p in self.real if p.id in self.at(name)}
-
+        """Section 4: equalities on one u that connect all positive positions are exactly [u]."""
+        positive = {p.id for p in self.real if not p.negated}
         equalities: dict[str, list[tuple]] = defaultdict(list)
         for node in conjuncts:
             if node[0] == "=" and node[1][0] == node[2][0] == "attr":
                 (_, a, u, a_next), (_, b, v, b_next) = node[1:]
-                plain = u == v and a != b and not a_next and not b_next
-                if plain and labels(a) | labels(b) <= positive:
+                plain = u == v and u != syntax.TIME and a != b and not a_next and not b_next
+                if plain and self.at(a) | self.at(b) <= positive:
                     equalities[u].append(node)
         dropped: list[tuple] = []
         for u, nodes in equalities.items():
-            joined = set(labels(nodes[0][1][1]))
+            joined = set(self.at(nodes[0][1][1]))
             for _ in nodes:
                 for node in nodes:
-                    both = labels(node[1][1]) | labels(node[2][1])
+                    both = self.at(node[1][1]) | self.at(node[2][1])
                     if joined & both:
                         joined |= both
             if joined == positive:
@@ -392,7 +418,12 @@ class Meaning:
         elif len(here) == 1 and len(after) == 1:
             self.adjacency.append((self.at(here[0]), self.at(after[0]), conjunct))
         elif len(here) == 2 and not after:
-            self.cross.append((here[0], here[1], conjunct))
+            negated = [all(self.positions[p].negated for p in self.at(name)) for name in here]
+            if negated[0] == negated[1]:
+                self.cross.append((here[0], here[1], conjunct))
+            else:
+                n, a = here if negated[0] else here[::-1]
+                self.breaking.append((n, a, conjunct))
         else:
             raise OracleError("a conjunct is local, adjacency or cross")
 
@@ -402,7 +433,7 @@ class Meaning:
         """Section 3: the type is the position's and the position's local predicates hold."""
         known = self._take.get((event.index, p))
         if known is None:
-            known = event.type == self.positions[p].type and all(
+            known = self.positions[p].holds(event.type) and all(
                 evaluate(node, lambda leaf: event.attributes.get(leaf[2])) is True
                 for places, node in self.local
                 if p in places
@@ -444,8 +475,8 @@ class Meaning:
 
     # -- section 4: groups and their streams --
 
-    def streams(self, events: list[Event]) -> dict[tuple, list[tuple[dict, list[Event]]]]:
-        """Row group -> [(required values at positions, stream)], one for each partition."""
+    def streams(self, events: list[Event]) -> dict[tuple, list[tuple[dict, list[Event], dict]]]:
+        """Row group -> [(required values at positions, stream, its values)], one for each partition."""
         partitions: dict[tuple, list[Event]] = defaultdict(list)
         for e in events:
             equal = tuple(e.attributes.get(a) for a in self.equivalence)
@@ -453,8 +484,9 @@ class Meaning:
                 continue  # in no partition of the query
             partitions[equal, tuple(e.attributes.get(a) for a in self.plain)].append(e)
 
-        groups: dict[tuple, list[tuple[dict, list[Event]]]] = defaultdict(list)
-        for (_, plain), partition in partitions.items():
+        groups: dict[tuple, list[tuple[dict, list[Event], dict]]] = defaultdict(list)
+        for (equal, plain), partition in partitions.items():
+            values_of = dict(zip((*self.equivalence, *self.plain), (*equal, *plain), strict=True))
             # A group has a stream in every partition of its plain values, also where no event
             # takes T: its events open per-event windows (section 7).
             choices = []
@@ -484,12 +516,12 @@ class Meaning:
                 group = tuple(
                     next(values_plain if name is None else values_chosen) for name, _ in self.query.group_by
                 )
-                groups[group].append((required, stream))
+                groups[group].append((required, stream, values_of))
         return groups
 
     def _only_at(self, kind: str, name: str) -> bool:
         """The type stands only at T's positions."""
-        places = {p.id for p in self.real if p.type == kind}
+        places = {p.id for p in self.real if p.holds(kind)}
         return bool(places) and places <= self.at(name)
 
     def takes(self, event: Event, p: int, required: dict) -> bool:
@@ -513,9 +545,9 @@ class Meaning:
 
         def broken_between(x: Step, y: Step) -> bool:
             return any(
-                x.hi < lo and hi < y.lo
+                x.hi < lo and hi < y.lo and self.breaks(single, x.lasts + y.firsts)
                 for n in automaton.crossing.get((x.position, y.position), ())
-                for lo, hi in spans[id(n)]
+                for lo, hi, single in spans[id(n)]
             )
 
         def candidates(x: Step) -> list[Step]:
@@ -539,12 +571,12 @@ class Meaning:
         after: dict[int, list[Step]] = {}
         found: list[tuple] = []
 
-        def extend(bindings: tuple, start: tuple, step: Step) -> None:
+        def extend(bindings: tuple, start: Step, step: Step) -> None:
             bindings += step.bindings
             if (
                 step.position in automaton.last
                 and self.cross_holds(bindings)
-                and not self._broken_outside(automaton, spans, start, step.hi, window)
+                and not self._broken_outside(automaton, spans, start, step, window)
             ):
                 found.append(bindings)
             if id(step) not in after:
@@ -554,7 +586,7 @@ class Meaning:
 
         for step in steps:
             if step.position in automaton.first:
-                extend((), step.lo, step)
+                extend((), step, step)
         return found
 
     def _steps(self, automaton: Automaton, stream: list[Event], required: dict, semantics: str) -> list[Step]:
@@ -562,13 +594,16 @@ class Meaning:
         for p in automaton.own:
             operands = self.positions[p].operands
             if operands:  # section 8: AND inside a pattern
-                for bindings in self._combinations(operands, stream, required, semantics):
+                for parts in self._combinations(operands, stream, required, semantics):
+                    bindings = sum(parts, ())
                     keys = [e.key for e, _ in bindings]
-                    steps.append(Step(p, min(keys), max(keys), bindings, None))
+                    firsts, lasts = tuple(part[0] for part in parts), tuple(part[-1] for part in parts)
+                    steps.append(Step(p, min(keys), max(keys), bindings, None, firsts, lasts))
             else:
                 for e in stream:
                     if self.takes(e, p, required):
-                        steps.append(Step(p, e.key, e.key, ((e, p),), e))
+                        one = ((e, p),)
+                        steps.append(Step(p, e.key, e.key, one, e, one, one))
         return steps
 
     def _combinations(
@@ -578,26 +613,42 @@ class Meaning:
         for parts in product(*[self.trends(o, stream, required, semantics) for o in operands]):
             bindings = sum(parts, ())
             if len({e.index for e, _ in bindings}) == len(bindings):
-                yield bindings
+                yield parts
 
     # -- section 6: NOT --
 
-    def _spans(self, negative: Automaton, stream: list[Event], required: dict) -> set[tuple]:
-        """(first moment, last moment) of N's trends: those under any, in the same stream."""
-        return {(n[0][0].key, n[-1][0].key) for n in self.trends(negative, stream, required, "any")}
+    def _spans(self, negative: Automaton, stream: list[Event], required: dict) -> list[tuple]:
+        """(first moment, last moment, first binding) of N's trends: those under any, in the same stream."""
+        return [(n[0][0].key, n[-1][0].key, n[0]) for n in self.trends(negative, stream, required, "any")]
+
+    def breaks(self, broken_by: tuple, beside: tuple) -> bool:
+        """Section 2.6: every conjunct of a NOT's event holds with the bindings beside it at its alias."""
+        n, place = broken_by
+        for name, other, node in self.breaking:
+            for e, p in beside:
+                if place in self.at(name) and p in self.at(other):
+                    at = {name: n, other: e}
+                    if evaluate(node, lambda leaf, at=at: at[leaf[1]].attributes.get(leaf[2])) is not True:
+                        return False
+        return True
 
     def _broken_outside(
-        self, automaton: Automaton, spans: dict, start: tuple, end: tuple, window: Any
+        self, automaton: Automaton, spans: dict, first: Step, last: Step, window: Any
     ) -> bool:
-        for n in automaton.at_start:
-            for lo, hi in spans[id(n)]:
-                if hi < start and (window is AUTO or window("start", start, end, lo, hi)):
-                    return True
-        for n in automaton.at_end:
-            for lo, hi in spans[id(n)]:
-                if end < lo and (window is AUTO or window("end", start, end, lo, hi)):
-                    return True
-        return False
+        start, end = first.lo, last.hi
+
+        def is_in_reach(where: str, lo: tuple, hi: tuple) -> bool:
+            return window is AUTO or window(where, start, end, lo, hi)
+
+        return any(
+            hi < start and is_in_reach("start", lo, hi) and self.breaks(single, first.firsts)
+            for n in automaton.at_start
+            for lo, hi, single in spans[id(n)]
+        ) or any(
+            end < lo and is_in_reach("end", lo, hi) and self.breaks(single, last.lasts)
+            for n in automaton.at_end
+            for lo, hi, single in spans[id(n)]
+        )
 
     # -- section 7: windows --
 
@@ -615,11 +666,11 @@ class Meaning:
         return result
 
     def windows(
-        self, streams: list[tuple[dict, list[Event]]], numbers: dict[int, int]
+        self, streams: list[tuple[dict, list[Event], dict]], numbers: dict[int, int]
     ) -> Iterator[tuple[Any, Any, Callable[[Event], bool]]]:
         """(start, end, holds) of every window of one row group that can hold a trend."""
         within, slide = self.query.within, self.query.slide
-        members = [e for _, stream in streams for e in stream]
+        members = [e for _, stream, _ in streams for e in stream]
         if within is None:
             if slide is not None:
                 raise OracleError("SLIDE needs WITHIN")
@@ -645,7 +696,7 @@ class Meaning:
             w = within[1]
             times = {
                 e.time
-                for required, stream in streams
+                for required, stream, _ in streams
                 for e in stream
                 for automaton in self.operands
                 for p in automaton.last
@@ -654,23 +705,67 @@ class Meaning:
             for t in sorted(times):
                 yield t - w, t, lambda e, t=t: t - w < e.time <= t
 
-    def results(self, events: list[Event]) -> list[tuple[tuple, tuple, list[list[list[tuple]]]]]:
-        """[(window, group, [trends of each operand] for each partition)], in the order of rows."""
+    def results(self, events: list[Event]) -> list[tuple[tuple, tuple, list[Partition]]]:
+        """[(window, group, its partitions with trends)], in the order of rows."""
+        q = self.query
+        found = self._periods(events) if q.every is not None or q.once else self._in_windows(events)
+        return sorted(found, key=lambda row: (_nulls_first(row[0]), _nulls_first(row[1])))
+
+    def _in_windows(self, events: list[Event]) -> list[tuple[tuple, tuple, list[Partition]]]:
         numbers = self.numbers(events) if self.query.within and self.query.within[0] == "events" else {}
         found = []
         for group, streams in self.streams(events).items():
             for start, end, holds in self.windows(streams, numbers):
-                partitions = []
-                for required, stream in streams:
+                partitions, is_empty_row = [], False
+                for required, stream, values in streams:
                     inside = [e for e in stream if holds(e)]
                     lists = []
                     for automaton in self.operands:
                         lists.append(self.trends(automaton, inside, required, self.query.semantics))
                     if all(lists):
-                        partitions.append(lists)
-                if partitions:
+                        partitions.append(Partition(lists, values))
+                    is_empty_row |= self.query.include_empty and self._could_take(inside, required)
+                if partitions or is_empty_row:
                     found.append(((start, end), group, partitions))
-        return sorted(found, key=lambda row: (_nulls_first(row[0]), _nulls_first(row[1])))
+        return found
+
+    def _could_take(self, inside: list[Event], required: dict) -> bool:
+        """Section 2.5: whether a partition's events in a window make a row without trends."""
+        places = [p for p in self.real if not p.negated]
+        if self.qualified:
+            named = {name for name, _ in self.qualified}
+            return all(any(self.takes(e, p, required) for e in inside for p in self.at(n)) for n in named)
+        return any(self.takes(e, p.id, required) for e in inside for p in places)
+
+    def _periods(self, events: list[Event]) -> list[tuple[tuple, tuple, list[Partition]]]:
+        """Section 2.3: trends of the whole stream that are short enough, each in the period of its end."""
+        q = self.query
+        if q.pattern[0] == "and" or q.slide is not None or q.within[0] != "time":
+            raise OracleError("EVERY and ONCE are for durations, without SLIDE and AND")
+        _, w = q.within
+        automaton = self.operands[0]
+
+        def period(time: Any) -> tuple:
+            if q.once:
+                return None, None
+            k = math.floor(Fraction(str(time)) / q.every)
+            return k * q.every, (k + 1) * q.every
+
+        found = []
+        for group, streams in self.streams(events).items():
+            by_period: dict[tuple, list[Partition]] = defaultdict(list)
+            for required, stream, values in streams:
+                own: dict[tuple, list[tuple]] = defaultdict(list)
+                for trend in self.trends(automaton, stream, required, q.semantics, _in_reach(stream, w)):
+                    if trend[-1][0].time - trend[0][0].time < w:
+                        own[period(trend[-1][0].time)].append(trend)
+                for at, some in own.items():
+                    by_period[at].append(Partition([some], values))
+                for at in {period(e.time) for e in stream} if q.include_empty else ():
+                    if self._could_take([e for e in stream if period(e.time) == at], required):
+                        by_period[at] += []
+            found += [(at, group, partitions) for at, partitions in by_period.items()]
+        return found
 
     def group_columns(self) -> list[str]:
         """The column is g, or T_g when two would be equal; AS renames it."""
@@ -685,6 +780,13 @@ class Meaning:
         return columns
 
 
+class Partition(NamedTuple):
+    """A partition with trends in a row: the trends of each operand, and the partition's own values."""
+
+    lists: list[list[tuple]]
+    values: dict[str, Any]
+
+
 class Step(NamedTuple):
     """One element of a trend being built: a binding, or a combination at an AND (section 8)."""
 
@@ -693,6 +795,24 @@ class Step(NamedTuple):
     hi: tuple
     bindings: tuple
     event: Event | None
+    firsts: tuple  # the first binding of each operand of an AND, or the only one
+    lasts: tuple
+
+
+def _in_reach(stream: list[Event], w: Any, numbers: dict[int, int] | None = None) -> Callable[..., bool]:
+    """Which of N's trends break a trend by NOT at the start or at the end, without windows.
+
+    Start: the whole of n lies inside (end - w, start); end: inside (end, start + w).
+    """
+    # A moment's place on the axis that WITHIN measures: its time, or its event number.
+    place = {e.key: numbers[e.index] if numbers else e.time for e in stream}
+
+    def is_in_reach(where: str, start: tuple, end: tuple, lo: tuple, hi: tuple) -> bool:
+        if w is None:
+            return True
+        return place[end] - w < place[lo] if where == "start" else place[hi] < place[start] + w
+
+    return is_in_reach
 
 
 def _nulls_first(values: tuple) -> tuple:
@@ -705,12 +825,38 @@ def _nulls_first(values: tuple) -> tuple:
 # ---- Sections 7 and 9: rows ----------------------------------------------------------------------
 
 
-def _aggregate(meaning: Meaning, node: tuple, count: int, times: dict[tuple[Event, int], int]) -> Any:
-    """One aggregate as a true value: int, Fraction, float (LOG2, MIN, MAX) or null.
+class Counted(NamedTuple):
+    """The trends of one row."""
 
-    `times` says in how many trends each binding is: an event in k trends counts k times.
-    """
+    count: int
+    times: dict[tuple[Event, int], int]  # in how many trends each binding is: in k trends it counts k times
+    partitions: list[Partition]
+
+
+def _of_trends(counted: Counted, function: str, what: str) -> Any:
+    """Section 2.4: DURATION and LENGTH."""
+    trends = [trend for partition in counted.partitions for trend in partition.lists[0]]
+    if any(len(partition.lists) > 1 for partition in counted.partitions):
+        raise OracleError(f"{what.upper()} with AND")
+    if not trends:
+        return None
+    values: list[Any] = [len(trend) for trend in trends]
+    if what == "duration":
+        values = [Fraction(str(trend[-1][0].time)) - Fraction(str(trend[0][0].time)) for trend in trends]
+    if function == "AVG":
+        return Fraction(sum(values), len(values))
+    return {"SUM": sum, "MIN": min, "MAX": max}[function](values)
+
+
+def _aggregate(meaning: Meaning, node: tuple, counted: Counted) -> Any:
+    """One aggregate as a true value: int, Fraction, float (LOG2, MIN, MAX) or null."""
     _, function, name, attr = node
+    count, times = counted.count, counted.times
+    if function == "COUNT DISTINCT":
+        found = {tuple(p.values[a] for a in attr) for p in counted.partitions}
+        return len([one for one in found if None not in one])
+    if name is None and attr is not None:
+        return _of_trends(counted, function, attr)
     if name is None:
         total: Any = count
     else:
@@ -748,8 +894,9 @@ def _shown(value: Any) -> Any:
 
 def _default_name(node: tuple) -> str:
     _, function, name, attr = node
-    words = ["log2", "count"] if function == "LOG2" else [function.lower()]
-    return "_".join([*words, *[part for part in (name, attr) if part]])
+    words = ["log2", "count"] if function == "LOG2" else [function.lower().replace(" ", "_")]
+    attributes = attr if isinstance(attr, tuple) else (attr,)
+    return "_".join([*words, *[part for part in (name, *attributes) if part]])
 
 
 def rows(
@@ -764,14 +911,14 @@ def rows(
     q = meaning.query
     if q.matches is not None:
         raise OracleError("RETURN MATCHES has matches, not rows")
-    if any(p.type is None for p in meaning.positions):
+    if any(p.operands for p in meaning.positions):
         raise OracleError("in an aggregate query AND stands outermost")
     result = []
     kept = read(events, order_column, type_column, time_column)
     for window, group, partitions in meaning.results(kept):
         count = 0
         times: dict[tuple[Event, int], int] = defaultdict(int)
-        for lists in partitions:
+        for lists, _ in partitions:
             # AND: every combination of one trend of each operand, so each trend of one operand
             # stands in as many combinations as the product of the other COUNTs.
             count += math.prod(len(some) for some in lists)
@@ -780,13 +927,13 @@ def rows(
                 for trend in some:
                     for event, p in trend:
                         times[_Bound(event, p)] += others
-        row = _row(meaning, window, group, count, times)
+        row = _row(meaning, window, group, Counted(count, times, partitions))
         if row is not None:
             result.append(row)
     return result
 
 
-def _row(meaning: Meaning, window: tuple, group: tuple, count: int, times: dict) -> dict | None:
+def _row(meaning: Meaning, window: tuple, group: tuple, counted: Counted) -> dict | None:
     """One row, or None if HAVING is not true."""
     q = meaning.query
     columns = meaning.group_columns()
@@ -794,14 +941,14 @@ def _row(meaning: Meaning, window: tuple, group: tuple, count: int, times: dict)
     named: dict[str, Any] = {}
     for item, alias in q.returns:
         if item[0] == "agg":
-            value = _aggregate(meaning, item, count, times)
+            value = _aggregate(meaning, item, counted)
             row[alias or _default_name(item)] = _shown(value)
             if alias:
                 named[alias] = value
 
     def look(node: tuple) -> Any:
         if node[0] == "agg":
-            return _aggregate(meaning, node, count, times)
+            return _aggregate(meaning, node, counted)
         if node[0] == "attr":
             return group[q.group_by.index((node[1], node[2]))]
         if node[1] in named:
@@ -846,7 +993,7 @@ def trends(
     for window, group, partitions in meaning.results(read(events, order_column, type_column, time_column)):
         result[(*window, group)] = [
             tuple((e.index, meaning.positions[p].label) for e, p in sum(parts, ()))
-            for lists in partitions
+            for lists, _ in partitions
             for parts in product(*lists)
         ]
     return result
@@ -873,25 +1020,18 @@ def matches(
     q = meaning.query
     if q.matches is None or q.slide or q.having:
         raise OracleError("not a MATCHES query")
-    if any(p.type is None for p in meaning.positions) and q.semantics != "any":
+    if any(p.operands for p in meaning.positions) and q.semantics != "any":
         raise OracleError("AND inside a pattern is for skip-till-any-match")
     kept = read(events, order_column, type_column, time_column)
     kind, w = q.within or (None, None)
     numbers = meaning.numbers(kept) if kind == "events" else {}
-    labels = dict.fromkeys(p.label for p in meaning.real if not p.negated)
+    labels = dict.fromkeys(p.label for p in meaning.real if not p.negated and p.label)
     found = []
     for group, streams in meaning.streams(kept).items():
-        for required, stream in streams:
-            # A moment's place on the axis that WITHIN measures: its time, or its event number.
+        for required, stream, _ in streams:
+            reach = _in_reach(stream, w, numbers if kind == "events" else None)
             place = {e.key: numbers[e.index] if kind == "events" else e.time for e in stream}
-
-            def in_reach(where: str, start: tuple, end: tuple, lo: tuple, hi: tuple, place=place) -> bool:
-                """Start: the whole of n inside (end - w, start); end: inside (end, start + w)."""
-                if w is None:
-                    return True
-                return place[end] - w < place[lo] if where == "start" else place[hi] < place[start] + w
-
-            operands = [meaning.trends(o, stream, required, q.semantics, in_reach) for o in meaning.operands]
+            operands = [meaning.trends(o, stream, required, q.semantics, reach) for o in meaning.operands]
             for parts in product(*operands):
                 bindings = sorted(sum(parts, ()), key=lambda one: (one[0].key, one[0].index, one[1]))
                 if len({e.index for e, _ in bindings}) < len(bindings):

@@ -1,17 +1,20 @@
-"""A small recursive-descent parser of query text, for the oracle (language.md, section 2).
+"""A small recursive-descent parser of query text, for the oracle (language.md, section 2, and language-2.md).
 
 It gives plain tuples and one ``Query`` record and shares no code with the package. It is strict
 enough to read every valid query; of the invalid ones it refuses only those that it would otherwise
 misread. One query at a time.
 
 Pattern nodes
-    ("type", T, alias or None)   ("seq", [node])   ("or", [node])   ("and", [node])
+    ("type", {T, ...} or None for ANY, alias or None, T or None for a set)
+    ("seq", [node])   ("rep", [node])   ("or", [node])   ("and", [node])
     ("plus", node)   ("opt", node)   ("not", node)              NOT only directly inside "seq"
-`*` and `{m,n}` are written out as section 3 says while parsing, so every copy is a node of its own.
+`*` and `{m,n}` are written out as section 3 says while parsing, so every copy is a node of its own; the
+copies of one repetition are a "rep", which is one element of its SEQ.
 
 Expression nodes
-    ("lit", value)   ("attr", name, attribute, is_next)   ("name", word)
+    ("lit", value)   ("attr", name, attribute or TIME, is_next)   ("name", word)
     ("agg", function, name or None, attribute or None)
+    ("agg", function, None, "duration" or "length")   ("agg", "COUNT DISTINCT", None, (attribute, ...))
     ("neg" | "abs" | "not", x)   ("+" "-" "*" "/" "%" "=" "!=" "<" "<=" ">" ">=" "and" "or", x, y)
     ("in", x, [y])   ("between", x, low, high)   ("null?", x)   ("like", x, y)
 """
@@ -20,7 +23,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import NamedTuple
 
 TOKEN = re.compile(
     r"""
@@ -36,7 +41,7 @@ TOKEN = re.compile(
 
 CLAUSES = {
     "RETURN", "AGG", "PATTERN", "SEMANTICS", "WHERE", "GROUP", "GROUPBY", "GROUP_BY",
-    "HAVING", "WITHIN", "WINDOW", "SLIDE", "LIMIT", "QUERY",
+    "HAVING", "WITHIN", "WINDOW", "SLIDE", "LIMIT", "QUERY", "INCLUDE",
 }  # fmt: skip
 RESERVED = CLAUSES | {
     "SEQ", "OR", "AND", "NOT", "NEXT", "IN", "LIKE", "BETWEEN", "IS", "NULL", "TRUE", "FALSE",
@@ -47,6 +52,7 @@ SECONDS = {
     "min": 60, "minute": 60, "minutes": 60,
     "h": 3600, "hour": 3600, "hours": 3600,
     "d": 86400, "day": 86400, "days": 86400,
+    "week": 604800, "weeks": 604800,
 }  # fmt: skip
 SEMANTICS = {
     "any": "any", "skip-till-any-match": "any",
@@ -55,6 +61,20 @@ SEMANTICS = {
 }  # fmt: skip
 AGGREGATES = {"COUNT", "MIN", "MAX", "SUM", "AVG", "LOG2"}
 COMPARE = {"=", "!=", "<>", "<", "<=", ">", ">="}
+
+
+TIME = "\0time"
+"""The attribute that TIME(E) reads."""
+
+
+class Time(NamedTuple):
+    """A time, in seconds since 1970."""
+
+    seconds: Fraction
+
+
+class Duration(NamedTuple):
+    seconds: Fraction
 
 
 class OracleSyntaxError(ValueError):
@@ -74,6 +94,9 @@ class Query:
     having: tuple | None = None
     within: tuple | None = None  # ("time" | "events", number)
     slide: tuple | None = None
+    every: int | None = None  # seconds: periods of trends that are counted once
+    once: bool = False
+    include_empty: bool = False
     limit: int | None = None
 
 
@@ -192,6 +215,13 @@ class _Parser:
                 q.having = self.expression()
             elif clause == "WITHIN":
                 q.within = self.span()
+                if self.word("EVERY"):
+                    q.every = self.span()[1]
+                elif self.word("ONCE"):
+                    q.once = True
+            elif clause == "INCLUDE":
+                self.need("EMPTY")
+                q.include_empty = True
             elif clause == "SLIDE":
                 q.slide = self.span()
             elif clause == "LIMIT":
@@ -243,7 +273,16 @@ class _Parser:
             return ("agg", "LOG2", inner[2], inner[3])
         if function != "COUNT":
             self.need("(")
-        if function == "COUNT" and self.op("*"):
+        name: str | None
+        attr: str | tuple | None
+        if function == "COUNT" and self.word("DISTINCT"):
+            named = [self.a_name()]
+            while self.op(","):
+                named.append(self.a_name())
+            function, name, attr = "COUNT DISTINCT", None, tuple(named)
+        elif function != "COUNT" and self.is_word("DURATION", "LENGTH") and self.peek(1) == ("op", ")"):
+            name, attr = None, self.any_word()
+        elif function == "COUNT" and self.op("*"):
             name, attr = None, None
         elif function == "COUNT":
             name, attr = self.a_name(), None
@@ -306,10 +345,22 @@ class _Parser:
             if word == "SEQ":
                 return _sequence(parts)
             return parts[0] if len(parts) == 1 else (word.lower(), parts)
-        name = self.a_name()
+        types, name = self.typeset()
         # A bare name before RETURN never follows a type here: one query at a time.
         alias = self.a_name() if self.is_name() else None
-        return ("type", name, alias)
+        return ("type", types, alias, name)
+
+    def typeset(self) -> tuple[frozenset[str] | None, str | None]:
+        if not self.word("ANY"):
+            name = self.a_name()
+            return frozenset([name]), name
+        if not self.op("("):
+            return None, None
+        types = [self.a_name()]
+        while self.op(","):
+            types.append(self.a_name())
+        self.need(")")
+        return frozenset(types), None
 
     # ---- WHERE and HAVING -----------------------------------------------------------------------
 
@@ -409,7 +460,15 @@ class _Parser:
     def operand(self) -> tuple:
         kind, text = self.peek()
         if kind == "number":
-            return ("lit", self.a_number())
+            number = self.a_number()
+            unit, word = self.peek()
+            if unit == "word" and word.lower() in SECONDS:
+                self.at += 1
+                return ("lit", Duration(Fraction(str(number)) * SECONDS[word.lower()]))
+            return ("lit", number)
+        if self.is_word("TIMESTAMP") and self.peek(1)[0] == "string":
+            self.at += 2
+            return ("lit", _time(self.tokens[self.at - 1][1][1:-1]))
         if kind == "string":
             self.at += 1
             return ("lit", text[1:-1].replace("''", "'"))
@@ -431,14 +490,31 @@ class _Parser:
                 node = ("abs", self.expression())
                 self.need(")")
                 return node
+            if self.is_word("TIME"):
+                self.at += 2
+                is_next = bool(self.word("NEXT"))
+                if is_next:
+                    self.need("(")
+                name = self.a_name()
+                if is_next:
+                    self.need(")")
+                self.need(")")
+                return ("attr", name, TIME, is_next)
             if self.is_word(*AGGREGATES):
                 return self.aggregate()
         name = self.a_name()
         return ("attr", name, self.a_name(), False) if self.op(".") else ("name", name)
 
 
+def _time(text: str) -> Time:
+    read = datetime.fromisoformat(text)
+    read = read if read.tzinfo is not None else read.replace(tzinfo=UTC)
+    ticks = (read - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return Time(Fraction(ticks, 1_000_000))
+
+
 def _sequence(parts: list[tuple]) -> tuple:
-    """SEQ(...). "Nested SEQs are flattened", which matters only to a NOT first or last in one."""
+    """SEQ(...). "Written SEQs are flattened", which matters only to a NOT first or last in one."""
     flat: list[tuple] = []
     for part in parts:
         if part[0] == "seq" and "not" in (part[1][0][0], part[1][-1][0]):
@@ -460,7 +536,7 @@ def _repeat(node: tuple, low: int, high: int | None) -> tuple:
         copies = [node] * low
         tail = None
         for _ in range(high - low):
-            tail = ("opt", node if tail is None else ("seq", [node, tail]))
+            tail = ("opt", node if tail is None else ("rep", [node, tail]))
         if tail is not None:
             copies.append(tail)
-    return copies[0] if len(copies) == 1 else ("seq", copies)
+    return copies[0] if len(copies) == 1 else ("rep", copies)

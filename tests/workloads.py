@@ -619,7 +619,7 @@ def _events(
     rng: random.Random, meaning: oracle.Meaning, unique: bool, rejects: bool
 ) -> tuple[list[dict], str | None]:
     """Up to 12 events; `unique` means no two are of one moment."""
-    kinds = [p.type for p in meaning.real]
+    kinds = [p.name for p in meaning.real]
     size = rng.choice([0, *range(1, 13), *range(5, 13), *range(7, 13)])
     types = [rng.choice(kinds) if rng.random() < 0.88 else rng.choice("ABCDNMX") for _ in range(size)]
     if rng.random() < 0.9:  # sow the types of a trend, so that most cases have one
@@ -684,7 +684,7 @@ def _sown(rng: random.Random, meaning: oracle.Meaning, types: list[str]) -> list
                 start = rng.randint(0, len(types) - len(walk))
                 places = list(range(start, start + len(walk)))
             for at, p in zip(places, walk, strict=True):
-                types[at] = meaning.positions[p].type
+                types[at] = meaning.positions[p].name
     return types
 
 
@@ -713,7 +713,7 @@ def _trend_count(automaton: oracle.Automaton, events: list[oracle.Event]) -> int
                 before[q] += count
             moment, pending = e.key, []
         for q in automaton.own:
-            if automaton.positions[q].type == e.type:
+            if automaton.positions[q].holds(e.type):
                 count = sum(n for p, n in before.items() if n and q in automaton.follow[p])
                 count += q in automaton.first
                 pending.append((q, count))

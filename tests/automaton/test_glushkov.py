@@ -151,7 +151,7 @@ def test_random_patterns_have_the_oracles_automata(start: int) -> None:
         for pattern, expected in zip(patterns, meaning.operands, strict=True):
             found = build(pattern)
             number = dict(zip([p.index for p in found.positive], expected.own, strict=True))
-            assert [p.type for p in found.positive] == [meaning.positions[p].type for p in expected.own]
+            assert [p.type for p in found.positive] == [meaning.positions[p].name for p in expected.own]
             assert {number[p] for p in found.first} == expected.first, text
             assert {number[p] for p in found.last} == expected.last, text
             follow = {(number[p], number[q]) for p, q in found.edges if p != START and q != END}

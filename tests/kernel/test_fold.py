@@ -40,7 +40,7 @@ def trends(pattern: str, types: str, times: list[int] | None = None) -> int:
                 before[q] += count
             now, fresh = time, []
         for q in automaton.own:
-            if automaton.positions[q].type == kind:
+            if automaton.positions[q].holds(kind):
                 count = (q in automaton.first) + sum(n for p, n in before.items() if q in automaton.follow[p])
                 fresh.append((q, count))
                 total += count * (q in automaton.last)
