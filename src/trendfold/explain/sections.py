@@ -69,11 +69,13 @@ def _query_sections(value: Value) -> list[Section]:
 
 
 def _step_rows(step: Value) -> list[Row]:
-    """One way in which the query is folded over the data, with whom, and what it took if it ran."""
+    """One way in which the query is folded over the data, with whom, the rows, and what it took if it ran."""
     rows: list[Row] = [(step["way"], step["why"])]
     if step["with"]:
         shown = ", ".join(step["with"][:_MOST_NAMES]) + ", ..." * (len(step["with"]) > _MOST_NAMES)
         rows.append(("together with", f"{plural(len(step['with']), 'query', 'queries')}: {shown}"))
+    if not step["seconds"]:
+        return [*rows, ("reads", plural(step["rows"], "row"))]
     took = [plural(step["rows"], "row"), f"{step['seconds']:.3f} s"]
     took += [size_text(step["bytes"])] if step["bytes"] else []
     took += [plural(step["tasks"], "task")] if step["tasks"] > 1 else []
