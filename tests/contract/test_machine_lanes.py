@@ -241,7 +241,7 @@ def many_events(rng: random.Random, events: int, with_ties: bool) -> pa.Table:
     )
 
 
-def growing_workload(rng: random.Random) -> tf.Workload:
+def growing_workload(rng: random.Random, windows: Sequence[str] = WINDOWS) -> tf.Workload:
     """Queries whose counts double with every event, and others beside them."""
     texts = []
     for i in range(rng.randint(2, 10)):
@@ -249,7 +249,7 @@ def growing_workload(rng: random.Random) -> tf.Workload:
         extra = rng.sample(ASKED, rng.randint(0, 3))
         where = f"WHERE B.x < {rng.choice([0, 2, 4])}" if rng.random() < 0.4 else ""
         returned = ", ".join(["COUNT(*)", "LOG2(COUNT(*))", *extra])
-        window = rng.choice(WINDOWS)
+        window = rng.choice(windows)
         texts.append(f"QUERY q{i} RETURN {returned} PATTERN {pattern} SEMANTICS {semantics} {where} {window}")
     return tf.parse(";".join(texts))
 

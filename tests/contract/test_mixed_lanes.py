@@ -76,12 +76,12 @@ def mixed_workload(rng: random.Random, most: int, windows: tuple[str, ...]) -> l
     return [mixed_query(rng, i, where, group, windows) for i in range(rng.randint(2, most))]
 
 
-def check_mixed(seed: int, most: int) -> int:
+def check_mixed(seed: int, most: int, windows: tuple[str, ...] | None = None) -> int:
     """Fail unless every query has the oracle's rows; how many were lanes of a machine."""
     rng = random.Random(seed)
     events, order_column = random_events(rng), rng.choice([None, None, "seq"])
     has_ties = len({event["ts"] for event in events}) < len(events)
-    texts = mixed_workload(rng, most, WINDOWS if has_ties else (*WINDOWS, COUNTED))
+    texts = mixed_workload(rng, most, windows or (WINDOWS if has_ties else (*WINDOWS, COUNTED)))
     arithmetic = rng.choice(["auto", "auto", "exact"])
     workload, table = tf.parse(";\n".join(texts)), pa.Table.from_pylist(events, SCHEMA)
     result = workload.run(table, order_column=order_column, arithmetic=arithmetic)

@@ -150,7 +150,8 @@ class LaneCuts(NamedTuple):
                       that holds 1 in a window that opens without a vector; where results begin, those of
                       extremes, and in the same way the vectors that are given and saved
 
-    A result is [item, number, query], -1 where none is wanted; a vector is [state, number, query].
+    A result is [item, number, query], -1 where none is wanted; a vector is [state, number, query]. Exponents
+    of results are written once any result needs them (`LaneMass.has_results`).
     """
 
     step: np.ndarray
@@ -167,7 +168,7 @@ class LaneMass(NamedTuple):
     """The state of a fold: mantissas, exponents, extremes by cell; bounds by row; open windows by
     block, and in all.
 
-    has_wide  bool[1]  whether any row may have exponents
+    has_wide  bool[1]  whether any row may have exponents; has_results: whether results have them
     """
 
     m: np.ndarray
@@ -177,6 +178,7 @@ class LaneMass(NamedTuple):
     is_wide: np.ndarray
     open: np.ndarray
     has_wide: np.ndarray
+    has_results: np.ndarray
 
 
 class LaneVectors(NamedTuple):
@@ -203,6 +205,7 @@ def no_mass(program: MachineProgram) -> LaneMass:
         is_wide=np.zeros(rows, np.bool_),
         open=np.zeros(len(program.block) + 1, np.int64),
         has_wide=np.zeros(1, np.bool_),
+        has_results=np.zeros(1, np.bool_),
     )
 
 
@@ -376,7 +379,7 @@ def _lower_extremes(first, last, values, place, m, x, weight):
 def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
     """Close and open the windows that do so before step i; the first cut after them."""
     blocks, whole_start, whole = program.block, program.whole_start, program.whole
-    m, e, x, bound, is_wide, is_open = mass.m, mass.e, mass.x, mass.bound, mass.is_wide, mass.open
+    m, x, bound, is_wide, is_open = mass.m, mass.x, mass.bound, mass.is_wide, mass.open
     has_vectors = cuts.vector.shape[0] > 0
     while cut < cuts.step.shape[0] and cuts.step[cut] <= i:
         slot, item = cuts.slot[cut], cuts.item[cut]
@@ -396,7 +399,7 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
                 _save(vector, lane, cuts.part[p], blocks[b], mass, saved)
             has_result = cuts.part[p, PART_OUT] >= 0
             states = whole[whole_start[b] : whole_start[b + 1] if has_result else whole_start[b]]
-            _close(b, lane, count, item, cuts.part[p, PART_OUT], blocks, states, m, e, bound, is_wide, out)
+            _close(b, lane, count, item, cuts.part[p, PART_OUT], blocks, states, mass, out)
             if blocks[b, EXTREMES]:
                 _close_extremes(b, lane, count, item, cuts.part[p, PART_XOUT], blocks, states, x, out.extreme)
             is_open[b] -= 1
@@ -410,9 +413,7 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
 @inlined
 def _open(b, lane, count, state, blocks, m, bound):
     """A window begins: one state holds 1."""
-    first = blocks[b, AT] + state * blocks[b, LANES_OF] + lane
-    for cell in range(first, first + count):
-        m[cell] = 1.0
+    _fill(m, blocks[b, AT] + state * blocks[b, LANES_OF] + lane, count, 1.0)
     row = blocks[b, FIRST_ROW] + state
     bound[row] = max(bound[row], 1.0)
 
@@ -470,8 +471,9 @@ def _save(vector, lane, part, block, mass, saved):
 
 
 @inlined
-def _close(b, lane, count, item, to, blocks, states, m, e, bound, is_wide, out):
+def _close(b, lane, count, item, to, blocks, states, mass, out):
     """A window ends: its whole trends are the result, and its lanes are empty."""
+    m, e, bound, is_wide = mass.m, mass.e, mass.bound, mass.is_wide
     at, lanes, plane, width = blocks[b, AT] + lane, blocks[b, LANES_OF], blocks[b, PLANE], blocks[b, WIDTH]
     for w in range(width):
         to_number = to + (item * width + w) * count
@@ -479,23 +481,49 @@ def _close(b, lane, count, item, to, blocks, states, m, e, bound, is_wide, out):
         for state in states:
             row = blocks[b, FIRST_ROW] + w * plane + state
             is_small &= bound[row] < RADIX and not is_wide[row]
-        for state in states:
-            cell = at + (w * plane + state) * lanes
-            if is_small:
+        if not is_small and not mass.has_results[0]:
+            out.exponent[:] = 0
+            mass.has_results[0] = True
+        for which in range(states.shape[0]):
+            cell = at + (w * plane + states[which]) * lanes
+            if is_small and which == 0:
+                _copy(out.mantissa, to_number, m, cell, count)
+            elif is_small:
                 for k in range(count):
                     out.mantissa[to_number + k] += m[cell + k]
-                continue
-            for k in range(count):
-                mantissa, exponent = normalise(m[cell + k], e[cell + k])
-                out.mantissa[to_number + k], out.exponent[to_number + k] = add(
-                    out.mantissa[to_number + k], out.exponent[to_number + k], mantissa, exponent
-                )
+            else:
+                _add_wide(m, e, cell, out, to_number, count, which == 0)
         for row in range(w * plane, w * plane + blocks[b, HELD]):
-            for cell in range(at + row * lanes, at + row * lanes + count):
-                m[cell] = 0.0
+            if bound[blocks[b, FIRST_ROW] + row] > 0.0:  # otherwise all its lanes are empty
+                _fill(m, at + row * lanes, count, 0.0)
             if is_wide[blocks[b, FIRST_ROW] + row]:
-                for cell in range(at + row * lanes, at + row * lanes + count):
-                    e[cell] = 0
+                _fill(e, at + row * lanes, count, 0)
+
+
+@inlined
+def _fill(cells, first, count, value):
+    """The same value in some cells. An unsigned index cannot be negative, so this becomes vectors."""
+    at = np.uint64(first)
+    for k in range(count):
+        cells[at + np.uint64(k)] = value
+
+
+@inlined
+def _copy(to, to_first, cells, first, count):
+    """Some cells to others."""
+    into, of = np.uint64(to_first), np.uint64(first)
+    for k in range(count):
+        to[into + np.uint64(k)] = cells[of + np.uint64(k)]
+
+
+@kernel
+def _add_wide(m, e, cell, out, to, count, is_first):
+    """Add wide numbers to results, which are empty before the first."""
+    for k in range(count):
+        mantissa, exponent = normalise(m[cell + k], e[cell + k])
+        if not is_first:
+            mantissa, exponent = add(out.mantissa[to + k], out.exponent[to + k], mantissa, exponent)
+        out.mantissa[to + k], out.exponent[to + k] = mantissa, exponent
 
 
 @inlined
@@ -509,13 +537,13 @@ def _close_extremes(b, lane, count, item, to, blocks, states, x, out):
     )
     for y in range(extremes):
         to_extreme = to + (item * extremes + y) * count
-        for state in states:
-            cell = at + (y * plane + state) * lanes
+        for which in range(states.shape[0]):
+            cell = at + (y * plane + states[which]) * lanes
             for k in range(count):
-                out[to_extreme + k] = min(out[to_extreme + k], x[cell + k])
+                before = out[to_extreme + k] if which else NOTHING
+                out[to_extreme + k] = min(before, x[cell + k])
         for row in range(y * plane, y * plane + blocks[b, HELD]):
-            for cell in range(at + row * lanes, at + row * lanes + count):
-                x[cell] = NOTHING
+            _fill(x, at + row * lanes, count, NOTHING)
 
 
 @inlined

@@ -51,27 +51,38 @@ def find_intervals(values, cuts, code):
 
 
 @kernel
-def mark_own_windows(symbol, low, high, place, own, next_row, seen):
-    """Whether each window holds a row of each member's own symbols, into seen[place, member].
+def find_kinds(symbol, low, high, place, next_row, found):
+    """The symbols of the rows [low, high) of every item as bits, into found[place, word]; items are in order.
 
-    low, high, place  the rows [low, high) of an item, in order, and the place of its window
-    own       uint64[members, words]  the symbols of a member as bits
     next_row  int64[A]  after all rows, to begin with
     """
-    row, words = symbol.shape[0], own.shape[1]
-    inside = np.zeros(words, np.uint64)
+    row, kinds = symbol.shape[0], next_row.shape[0]
     for k in range(low.shape[0] - 1, -1, -1):
+        to = place[k]
+        if high[k] - low[k] <= kinds:
+            for i in range(low[k], high[k]):
+                a = symbol[i]
+                found[to, a >> 6] |= np.uint64(1) << np.uint64(a & 63)
+            continue
         while row > low[k]:
             row -= 1
             next_row[symbol[row]] = row
-        inside[:] = 0
-        for a in range(next_row.shape[0]):
-            inside[a >> 6] |= np.uint64(next_row[a] < high[k]) << np.uint64(a & 63)
+        for a in range(kinds):
+            found[to, a >> 6] |= np.uint64(next_row[a] < high[k]) << np.uint64(a & 63)
+
+
+@kernel
+def have_kinds(found, own, seen):
+    """Whether each place has any of each member's own symbols, into seen[member, place].
+
+    found, own  uint64[places, words], uint64[members, words]  symbols as bits
+    """
+    for place in range(found.shape[0]):
         for member in range(own.shape[0]):
             common = np.uint64(0)
-            for w in range(words):
-                common |= inside[w] & own[member, w]
-            seen[place[k], member] |= common != 0
+            for w in range(found.shape[1]):
+                common |= found[place, w] & own[member, w]
+            seen[member, place] = common != 0
 
 
 @kernel
@@ -186,9 +197,9 @@ def settle_order(key, row_bits, values, order, is_new):
 
 @kernel
 def look_up(table, code, found):
-    """found = table[code], row by row."""
+    """found = table[code], row by row; codes are not negative."""
     for i in range(code.shape[0]):
-        found[i] = table[code[i]]
+        found[i] = table[np.uint64(code[i])]
 
 
 @kernel

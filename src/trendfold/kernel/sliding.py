@@ -29,7 +29,7 @@ from trendfold.kernel.bindings import CONTIGUOUS, NEXT
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.program import ONE, Folded
-from trendfold.kernel.wide import RADIX, SHRINK, add, times
+from trendfold.kernel.wide import add, times, wide_product
 
 
 @kernel
@@ -187,7 +187,7 @@ def _meet(front, place, product, at, width, out, k):
         c, ce, d, de = front.mantissa[place, u], front.exponent[place, u], m[base + u], e[base + u]
         if c == 0.0 or d == 0.0:
             continue
-        part, part_e = _times(c, ce, d, de)
+        part, part_e = wide_product(c, ce, d, de)
         out.mantissa[k, 0], out.exponent[k, 0] = add(out.mantissa[k, 0], out.exponent[k, 0], part, part_e)
         for w in range(1, width):
             n = u + w
@@ -231,7 +231,7 @@ def _multiply(matrix, slot, starts, passes, is_before, frame, side, here):
                 if d == 0.0:
                     continue
                 n = u * width
-                part, part_e = _times(c, ce, d, de)
+                part, part_e = wide_product(c, ce, d, de)
                 m[there, to, n], e[there, to, n] = add(m[there, to, n], e[there, to, n], part, part_e)
                 for w in range(1, width):
                     n = u * width + w
@@ -252,24 +252,9 @@ def _ride(left, right):
     """One number of a product, from (count, exponent, number, exponent) of both sides: n · d + c · o."""
     c, ce, n, ne = left
     d, de, o, oe = right
-    part, part_e = _times(n, ne, d, de)
-    gain, gain_e = _times(c, ce, o, oe)
+    part, part_e = wide_product(n, ne, d, de)
+    gain, gain_e = wide_product(c, ce, o, oe)
     return add(part, part_e, gain, gain_e)
-
-
-@inlined
-def _times(m1, e1, m2, e2):
-    """The product of two wide numbers."""
-    m, e = m1 * m2, e1 + e2
-    if abs(m) >= RADIX:
-        m *= SHRINK
-        e += 1
-    if m == 0.0:
-        e = 0
-    while e > 0 and abs(m) < 1.0:
-        m *= RADIX
-        e -= 1
-    return m, e
 
 
 # ---- Windows that do not overlap ---------------------------------------------------------------------
@@ -324,9 +309,9 @@ def _multiply_vector(vector, matrix, j, starts, passes, product):
             if c == 0.0:
                 continue
             for w in range(width):
-                part, part_e = _times(m[s, w], e[s, w], c, ce)
+                part, part_e = wide_product(m[s, w], e[s, w], c, ce)
                 if w > 0:
-                    gain, gain_e = _times(
+                    gain, gain_e = wide_product(
                         m[s, 0], e[s, 0], matrix.mantissa[j, r, t, w], matrix.exponent[j, r, t, w]
                     )
                     part, part_e = add(part, part_e, gain, gain_e)

@@ -74,6 +74,21 @@ def times(m, e, a):
 
 
 @inlined
+def wide_product(m1, e1, m2, e2):
+    """The product of two wide numbers."""
+    m, e = m1 * m2, e1 + e2
+    if abs(m) >= RADIX:
+        m *= SHRINK
+        e += 1
+    if m == 0.0:
+        e = 0
+    while e > 0 and abs(m) < 1.0:
+        m *= RADIX
+        e -= 1
+    return m, e
+
+
+@inlined
 def scale(e_to, e_from):
     """The factor that brings a mantissa of exponent `e_from` to `e_to`; NaN where it would not fit."""
     gap = e_to - e_from

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import log2
 
 from trendfold.plan.overlap import MatrixShape, Overlap
-from trendfold.plan.statistics import Work
+from trendfold.plan.statistics import PaneStatistics, Work
 
 NEVER = 1 << 62
 """More rows than any input has."""
@@ -30,6 +30,7 @@ class Costs:
     detect     finding where a burst ends
     alone      an event of one query, folded by itself
     window     opening and closing a window of one query
+    stretch    folding a stretch between window edges into matrices, and multiplying it into a window
     """
 
     event: float = 6.0
@@ -39,6 +40,7 @@ class Costs:
     detect: float = 6.0
     alone: float = 10.0
     window: float = 1_000.0
+    stretch: float = 100.0
 
     def apply(self, vectors: int, operations: int) -> float:
         """The cost of one event, or of a burst, which is applied as one event."""
@@ -74,6 +76,11 @@ def lanes_ns(work: Iterable[Work], costs: Costs) -> float:
         each.bursts * costs.apply(each.vectors, each.operations) + (each.events - each.bursts) * costs.next
         for each in work
     )
+
+
+def panes_ns(panes: PaneStatistics, vectors: float, costs: Costs) -> float:
+    """Stretches saved as matrices of so many vectors, and multiplied into every window that they lie in."""
+    return (panes.stretches + panes.multiplied) * (costs.stretch + costs.vector * vectors)
 
 
 # ---------------------------------------------------------------- overlapping windows: products of stretches

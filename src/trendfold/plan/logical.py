@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from trendfold.automaton import Automaton, build, split
@@ -91,7 +92,7 @@ class Group:
     details: Any = None
     """The plan of a paper's method: a plain value that only the paper's package reads."""
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """The names of its queries, unique among the groups of a workload."""
         return tuple(member.query.name for member in self.members)

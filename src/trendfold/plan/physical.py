@@ -20,6 +20,7 @@ from trendfold.plan.cost import (
     bindings_ns,
     lanes_ns,
     long_stretch,
+    panes_ns,
     products_ns,
     vectors_ns,
 )
@@ -93,11 +94,14 @@ class Slots:
 class Lanes:
     """Many queries in one pass: a lane is a query in an open window.
 
-    in_bursts  whether a burst of equal events is applied in one step, where that is possible
+    in_bursts     whether a burst of equal events is applied in one step, where that is possible
+    shares_panes  whether windows are products of the stretches between their edges; otherwise an event
+                  updates every open window
     """
 
     why: str
     in_bursts: bool = False
+    shares_panes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +370,25 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
     in_bursts = costs.pays_in_bursts(known.burst, _vectors(group.members))
     applied = "bursts are applied once" if in_bursts else "events are applied one by one"
-    return Lanes(f"{_many(group)} have the same partitions and groups; {applied}", in_bursts)
+    why = f"{_many(group)} have the same partitions and groups; {applied}"
+    if shares_panes := _shares_panes(group.members, known, costs):
+        why += "; overlapping windows share stretches"
+    return Lanes(why, in_bursts, shares_panes)
+
+
+def _shares_panes(plans: Sequence[QueryPlan], known: GroupStatistics, costs: Costs) -> bool:
+    """Whether products of stretches are cheaper for lanes than updating every open window."""
+    if known.panes is None:
+        return False
+    shapes = [matrix_shape(operand.machine, operand.carried) for plan in plans for operand in plan.operands]
+    if known.panes.stretches * sum(shape.bytes for shape in shapes) > LARGEST_STACKS:
+        return False
+    entries = sum(shape.entry for shape in shapes)
+    starts = sum(shape.starts * shape.entry for shape in shapes)
+    cells = sum(shape.starts * (shape.states - 1) * shape.entry for shape in shapes)
+    each = known.rows * costs.vector * windows_at_once(plans[0]) * entries / 8
+    shared = known.rows * costs.vector * starts / 8 + panes_ns(known.panes, cells / 8, costs)
+    return shared < each
 
 
 def _vectors(plans: Sequence[QueryPlan]) -> int:

@@ -68,6 +68,14 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class PaneStatistics:
+    """Overlapping windows: the stretches between their edges, and these counted once per window."""
+
+    stretches: int
+    multiplied: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStatistics:
     """Statistics of the rows of a group of queries; measuring stops once one forbids folding together.
 
@@ -79,6 +87,7 @@ class GroupStatistics:
     work              per kind of row, if there are enough rows for a shared plan to pay
     frequencies       events per type in one of the longest windows
     window_share      share of all rows that one of the longest windows holds
+    panes             the stretches of overlapping windows, if all queries have the same windows
     trees             windows and possible batch sizes, for queries that can share trees
     own_share         share of the rows that one query needs on average, for such queries
     """
@@ -93,5 +102,6 @@ class GroupStatistics:
     work: tuple[Work, ...] = ()
     frequencies: Mapping[str, float] = field(default_factory=dict)
     window_share: float = 1.0
+    panes: PaneStatistics | None = None
     trees: OperandStatistics = OperandStatistics()
     own_share: float = 1.0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.events.batch import EventBatch
@@ -35,22 +38,31 @@ from trendfold.plan.physical import (
 )
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
 from trendfold.plan.workload import Unit, windows_at_once
+from trendfold.runtime.common_rows import CommonRows, find_common_rows, table_of_common
 from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
-from trendfold.runtime.folds.in_machine_lanes import HELD, LaneMaterial, ReadyMachineLanes, lane_material
+from trendfold.runtime.folds.in_machine_lanes import (
+    HELD,
+    LaneMaterial,
+    LaneTrends,
+    ReadyMachineLanes,
+    in_all_operands,
+    lane_material,
+)
 from trendfold.runtime.folds.in_shared_trees import ReadyTrees, make_trees
 from trendfold.runtime.folds.operand import OperandRows
+from trendfold.runtime.folds.shared_panes import ReadySharedPanes, lower_panes, measure_panes
 from trendfold.runtime.group_rows import GroupRows, frequencies, read_group, window_share
 from trendfold.runtime.lane_rows import LaneRows, burst_length, one_query, read_lane_rows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.promising import cut_promising
 from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
-from trendfold.runtime.tables import Totals, total
+from trendfold.runtime.tables import Totals, multiply_operands, total
 from trendfold.runtime.values import read_events
 from trendfold.runtime.windows import Items
-from trendfold.runtime.workspace import Workspace
+from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 
 @dataclass(frozen=True)
@@ -58,15 +70,30 @@ class FoldedQuery:
     """The aggregates of one query: per operand, those of every window item that may hold a trend.
 
     windows  all windows that hold a row
+    cut      the items; with `common` those of several queries, and `at` which ones are this query's
     """
 
     plan: QueryPlan
     rows: Rows
-    items: Items
+    cut: Items
     windows: NDArray[np.int64]
     events: tuple[Events, ...]
     batch: EventBatch
     folded: tuple[Folded, ...]
+    common: CommonRows | None = None
+    at: NDArray[np.int32] | None = None
+
+    @cached_property
+    def items(self) -> Items:
+        """The window items of this query."""
+        return self.cut if self.at is None else self.cut.at(self.at)
+
+    def table(self, limits: Limits) -> pa.Table | None:
+        """The result table, if it can be made of columns that other queries have too."""
+        if self.common is None or self.at is None or self.plan.query.having is not None:
+            return None
+        limits.check_rows(self.plan.query.name, len(self.at))
+        return table_of_common(self.plan, self.common, self.at, multiply_operands(self.folded))
 
     def totals(self) -> Totals:
         """Add up the aggregates of every window and group."""
@@ -87,9 +114,10 @@ def fold_unit(
         started = perf_counter()
         ready = prepare_group(unit.group, workspace, request)
         if not isinstance(ready.way, Apart):
-            yield from _fold_group(unit, ready, started, request.arithmetic == "exact")
+            yield from _fold_group(unit, ready, started, request)
             return
         apart = ready.way
+        workspace.shared |= shared_partitionings(unit.plans)
     for plan in unit.plans:
         started = perf_counter()
         alone = prepare(plan, workspace, request)
@@ -237,19 +265,29 @@ class ReadyGroup:
     statistics: GroupStatistics
     limits: Limits
     together: GroupRows | None = None
-    lanes: ReadyMachineLanes | None = None
+    lanes: ReadyMachineLanes | ReadySharedPanes | None = None
     trees: ReadyTrees | None = None
+
+    def fold_trends(self, orders: Sequence[NDArray[Any]]) -> tuple[LaneTrends, ...]:
+        """In lanes: per operand of each member the items that have a trend, see ReadyMachineLanes."""
+        assert self.together is not None
+        lanes = self._lanes_that_fit()
+        found = lanes.fold_trends(orders)
+        self.together.counts.update(lanes.counts)
+        return found
+
+    def _lanes_that_fit(self) -> ReadyMachineLanes | ReadySharedPanes:
+        assert self.lanes is not None
+        self.limits.check_state(self.group.members[0].query.name, self.lanes.bytes, HELD)
+        return self.lanes
 
     def fold(self) -> tuple[tuple[Folded, ...], int]:
         """Per member the aggregates of its windows, and the bytes of state held."""
         assert self.together is not None
         match self.way:
             case Lanes():
-                assert self.lanes is not None
-                self.limits.check_state(self.group.members[0].query.name, self.lanes.bytes, HELD)
-                folded = self.lanes.fold()
-                self.together.counts.update(self.lanes.counts)
-                return folded, self.lanes.bytes
+                lanes = self._lanes_that_fit()
+                return lanes.fold(), lanes.bytes
             case SharedTrees():
                 assert self.trees is not None
                 return self.trees.fold(self.way)
@@ -279,12 +317,20 @@ def _prepare_lanes(group: Group, workspace: Workspace, request: Request) -> Read
     if together is None:
         return ReadyGroup(group, choose(group, known, DEFAULT_COSTS), known, request.limits)
     material = lane_material(group, together)
-    known = replace(known, obstacle=material.obstacle)
+    known = replace(known, obstacle=material.obstacle, panes=measure_panes(together.windows))
     if may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS) and not known.obstacle:
-        together, known = _with_rates(group, together, material, known)
+        known = _with_rates(group, together, material, known)
     way = choose(group, known, DEFAULT_COSTS)
-    lanes = material.lower(way.in_bursts) if isinstance(way, Lanes) else None
+    if isinstance(way, SharedPlan):
+        together = together.with_sets()
+    lanes = _lowered(material, way) if isinstance(way, Lanes) else None
     return ReadyGroup(group, way, known, request.limits, together, lanes)
+
+
+def _lowered(material: LaneMaterial, way: Lanes) -> ReadyMachineLanes | ReadySharedPanes:
+    if way.shares_panes:
+        return lower_panes(material, way.in_bursts)
+    return material.in_bursts if way.in_bursts else material.lower(in_bursts=False)
 
 
 def _prepare_trees(group: Group, workspace: Workspace, request: Request) -> ReadyGroup:
@@ -300,14 +346,13 @@ def _prepare_trees(group: Group, workspace: Workspace, request: Request) -> Read
 
 def _with_rates(
     group: Group, together: LaneRows, material: LaneMaterial, known: GroupStatistics
-) -> tuple[LaneRows, GroupStatistics]:
+) -> GroupStatistics:
     """Add the work of lanes and the frequencies of types: a shared plan may be chosen."""
     if any(len(plan.operands) > 1 for plan in group.members):
-        return together, known
-    together = together.with_sets()
-    rates = frequencies(group, together), window_share(together)
-    work = material.lower(in_bursts=True).work()
-    return together, replace(known, work=work, frequencies=rates[0], window_share=rates[1])
+        return known
+    rates = together.frequencies(group), window_share(together)
+    work = material.in_bursts.work()
+    return replace(known, work=work, frequencies=rates[0], window_share=rates[1])
 
 
 def _lanes_of(group: Group) -> int:
@@ -315,25 +360,59 @@ def _lanes_of(group: Group) -> int:
 
 
 def _fold_group(
-    unit: Unit, ready: ReadyGroup, started: float, is_exact: bool
+    unit: Unit, ready: ReadyGroup, started: float, request: Request
 ) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
-    together, group = ready.together, ready.group
+    together, is_exact = ready.together, request.arithmetic == "exact"
     assert together is not None
-    folded, size = ready.fold()
-    names = tuple(plan.query.name for plan in unit.plans)
-    by_member: list[tuple[Folded, ...]] = [(each,) for each in folded]
-    if isinstance(together, LaneRows) and ready.lanes is not None:
-        by_member = together.by_member(folded)
-    parts, held = list(together.with_trends(by_member)), together.windows_held()
+    parts, size = _parts_of(ready, together, request)
+    names, held = tuple(plan.query.name for plan in unit.plans), together.windows_held()
     step: FoldStep | None = FoldStep(
         names, ready.way, len(together.moment), perf_counter() - started, size, counts=dict(together.counts)
     )
     for plan in unit.plans:
-        items, own = parts[plan.number]
-        rows = together.rows_of(plan, group.members[0])
+        part = parts[plan.number]
+        rows = together.rows_of(plan, ready.group.members[0])
         require_few_groups(plan, rows, ready.limits)
         events: tuple[Events, ...] = ()
         if isinstance(together, LaneRows) and (is_exact or plan.query.having is not None):
             rows, events = together.own_rows(plan, rows)
-        yield FoldedQuery(plan, rows, items, held[plan.number], events, together.batch, own), step
+        windows, batch = held[plan.number], together.batch
+        yield (
+            FoldedQuery(plan, rows, part.cut, windows, events, batch, part.folded, part.common, part.at),
+            step,
+        )
         step = None
+
+
+@dataclass(frozen=True)
+class _MemberPart:
+    """The aggregates of one member; see FoldedQuery."""
+
+    cut: Items
+    folded: tuple[Folded, ...]
+    common: CommonRows | None = None
+    at: NDArray[np.int32] | None = None
+
+
+def _parts_of(ready: ReadyGroup, together: GroupRows, request: Request) -> tuple[list[_MemberPart], int]:
+    """Fold a group: the aggregates of each member where it has a trend, and the bytes of state held."""
+    if isinstance(together, LaneRows) and ready.lanes is not None:
+        return _lane_parts(ready, together, request), ready.lanes.bytes
+    folded, size = ready.fold()
+    return [_MemberPart(*each) for each in together.with_trends([(one,) for one in folded])], size
+
+
+def _lane_parts(ready: ReadyGroup, together: LaneRows, request: Request) -> list[_MemberPart]:
+    members, common = ready.group.members, []
+    for which, items in enumerate(together.windows):
+        first = members[together.window_of.index(which)]
+        rows = together.rows_of(first, members[0])
+        common.append(find_common_rows(first, rows, items, together.batch, request.origin))
+    trends = ready.fold_trends([np.zeros(0, np.int32) if each is None else each.order for each in common])
+    found = []
+    for (low, high), which in zip(pairwise(together.operands), together.window_of, strict=True):
+        at, folded = in_all_operands(trends[low:high])
+        here = common[which]
+        items = together.windows[which] if here is None else here.items
+        found.append(_MemberPart(items, folded, here, at))
+    return found

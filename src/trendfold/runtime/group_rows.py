@@ -14,7 +14,7 @@ from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel.program import Events, Folded
-from trendfold.kernel.rows import is_sorted, mark_own_windows, number_moments
+from trendfold.kernel.rows import find_kinds, have_kinds, is_sorted, number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.plan.physical import why_apart
@@ -98,38 +98,53 @@ class GroupRows:
         for number, items in enumerate(self.windows):
             members = [k for k, own in enumerate(self.window_of) if own == number]
             distinct, home = numbered(items.index)
-            own = list(map(self._own_kinds, members))
-            found = kinds_held(self.rows.symbols[0], items, own, self.kinds, home, len(distinct))
-            for k, is_held in zip(members, found, strict=True):
-                held[k] = distinct if is_held.all() else distinct[is_held]
+            own = _as_bits(list(map(self._own_kinds, members)), self.kinds)
+            found = _kinds_of(self.rows.symbols[0], items, self.kinds, home, len(distinct))
+            rest = np.flatnonzero(~(found & np.bitwise_and.reduce(own)).any(axis=1))  # not of all members
+            seen = _have_kinds(found[rest], own)
+            for k, is_held in zip(members, seen, strict=True):
+                held[k] = distinct if is_held.all() else np.delete(distinct, rest[~is_held])
         return held
 
 
 def kinds_held(
-    symbol: NDArray[np.int32],
-    items: Items,
-    own: Sequence[Sequence[int]],
-    kinds: int,
-    home: NDArray[Any] | None = None,
-    homes: int = 0,
-) -> list[NDArray[np.bool_]]:
-    """Per list of kinds and item whether the item holds a row of any of these kinds.
+    symbol: NDArray[np.int32], items: Items, own: Sequence[Sequence[int]], kinds: int
+) -> NDArray[np.bool_]:
+    """Per list of kinds and item whether the item holds a row of any of these kinds."""
+    found = _kinds_of(symbol, items, kinds, np.arange(len(items.low)), len(items.low))
+    return _have_kinds(found, _as_bits(own, kinds))
 
-    With `home`, which says where each item belongs, whether any item there does.
-    """
-    if home is None:
-        home, homes = np.arange(len(items.low)), len(items.low)
+
+def _as_bits(own: Sequence[Sequence[int]], kinds: int) -> NDArray[np.uint64]:
+    """Lists of kinds as bits."""
+    asked = np.zeros((len(own), _words(kinds) * 64), np.bool_)
+    for row, each in zip(asked, own, strict=True):
+        row[list(each)] = True
+    return np.packbits(asked, axis=1, bitorder="little").view(np.uint64)
+
+
+def _words(kinds: int) -> int:
+    return -(-kinds // 64)
+
+
+def _kinds_of(
+    symbol: NDArray[np.int32], items: Items, kinds: int, home: NDArray[Any], homes: int
+) -> NDArray[np.uint64]:
+    """The kinds of rows of all items as bits, by `home`, which says where each item belongs."""
     low, high = items.low, items.high
     if not is_sorted(low):
         order = np.argsort(low, kind="stable")
         low, high, home = low[order], high[order], home[order]
-    asked = np.zeros((len(own), -(-kinds // 64) * 64), np.bool_)
-    for row, each in zip(asked, own, strict=True):
-        row[list(each)] = True
-    bits = np.packbits(asked, axis=1, bitorder="little").view(np.uint64)
-    seen = np.zeros((homes, len(own)), np.bool_)
-    mark_own_windows(symbol, low, high, home, bits, np.full(kinds, len(symbol), np.int64), seen)
-    return list(np.ascontiguousarray(seen.T))
+    found = np.zeros((homes, _words(kinds)), np.uint64)
+    find_kinds(symbol, low, high, home, np.full(kinds, len(symbol), np.int64), found)
+    return found
+
+
+def _have_kinds(found: NDArray[np.uint64], own: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Per list of kinds and place whether the place has any of these kinds."""
+    seen = np.zeros((len(own), len(found)), np.bool_)
+    have_kinds(found, own, seen)
+    return seen
 
 
 def lane_events(carried: Carried, rows: Rows, moment: NDArray[np.int32], batch: EventBatch) -> Events:

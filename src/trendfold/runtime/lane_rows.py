@@ -26,7 +26,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.query.nodes import Expression, Semantics
-from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values
+from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values, window_share
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     NO_SYMBOL,
@@ -99,6 +99,21 @@ class LaneRows(GroupRows):
     def kinds(self) -> int:
         """How many kinds of rows there are."""
         return len(self.taken.is_taken)
+
+    def frequencies(self, group: Group) -> dict[str, float]:
+        """Events per type in one of the longest windows; all rows of a kind have the same type."""
+        total = np.bincount(self.rows.symbols[0], minlength=self.kinds) * window_share(self)
+        types = [
+            position.type
+            for plan in group.members
+            for operand in plan.operands
+            for position in operand.machine.automaton.positions
+        ]
+        found: dict[str, float] = {}
+        for kind in np.flatnonzero(self.taken.is_taken.any(axis=1)).tolist():
+            type_ = types[int(self.taken.is_taken[kind].argmax())]
+            found[type_] = found.get(type_, 0.0) + float(total[kind])
+        return found
 
 
 Split = Callable[[Rows, Taken], tuple[Rows, Taken]]

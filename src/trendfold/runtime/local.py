@@ -55,7 +55,8 @@ def run(
         source.require_whole()
     tell_of_compiling()
     batch = read_batch(source.table, options)
-    workspace = Workspace(batch, shared=shared_partitionings(plans))
+    first = (unit.plans[0] for unit in units(dict(enumerate(plans))))  # a unit reads its rows once
+    workspace = Workspace(batch, shared=shared_partitionings(first))
     tables: dict[str, pa.Table] = {}
     steps: list[FoldStep] = []
     windows = 0
@@ -121,9 +122,12 @@ def choices(plans: Sequence[QueryPlan], workspace: Workspace, request: Request) 
 
 def table_of(folded: FoldedQuery, request: Request) -> pa.Table:
     """Build the table of one query: aggregates per window and group, filtered by HAVING."""
+    is_exact = request.arithmetic == "exact"
+    if not is_exact and (table := folded.table(request.limits)) is not None:
+        return table
     totals = folded.totals()
     exact = folded.exact(totals, request.limits)
-    return build_table(totals, exact, request.origin, is_exact=request.arithmetic == "exact")
+    return build_table(totals, exact, request.origin, is_exact=is_exact)
 
 
 def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:

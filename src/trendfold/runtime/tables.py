@@ -53,7 +53,7 @@ class Totals:
 
 def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
     """Combine the operands of each item that has a trend, then sum over the partitions of each group."""
-    combined = _combine(folded)
+    combined = multiply_operands(folded)
     some = rows_with_trends(combined[0])
     index, group, of_item = items.index, rows.group[items.segment], np.arange(len(some))
     if len(some) < len(index):
@@ -68,7 +68,7 @@ def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
     return Totals(index, group, tuple(add_up(part, where, len(index)) for part in combined), of_item)
 
 
-def _combine(folded: tuple[Folded, ...]) -> tuple[Folded, ...]:
+def multiply_operands(folded: tuple[Folded, ...]) -> tuple[Folded, ...]:
     """AND: multiply each operand's aggregates by the counts of the others (spec 7)."""
     if len(folded) == 1:
         return folded
@@ -109,7 +109,7 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     kept = np.ones(len(totals), np.bool_)
     if query.having is None:
         exact.limits.check_rows(query.name, len(totals))
-    groups = Groups.of(totals)
+    groups = Groups.of(totals.group)
     values_of = {key: groups.values(key, rows, batch) for key in query.group_by}
     if query.having is not None:
         keys = {key: named.take(pa.array(groups.of_row)) for key, named in values_of.items()}
@@ -119,7 +119,7 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     order = order if query.having is None else order[kept[order]]
     shown = totals if is_count_up(order, len(totals)) else totals.at(order)
     columns: dict[str, pa.Array] = {}
-    columns["window_start"], columns["window_end"] = _window_columns(plan, shown, batch, origin)
+    columns["window_start"], columns["window_end"] = window_columns(plan, shown, batch, origin)
     of_row = pa.array(groups.of_row[order])
     for key, named in values_of.items():
         columns[key_column(query, key)] = named.take(of_row)
@@ -133,7 +133,7 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
             column = _text_column(values[value], scale[value] or 0, kept & ~exact.is_null(value), kept)
             column = column.take(pa.array(order))
         else:
-            column = aggregate(value, plan, shown, batch)
+            column = aggregate(value, plan, shown.operands, batch)
         columns[name or default_column(value)] = column
     return pa.table(columns)
 
@@ -150,9 +150,9 @@ class Groups:
     of_row: NDArray[Any]
 
     @classmethod
-    def of(cls, totals: Totals) -> Groups:
-        """The groups of some totals."""
-        return cls(*numbered(totals.group))
+    def of(cls, group: NDArray[np.int64]) -> Groups:
+        """From the group of each row."""
+        return cls(*numbered(group))
 
     def values(self, key: GroupKey, rows: Rows, batch: EventBatch) -> pa.Array:
         """A key's value per group, taken from one of its rows."""
@@ -175,9 +175,10 @@ class Groups:
         return rows if is_sorted(code) else sort_with_rows(code, rows)[1]
 
 
-def _window_columns(
+def window_columns(
     plan: QueryPlan, totals: Totals, batch: EventBatch, origin: int
 ) -> tuple[pa.Array, pa.Array]:
+    """The start and the end of every row's window."""
     window = plan.query.window
     type_ = time_type(batch)
     if window is None:
@@ -233,9 +234,11 @@ def values_at(batch: EventBatch, attribute: str, at: NDArray[Any]) -> pa.Array:
     return values
 
 
-def aggregate(wanted: Aggregate, plan: QueryPlan, totals: Totals, batch: EventBatch) -> pa.Array:
+def aggregate(
+    wanted: Aggregate, plan: QueryPlan, operands: tuple[Folded, ...], batch: EventBatch
+) -> pa.Array:
     """One aggregate as a column of the result."""
-    for operand, folded in zip(plan.operands, totals.operands, strict=True):
+    for operand, folded in zip(plan.operands, operands, strict=True):
         positions = operand.machine.automaton.called(wanted.alias) if wanted.alias else frozenset()
         if wanted.alias is not None and not positions:
             continue
@@ -302,7 +305,7 @@ def _having_lookup(
         assert value is not None
         if isinstance(value, GroupKey):
             return from_arrow(pa.chunked_array([keys[value]]))
-        data = aggregate(value, plan, totals, batch)
+        data = aggregate(value, plan, totals.operands, batch)
         column = from_arrow(pa.chunked_array([data]))
         if column.kind is Kind.FLOAT:  # an infinite count is not null
             valid = pc.is_valid(data).to_numpy(zero_copy_only=False)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.events.buffers import empty
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
-from trendfold.kernel.rows import find_intervals
+from trendfold.kernel.rows import find_intervals, look_up
 from trendfold.query.nodes import Attribute, Compare, Expression, Literal
 from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
 from trendfold.runtime.sorting import combine, dense
@@ -92,9 +93,19 @@ def _cuts(numbers: list[int | float], kind: Kind) -> NDArray[Any] | None:
 
 def _intervals(column: Column, cuts: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
     """Per row the interval of its value: on a cut or between two; null is 0."""
-    code = np.empty(len(column.values), np.int64)
-    find_intervals(column.values.astype(cuts.dtype, copy=False), cuts, code)
+    values, code = column.values.astype(cuts.dtype, copy=False), empty(len(column.values), np.int64)
+    low, high = (values.min(), values.max()) if len(values) else (0, 0)
+    if values.dtype == np.int64 and int(high) - int(low) < min(_FEW_VALUES, len(values)):
+        of_value = np.empty(int(high) - int(low) + 1, np.int64)
+        find_intervals(np.arange(low, high + 1), cuts, of_value)
+        look_up(of_value, values - low, code)
+    else:
+        find_intervals(values, cuts, code)
     return (code if column.is_whole else np.where(column.valid, code, 0)), 2 * len(cuts) + 2
+
+
+_FEW_VALUES = 1 << 16
+"""A column of so few integers is looked up in a table, instead of searching for each row's interval."""
 
 
 def _packed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -30,7 +31,7 @@ class Items:
     low: NDArray[np.int64]
     high: NDArray[np.int64]
 
-    def at(self, some: NDArray[np.int64]) -> Items:
+    def at(self, some: NDArray[Any]) -> Items:
         """Some of the items."""
         return Items(self.segment[some], self.index[some], self.low[some], self.high[some])
 

@@ -13,9 +13,9 @@ panes (kernel.sliding).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from math import prod
 from typing import Any
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from trendfold.events.buffers import empty
 from trendfold.kernel.lane_masks import distinct_rows
+from trendfold.kernel.lane_trends import count_by_lane, gather_by_lane
 from trendfold.kernel.lower_machine_lanes import (
     PHASES,
     Block,
@@ -53,6 +54,7 @@ from trendfold.plan.carried import union
 from trendfold.plan.statistics import Work
 from trendfold.plan.workload import windows_at_once
 from trendfold.runtime.lane_rows import LaneRows
+from trendfold.runtime.values import at_rows
 from trendfold.runtime.windows import Items
 
 HELD = "the open windows of queries that are folded together"
@@ -132,27 +134,46 @@ class ReadyMachineLanes:
         """Per member the whole trends of its items."""
         return self.continue_from(no_vectors())[0]
 
+    def fold_trends(self, orders: Sequence[NDArray[Any]]) -> tuple[LaneTrends, ...]:
+        """Per member the items that have a trend, in the order that `orders` has for its kind of window."""
+        out, _, is_wide = self._fold(no_vectors())
+        found: dict[int, LaneTrends] = {}
+        for part, results in zip(self.parts, self._by_part(out), strict=True):
+            found.update(zip(part.members, trends_by_lane(orders[part.which], results, is_wide), strict=True))
+        return tuple(found[k] for k in range(len(found)))
+
     def continue_from(self, given: LaneVectors) -> tuple[tuple[Folded, ...], LaneVectors]:
         """The same for windows of which some are already open, and the vectors of those to be saved."""
-        saved, out = no_vectors(*self.saved_at[-1]), no_vectors(*_results_at(self.parts)[-1])
+        out, saved, is_wide = self._fold(given)
+        found: dict[int, Folded] = {}
+        for part, results in zip(self.parts, self._by_part(out), strict=True):
+            found.update(zip(part.members, turned_by_lane(results, is_wide), strict=True))
+        return tuple(found[k] for k in range(len(found))), saved
+
+    def _fold(self, given: LaneVectors) -> tuple[LaneVectors, LaneVectors, bool]:
+        """Results, saved vectors, and whether any result may have an exponent."""
+        saved, out = no_vectors(*self.saved_at[-1]), room_for_results(*_results_at(self.parts)[-1])
         steps, step = self.rows.steps(self.program, self.cuts.step)
         cuts, mass = self.cuts._replace(step=step), no_mass(self.program)
         if len(steps.times):
             self.counts.update({"bursts": len(steps.times), "shared bursts": int((steps.times > 1).sum())})
         fold_in_lanes(steps, cuts, self.program, mass, given, saved, out)
-        return self._by_member(out), saved
+        return out, saved, bool(mass.has_results[0])
 
-    def _by_member(self, out: LaneVectors) -> tuple[Folded, ...]:
-        found: dict[int, Folded] = {}
+    def _by_part(self, out: LaneVectors) -> Iterator[LaneVectors]:
+        """The results of each part: [items, numbers, lanes]."""
         for part, (at, xat) in zip(self.parts, _results_at(self.parts), strict=False):
             carried = part.block.shape.carried
             shape = part.items, carried.width, len(part.members)
             xshape = part.items, len(carried.extremes), len(part.members)
-            m, e = (_by_lane(each[at : at + prod(shape)].reshape(shape)) for each in out[:2])
-            x = _by_lane(out.extreme[xat : xat + prod(xshape)].reshape(xshape))
-            for lane, k in enumerate(part.members):
-                found[k] = Folded(m[lane], e[lane], x[lane])
-        return tuple(found[k] for k in range(len(found)))
+            m, e = (each[at : at + prod(shape)].reshape(shape) for each in out[:2])
+            yield LaneVectors(m, e, out.extreme[xat : xat + prod(xshape)].reshape(xshape))
+
+
+def room_for_results(numbers: int, extremes: int) -> LaneVectors:
+    """Room for results, which the fold fills."""
+    sizes = (numbers, np.float64), (numbers, np.int32), (extremes, np.float64)
+    return LaneVectors(*(empty(*size) for size in sizes))
 
 
 def _results_at(parts: Sequence[LanePart]) -> list[tuple[int, int]]:
@@ -190,6 +211,49 @@ def _by_lane(found: NDArray[Any]) -> NDArray[Any]:
     for low in range(0, items, _TURNED):
         turned[:, low : low + _TURNED] = np.moveaxis(found[low : low + _TURNED], 2, 0)
     return turned
+
+
+def turned_by_lane(results: LaneVectors, is_wide: bool) -> Iterator[Folded]:
+    """The results of every lane of one part, which may have exponents if it `is_wide`."""
+    if not is_wide:
+        results = results._replace(exponent=np.zeros(results.exponent.shape, np.int32))
+    return map(Folded, *map(_by_lane, results))
+
+
+@dataclass(frozen=True)
+class LaneTrends:
+    """The items of a member that have a trend: places in the order of results, and aggregates."""
+
+    at: NDArray[np.int32]
+    folded: Folded
+
+
+def trends_by_lane(order: NDArray[Any], results: LaneVectors, is_wide: bool) -> Iterator[LaneTrends]:
+    """The items of every lane of one part that have a trend."""
+    _, numbers, lanes = results.mantissa.shape
+    count = np.zeros(lanes, np.int64)
+    count_by_lane(results.mantissa, count)
+    first = np.cumsum(count + 1) - count - 1  # the place after a lane's last is written, too
+    size, extremes = int((count + 1).sum()), results.extreme.shape[1]
+    at, m, x = empty(size, np.int32), empty((size, numbers), np.float64), empty((size, extremes), np.float64)
+    e = (
+        empty((size, numbers), np.int32)
+        if is_wide
+        else np.zeros((int(count.max(initial=0)), numbers), np.int32)
+    )
+    exponent = results.exponent if is_wide else results.exponent[:0]
+    gather_by_lane(order, results.mantissa, exponent, results.extreme, first, at, m, e, x)
+    for low, many in zip(first.tolist(), count.tolist(), strict=True):
+        own = slice(low, low + many)
+        yield LaneTrends(at[own], Folded(m[own], e[own if is_wide else slice(many)], x[own]))
+
+
+def in_all_operands(parts: Sequence[LaneTrends]) -> tuple[NDArray[np.int32], tuple[Folded, ...]]:
+    """The items in which every operand of a query has a trend, and the aggregates of each operand there."""
+    if len(parts) == 1:
+        return parts[0].at, (parts[0].folded,)
+    at = reduce(partial(np.intersect1d, assume_unique=True), [part.at for part in parts])
+    return at, tuple(at_rows(part.folded, np.searchsorted(part.at, at)) for part in parts)
 
 
 MANY_MOMENTS = "events of one moment combine in too many ways"
@@ -251,6 +315,11 @@ class LaneMaterial:
     def obstacle(self) -> str:
         """Why these rows cannot be lanes; empty if they can."""
         return self.rows.obstacle
+
+    @cached_property
+    def in_bursts(self) -> ReadyMachineLanes:
+        """The arrays of one machine that applies bursts at once."""
+        return self.lower(in_bursts=True)
 
     def lower(self, in_bursts: bool, carry: Sequence[CarriedOver] = ()) -> ReadyMachineLanes:
         """The arrays of one machine; unusual values are not added up in bursts.

@@ -48,15 +48,20 @@ class StretchFolder:
 
         States are all those of the machine and an empty one; starts those of plan.overlap.starts_of.
         """
+        found: dict[int, Folded] = {}
+        many = len(self.edges[which])
+        for block, part in zip(self.blocks, self.fold_vectors(which), strict=True):
+            found |= zip(block.block.members, block.matrices(part, many), strict=True)
+        return tuple(found[k] for k in range(self.members))
+
+    def fold_vectors(self, which: slice = slice(None)) -> Iterator[LaneVectors]:
+        """The same block by block, as they are folded: [stretch, state, number, start, query]."""
         edges = self.edges[which]
         at = _places([block.sizes(len(edges)) for block in self.blocks])
         saved, cuts, mass = no_vectors(*at[-1]), self._cuts(edges, at), no_mass(self.program)
         fold_in_lanes(self.steps, cuts, self.program, mass, self._units, saved, no_vectors())
-        found: dict[int, Folded] = {}
-        for block, ((a, x), (b, y)) in zip(self.blocks, pairwise(at), strict=True):
-            part = LaneVectors(saved.mantissa[a:b], saved.exponent[a:b], saved.extreme[x:y])
-            found |= zip(block.block.members, block.matrices(part, len(edges)), strict=True)
-        return tuple(found[k] for k in range(self.members))
+        for (a, x), (b, y) in pairwise(at):
+            yield LaneVectors(saved.mantissa[a:b], saved.exponent[a:b], saved.extreme[x:y])
 
     @cached_property
     def _units(self) -> LaneVectors:
@@ -99,6 +104,7 @@ def stretch_folder(
     taken: Taken,
     low: NDArray[np.int64],
     high: NDArray[np.int64],
+    in_bursts: bool = False,
 ) -> StretchFolder | None:
     """Lower queries and the rows [low[k], high[k]), which are in order and do not overlap.
 
@@ -109,7 +115,7 @@ def stretch_folder(
     if rows.obstacle and len(slots) > 1:
         return None
     blocks = blocks_of(slots, taken)
-    program = lower_machine_lanes(blocks, taken, rows.settled)
+    program = lower_machine_lanes(blocks, taken, rows.settled, in_bursts and rows.is_usual)
     steps, edges = rows.steps(program, np.stack([low, high], axis=1).reshape(-1))
     return StretchFolder(len(slots), tuple(map(StartSlots, blocks)), program, steps, edges.reshape(-1, 2))
 

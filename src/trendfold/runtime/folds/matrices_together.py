@@ -89,7 +89,7 @@ def fold_together(here: CutTogether, workspace: Workspace) -> pa.Table:
     return pa.table(columns)
 
 
-def _held(here: CutTogether) -> list[NDArray[np.bool_]]:
+def _held(here: CutTogether) -> NDArray[np.bool_]:
     """Per query and piece whether the query, alone, has a row there."""
     bounds, operand, kinds = here.cut.bounds, 0, []
     for plan in here.plans.values():

@@ -529,7 +529,7 @@ def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
 def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa.Table:
     """A table of totals per group and window, with the group's key values."""
     columns: dict[str, pa.Array] = {}
-    groups = Groups.of(totals)
+    groups = Groups.of(totals.group)
     for i, key in enumerate(plan.query.group_by):
         columns[KEY.format(i)] = groups.values(key, rows, batch).take(pa.array(groups.of_row))
     columns[WINDOW] = pa.array(totals.index)
