@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from trendfold.query.nodes import Both, Either, EventRef, Maybe, Not, Pattern, Plus, Repeat, Seq
@@ -125,8 +125,12 @@ class _FirstLast:
     nullable: bool = False
 
 
+@lru_cache(maxsize=1_024)
 def build(pattern: Pattern) -> Automaton:
-    """Glushkov's construction: one position per written occurrence, no epsilon moves."""
+    """Glushkov's construction: one position per written occurrence, no epsilon moves.
+
+    Queries of a workload mostly differ in constants: equal patterns have one automaton.
+    """
     walk = _Walk()
     parts = pattern.parts if isinstance(pattern, Seq) else (pattern,)
     start_guard = walk.guard(parts[0].body) if isinstance(parts[0], Not) else None

@@ -20,8 +20,8 @@ moment takes together; and what was gathered is poured in.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -106,6 +106,31 @@ Matrix = dict[int, dict[int, int]]
 
 _Entry = TypeVar("_Entry", bound=Factor)
 
+_MOST_KNOWN = 1 << 14
+"""How many lists of operations a shape remembers."""
+
+
+@dataclass(frozen=True)
+class ShapeKey:
+    """Equal for machines that differ in the types and conditions of their positions only.
+
+    machine  any of them
+    every    what all queries of the group carry: the columns of the events' values
+    """
+
+    positions: int
+    automaton: object
+    semantics: Semantics
+    carried: Carried
+    every: Carried
+    machine: Machine = field(compare=False)
+
+
+@lru_cache(maxsize=1_024)
+def shape_of(key: ShapeKey) -> Shape:
+    """The shape of a machine, made once for all queries and runs that have it."""
+    return Shape(key.machine, key.carried, key.every)
+
 
 class Shape:
     """The states of machines of one shape, and what local symbols do to them."""
@@ -119,6 +144,7 @@ class Shape:
         self.xcarries = lowering.xcarries
         self.columns = {column: i for i, column in enumerate(value_columns(every), 1)}
         self.xcolumns = {column: i for i, column in enumerate(extreme_columns(every), 1)}
+        self._known: dict[tuple[str, Symbol], Ops | None] = {}
 
     @property
     def start(self) -> int:
@@ -148,8 +174,15 @@ class Shape:
         guards = self.machine.automaton.guards
         return frozenset(p for guard in self.other_guards for p in guards[guard].positions)
 
-    def ops(self, what: str, symbol: Symbol) -> Ops:
-        """What a local symbol does: the method of that name."""
+    def ops(self, what: str, symbol: Symbol) -> Ops | None:
+        """What a local symbol does: the method of that name; found once. Only a burst may have no ops."""
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        if (what, symbol) not in self._known:
+            self._known[what, symbol] = self._ops_of(what, symbol)
+        return self._known[what, symbol]
+
+    def _ops_of(self, what: str, symbol: Symbol) -> Ops | None:
         match what:
             case "alone":
                 return self.alone(symbol)
@@ -161,6 +194,8 @@ class Shape:
                 return self.move(symbol)
             case "settle":
                 return self.settle(symbol)
+            case "burst":
+                return self.burst(symbol)
         return self.pour()
 
     def alone(self, symbol: Symbol) -> Ops:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeVar
 
@@ -29,7 +29,17 @@ from trendfold.kernel.lane_masks import (
     distinct_rows,
     padded,
 )
-from trendfold.kernel.lane_shapes import FRESH, TEMPORARY, VOID, LeastOp, LinearOp, Ops, Shape
+from trendfold.kernel.lane_shapes import (
+    FRESH,
+    TEMPORARY,
+    VOID,
+    LeastOp,
+    LinearOp,
+    Ops,
+    Shape,
+    ShapeKey,
+    shape_of,
+)
 from trendfold.kernel.machine_lanes import MachineProgram, aligned
 from trendfold.plan.carried import Carried, union
 
@@ -100,8 +110,6 @@ class Block:
     at: int = 0
     xat: int = 0
     first_row: int = 0
-    ops: dict[tuple[str, Symbol], Ops] = field(default_factory=dict)
-    bursts: dict[Symbol, Ops | None] = field(default_factory=dict)
 
     @property
     def slots(self) -> SlotLayout:
@@ -147,19 +155,11 @@ class Block:
         return number * self.plane + at
 
     def ops_of(self, what: str, symbol: Symbol) -> Ops:
-        """The operations of a local symbol, found once."""
-        key = what, symbol
-        if key not in self.ops:
-            burst = self.burst_of(symbol) if what == "burst" else None
-            self.ops[key] = burst or self.shape.ops("alone" if what == "burst" else what, symbol)
-            self.temporaries = max(self.temporaries, self.ops[key].temporaries)
-        return self.ops[key]
-
-    def burst_of(self, symbol: Symbol) -> Ops | None:
-        """What n events of a local symbol do, found once."""
-        if symbol not in self.bursts:
-            self.bursts[symbol] = self.shape.burst(symbol)
-        return self.bursts[symbol]
+        """The operations of a local symbol; those of one event where a burst has none."""
+        found = self.shape.ops(what, symbol) or self.shape.ops("alone", symbol)
+        assert found is not None
+        self.temporaries = max(self.temporaries, found.temporaries)
+        return found
 
     def follow(self, before: Block) -> None:
         """Begin where another block ends."""
@@ -171,25 +171,24 @@ class Block:
 def blocks_of(members: Sequence[LaneMember], taken: Taken) -> list[Block]:
     """The members by shape and overlap."""
     every = union(member.carried for member in members)
-    together: dict[tuple[object, int], list[int]] = {}
+    together: dict[tuple[ShapeKey, int], list[int]] = {}
     for k, member in enumerate(members):
-        together.setdefault((shape_key(member), member.windows), []).append(k)
+        together.setdefault((shape_key(member, every), member.windows), []).append(k)
     kinds = np.append(taken.is_taken.sum(axis=0), 0)  # that take each position
     concerned = np.add.reduceat(kinds, taken.first[:-1])
     found = []
-    for (_, windows), own in together.items():
-        first = members[own[0]]
+    for (key, windows), own in together.items():
         order = sorted(own, key=lambda k: (members[k].which, -int(concerned[k]), k))
-        found.append(Block(Shape(first.machine, first.carried, every), windows, order))
+        found.append(Block(shape_of(key), windows, order))
     return found
 
 
-def shape_key(member: LaneMember) -> object:
-    """Equal for machines that differ in the types and conditions of their positions only."""
+def shape_key(member: LaneMember, every: Carried) -> ShapeKey:
+    """The shape of a member's machine, where its group carries `every` number."""
     machine = member.machine
     automaton = machine.automaton
-    guards = automaton.guards, frozenset(automaton.guard_of.items())
-    return len(automaton.positions), automaton.edges, guards, machine.semantics, member.carried
+    edges = automaton.edges, automaton.guards, frozenset(automaton.guard_of.items())
+    return ShapeKey(len(automaton.positions), edges, machine.semantics, member.carried, every, machine)
 
 
 def settling_columns(blocks: Sequence[Block], taken: Taken) -> Longs:
@@ -242,8 +241,8 @@ def lower_machine_lanes(
 
 def _without_burst(block: Block, symbols: list[Symbol], code: Longs) -> Masks:
     """The kinds of rows that mean something to a member of which n do not have a closed form."""
-    unfit = [i for i, symbol in enumerate(symbols) if block.burst_of(symbol) is None]
-    return np.asarray(np.isin(code, unfit).any(axis=1))
+    unfit = np.array([block.shape.ops("burst", symbol) is None for symbol in symbols], np.bool_)
+    return np.asarray(unfit[code].any(axis=1))
 
 
 PHASES = "gather", "spend", "move"
@@ -299,88 +298,124 @@ def _dropping(found: _Shared[_AnyOp], every: frozenset[int]) -> _Shared[_AnyOp]:
     return [(op, sharing) for op, sharing in found if sharing]
 
 
+@dataclass(frozen=True)
+class _ListRuns:
+    """The runs of the masks that some lists of operations have.
+
+    run      int[n]   the run; which: the place of its list; is_last: whether it is the list's last
+    whole    bool[n]  whether every query takes part in the list's mask
+    """
+
+    runs: Runs
+    run: Longs
+    which: Longs
+    is_last: Masks
+    whole: Masks
+
+
 class _Emitted:
-    """Operations as they are found, block by block; in the end they are sorted by list."""
+    """Operations as they are found, block by block; in the end they are sorted by list.
+
+    lists, cells   per operation the lists of its runs; and cells written and read, vectors, weights
+    rows, numbers  per operation what is the same for all runs, and how often each is repeated
+    is_last, whole per operation of its runs, see _ListRuns
+    """
 
     def __init__(self) -> None:
         self.weights = LaneWeights()
-        self.known: dict[tuple[int, bool, bytes], tuple[Longs, Runs]] = {}
+        self.known: dict[tuple[int, bool, bytes], _ListRuns] = {}
         self.lists: list[Longs] = []
-        self.place: list[Longs] = []
-        self.change: list[NDArray[np.float64]] = []
-        self.growth: list[NDArray[np.float64]] = []
+        self.cells: list[Longs] = []
+        self.rows: list[tuple[int, ...]] = []
+        self.numbers: list[tuple[float, ...]] = []
+        self.is_last: list[Masks] = []
+        self.whole: list[Masks] = []
         self.xlists: list[Longs] = []
         self.xplace: list[Longs] = []
 
     def add(self, block: Block, ops: Sequence[Ops], code: Longs, first_list: int) -> None:
         """The operations of local symbols; `code` tells which each list has for each member."""
-        has = np.stack([(code == symbol).any(axis=1) for symbol in range(len(ops))], axis=1)
+        has = np.zeros((len(code), len(ops)), np.bool_)
+        has[np.repeat(np.arange(len(code)), code.shape[1]), code.reshape(-1)] = True
         together, which = distinct_rows(has)
         for number, symbols in enumerate(together):
             lists, present = np.flatnonzero(which == number), np.flatnonzero(symbols).tolist()
             own = code[lists]
             for linear, sharing in merged([ops[i].linear for i in present]):
-                mask = np.isin(own, [present[i] for i in sharing])
-                self._add_linear(block, linear, lists + first_list, *self._runs_of(block, mask, linear))
+                mask = _among(own, [present[i] for i in sharing], len(ops))
+                self._add_linear(block, linear, lists + first_list, self._runs_of(block, mask, linear))
             for least, sharing in merged([ops[i].least for i in present]):
-                mask = np.isin(own, [present[i] for i in sharing])
-                self._add_least(block, least, lists + first_list, *self._runs_of(block, mask, least))
+                mask = _among(own, [present[i] for i in sharing], len(ops))
+                self._add_least(block, least, lists + first_list, self._runs_of(block, mask, least))
 
-    def _runs_of(self, block: Block, mask: Masks, op: LinearOp | LeastOp) -> tuple[Longs, Runs]:
-        """Which mask each list has, and the masks as runs, found once per block."""
+    def _runs_of(self, block: Block, mask: Masks, op: LinearOp | LeastOp) -> _ListRuns:
+        """The masks of all lists as runs, found once per block."""
         covers = op.drops or op.drops_read
         key = id(block), covers, mask.tobytes()
         if key not in self.known:
             distinct, code = distinct_rows(mask)
-            self.known[key] = code, self.weights.runs(distinct, block.slots, covers)
+            runs = self.weights.runs(distinct, block.slots, covers)
+            run, which, is_last = runs.of_lists(code)
+            self.known[key] = _ListRuns(runs, run, which, is_last, runs.is_whole[code[which]])
         return self.known[key]
 
-    def _add_linear(self, block: Block, op: LinearOp, lists: Longs, mask: Longs, runs: Runs) -> None:
-        run, which, is_last = runs.of_lists(mask)
+    def _add_linear(self, block: Block, op: LinearOp, lists: Longs, on: _ListRuns) -> None:
         to, of = block.row(op.to, op.number), block.row(op.of, op.of_number)
-        rows = block.first_row + to, block.first_row + of, op.column
-        self.lists.append(lists[which])
-        self.place.append(_places(block, (block.at, to), (block.at, of), runs, run, rows))
-        whole = runs.is_whole[mask[which]]
+        self.lists.append(lists[on.which])
+        self.cells.append(_cells(block, (block.at, to), (block.at, of), on))
+        self.rows.append((block.first_row + to, block.first_row + of, op.column))
         keeps, left = float(not op.drops), float(not op.drops_read)  # of lanes that take no part
         a, b = parts_of(op.a), parts_of(op.b)
-        bounds = [
-            np.where(is_last, a.one if op.a else np.where(whole, 0.0, keeps), 1.0),
-            np.where(is_last, b.one, 0.0),
-            np.where(is_last, np.where(whole, op.c, max(op.c, left)), 1.0),
-        ]
-        fixed = [np.full(len(run), each) for each in (a.one, b.one, float(op.c), keeps, left)]
-        self.change.append(np.stack([*fixed[:3], *bounds, *fixed[3:]], axis=1))
-        growing = [np.full(len(run), each) for each in (*a[1:], *b[1:])]
-        self.growth.append(np.stack([*growing, *(np.where(is_last, each, 0.0) for each in growing)], axis=1))
+        self.numbers.append((*a, *b, float(op.c), keeps, left, float(bool(op.a))))
+        self.is_last.append(on.is_last)
+        self.whole.append(on.whole)
 
-    def _add_least(self, block: Block, op: LeastOp, lists: Longs, mask: Longs, runs: Runs) -> None:
-        run, which, _ = runs.of_lists(mask)
+    def _add_least(self, block: Block, op: LeastOp, lists: Longs, on: _ListRuns) -> None:
         to, of = block.row(op.to, op.extreme), block.row(op.of, op.extreme)
         flags = op.keeps + 2 * op.clears + 4 * op.drops + 8 * op.drops_read
-        place = _places(block, (block.xat, to), (block.xat, of), runs, run, (0, op.column, flags))
-        place[:, 5] = block.at + block.row(op.gate) * block.lanes + runs.vector[run] * VECTOR
-        self.xlists.append(lists[which])
-        self.xplace.append(place)
+        gate = block.at + block.row(op.gate) * block.lanes + on.runs.vector[on.run] * VECTOR
+        fixed = np.broadcast_to(np.array([op.column, flags]), (len(on.run), 2))
+        self.xlists.append(lists[on.which])
+        self.xplace.append(
+            np.column_stack([_cells(block, (block.xat, to), (block.xat, of), on), gate, fixed])
+        )
+
+    def _changes(self) -> tuple[Longs, NDArray[np.float64], NDArray[np.float64]]:
+        """The records of all linear operations: place, change and growth, see MachineProgram."""
+        sizes = [len(each) for each in self.lists]
+        rows = np.repeat(np.array(self.rows, np.int64).reshape(-1, 3), sizes, axis=0)
+        place = np.column_stack([np.concatenate([np.zeros((0, 5), np.int64), *self.cells]), rows])
+        numbers = np.repeat(np.array(self.numbers, np.float64).reshape(-1, 10), sizes, axis=0)
+        a, a_twos, a_each, b, b_twos, b_each, c, keeps, left, has_a = numbers.T
+        none = np.zeros(0, np.bool_)
+        is_last, whole = np.concatenate([none, *self.is_last]), np.concatenate([none, *self.whole])
+        bounds = [
+            np.where(is_last, np.where(has_a > 0.0, a, np.where(whole, 0.0, keeps)), 1.0),
+            np.where(is_last, b, 0.0),
+            np.where(is_last, np.where(whole, c, np.maximum(c, left)), 1.0),
+        ]
+        growing = [a_twos, a_each, b_twos, b_each]
+        growth = np.stack([*growing, *(np.where(is_last, each, 0.0) for each in growing)], axis=1)
+        return place, np.stack([a, b, c, *bounds, keeps, left], axis=1), growth
 
     def program(self, blocks: Sequence[Block], lists: int, burst: NDArray[np.int32]) -> MachineProgram:
         """All operations, by list."""
         start, order = _by_list(self.lists, lists)
         x_start, x_order = _by_list(self.xlists, lists)
-        change, growth = (
-            np.concatenate([np.zeros((0, 8)), *each])[order] for each in (self.change, self.growth)
-        )
+        place, change, growth = (each[order] for each in self._changes())
         rows = [(b.at + r * b.lanes, b.lanes) for b in blocks for r in range(b.rows)]
         row_at, row_lanes = np.array(rows, np.int64).reshape(-1, 2).T.copy()
         last = blocks[-1]
         return MachineProgram(
             op_start=start,
-            place=aligned(_records(self.place, order)),
+            place=aligned(place.astype(np.int32)),
             change=aligned(change),
             growth=aligned(growth if (burst >= 0).any() else growth[:0]),
             burst=burst,
             x_start=x_start,
-            xplace=aligned(_records(self.xplace, x_order)),
+            xplace=aligned(
+                np.concatenate([np.zeros((0, 8), np.int64), *self.xplace])[x_order].astype(np.int32)
+            ),
             weight=aligned(np.concatenate(self.weights.parts)),
             row_at=row_at,
             row_lanes=row_lanes,
@@ -402,14 +437,18 @@ def _columns_of(block: Block) -> list[int]:
     return [block.at, block.xat, *sizes, *carried, block.first_row, len(shape.states)]
 
 
-def _places(
-    block: Block, to: tuple[int, int], of: tuple[int, int], runs: Runs, run: Longs, others: tuple[int, ...]
-) -> Longs:
-    """The records of runs: cells written and read, vectors, weights, and what is the same for all of them."""
-    lane = runs.vector[run] * VECTOR
+def _among(code: Longs, symbols: Sequence[int], count: int) -> Masks:
+    """Where a code is one of some symbols, of so many in all."""
+    is_one = np.zeros(count, np.bool_)
+    is_one[symbols] = True
+    return is_one[code]
+
+
+def _cells(block: Block, to: tuple[int, int], of: tuple[int, int], on: _ListRuns) -> Longs:
+    """The cells that runs write and read, their vectors and weights."""
+    lane, runs, run = on.runs.vector[on.run] * VECTOR, on.runs, on.run
     cells = [at + row * block.lanes + lane for at, row in (to, of)]
-    fixed = [np.full(len(run), each) for each in others]
-    return np.stack([*cells, runs.vectors[run], runs.weight[run], runs.apace[run], *fixed], axis=1)
+    return np.stack([*cells, runs.vectors[run], runs.weight[run], runs.apace[run]], axis=1)
 
 
 def _by_list(lists: list[Longs], count: int) -> tuple[NDArray[np.int32], Longs]:
@@ -417,7 +456,3 @@ def _by_list(lists: list[Longs], count: int) -> tuple[NDArray[np.int32], Longs]:
     of = np.concatenate([np.zeros(0, np.int64), *lists])
     order = np.argsort(of, kind="stable")
     return np.searchsorted(of[order], np.arange(count + 1)).astype(np.int32), order
-
-
-def _records(parts: list[Longs], order: Longs) -> NDArray[np.int32]:
-    return np.concatenate([np.zeros((0, 8), np.int64), *parts])[order].astype(np.int32)

@@ -233,6 +233,7 @@ def fold_in_lanes(steps, cuts, program, mass, given, saved, out):
     given, saved  the vectors that windows open with, and those of windows that are to go on
 
     What is done per window is inlined: handing so many arrays to a function takes longer than most windows.
+    Only vectors that are loaded and saved, which are longer, are left to functions: they compile sooner.
     """
     steps, cuts, program, mass, out = lent(steps), lent(cuts), lent(program), lent(mass), lent(out)
     given, saved = lent(given), lent(saved)
@@ -418,7 +419,7 @@ def _open(b, lane, count, state, blocks, m, bound):
     bound[row] = max(bound[row], 1.0)
 
 
-@inlined
+@kernel
 def _load(vector, lane, part, block, mass, given):
     """A window goes on: its lanes, which are empty, get what they held."""
     count, width, extremes = part[PART_LANES], block[WIDTH], block[EXTREMES]
@@ -444,7 +445,7 @@ def _load(vector, lane, part, block, mass, given):
             xof += count
 
 
-@inlined
+@kernel
 def _save(vector, lane, part, block, mass, saved):
     """Copy what all states of a window hold."""
     count, width, extremes = part[PART_LANES], block[WIDTH], block[EXTREMES]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.machine import Machine
-from trendfold.automaton.predicates import partition_attributes
+from trendfold.automaton.predicates import Predicates, partition_attributes
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
 from trendfold.plan.match_machine import match_machine
 from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.overlap import Sharing, sharing
-from trendfold.query.nodes import Both, GroupKey, Matches, Query, Semantics
+from trendfold.query.nodes import Both, GroupKey, Matches, Pattern, Query, Semantics
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,10 @@ def plan_auto(query: Query) -> QueryPlan:
     """
     if isinstance(query.returns, Matches):
         return _plan_matches(query, "mcep" if query.semantics is Semantics.ANY else "construct")
-    automata = _automata(query)
-    if any(split(query, automaton).cross for automaton in automata):
-        return _plan(query, "construct", automata)
-    coarse = replace(_plan(query, "cogra", automata), shares_windows=True)
+    parts = _operands(query)
+    if any(part.predicates.cross for part in parts):
+        return _plan(query, "construct", parts)
+    coarse = replace(_plan(query, "cogra", parts), shares_windows=True)
     found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
     if not any(access.is_indexed for operand in found for access in operand.accesses):
         return coarse
@@ -124,17 +124,17 @@ def plan_construct(query: Query) -> QueryPlan:
     """Build every trend, then aggregate: the two-step baseline of all five papers."""
     if isinstance(query.returns, Matches):
         return _plan_matches(query, "construct")
-    return _plan(query, "construct", _automata(query))
+    return _plan(query, "construct", _operands(query))
 
 
 def plan_cogra(query: Query) -> QueryPlan:
     """Plan at the coarsest grain per place, with every window folded separately."""
-    return _plan(query, "cogra", _automata(query))
+    return _plan(query, "cogra", _operands(query))
 
 
 def plan_greta(query: Query) -> QueryPlan:
     """Keep every binding."""
-    return _plan(query, "greta", _automata(query))
+    return _plan(query, "greta", _operands(query))
 
 
 def plan_mcep(query: Query) -> QueryPlan:
@@ -163,14 +163,26 @@ def plan(query: Query, strategy: str = "auto") -> QueryPlan:
     return PLANNERS[strategy](query)
 
 
-def _automata(query: Query) -> tuple[Automaton, ...]:
-    """The automaton of every operand."""
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One operand of a query, and the predicates that refer to it."""
+
+    pattern: Pattern
+    predicates: Predicates
+
+    @property
+    def automaton(self) -> Automaton:
+        return build(self.pattern)
+
+
+def _operands(query: Query) -> tuple[_Operand, ...]:
     if isinstance(query.returns, Matches):
         raise UnsupportedError(
             f"query {query.name!r}: RETURN MATCHES needs trends, but this strategy aggregates without "
             f"building them; use 'auto', 'mcep' or 'construct'"
         )
-    return tuple(map(build, query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)))
+    patterns = query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)
+    return tuple(_Operand(pattern, split(query, build(pattern))) for pattern in patterns)
 
 
 def _plan_matches(query: Query, strategy: str) -> QueryPlan:
@@ -178,22 +190,30 @@ def _plan_matches(query: Query, strategy: str) -> QueryPlan:
     return QueryPlan(query, strategy, (operand,), partition_attributes(query))
 
 
-def _plan(query: Query, strategy: str, automata: tuple[Automaton, ...]) -> QueryPlan:
-    planned = tuple(_plan_operand(query, automaton, strategy) for automaton in automata)
+def _plan(query: Query, strategy: str, parts: tuple[_Operand, ...]) -> QueryPlan:
+    planned = tuple(_plan_operand(query, part, strategy) for part in parts)
     return QueryPlan(query, strategy, planned, partition_attributes(query))
 
 
-def _plan_operand(query: Query, automaton: Automaton, strategy: str) -> OperandPlan:
-    predicates = split(query, automaton)
+def _plan_operand(query: Query, part: _Operand, strategy: str) -> OperandPlan:
+    automaton, predicates = part.automaton, part.predicates
     if predicates.cross and strategy != "construct":
         raise UnsupportedError(
             f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy {strategy!r} "
             f"cannot evaluate; use 'construct' or 'auto'"
         )
-    if strategy == "cogra":
+    if strategy != "cogra":
+        grains = finest(automaton, f"{strategy} keeps every binding")
+    elif predicates.adjacency:
         grains = coarsest(automaton, query.semantics, predicates)
     else:
-        grains = finest(automaton, f"{strategy} keeps every binding")
+        grains = _coarsest_without_neighbours(part.pattern, query.semantics)
     by_event = frozenset(choice.place for choice in grains if choice.grain is Grain.EVENT)
     machine = Machine(automaton, query.semantics, predicates, by_event)
     return OperandPlan(machine, grains, carried(query, automaton), strategy == "construct")
+
+
+@lru_cache(maxsize=1_024)
+def _coarsest_without_neighbours(pattern: Pattern, semantics: Semantics) -> tuple[Choice, ...]:
+    """The grains of all queries that differ only in conditions on one event."""
+    return coarsest(build(pattern), semantics, Predicates())

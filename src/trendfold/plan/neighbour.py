@@ -99,6 +99,8 @@ class Access:
 
 def accesses(machine: Machine) -> tuple[Access, ...]:
     """Every access of events to bindings kept one by one, except to ⊥, which is a single binding."""
+    if not machine.by_event:
+        return ()
     everything = frozenset(p.index for p in machine.automaton.positive)
     scans = [scan for step in machine.steps(everything) for scan in step.scans if scan.place != START]
     found = [_access(machine, scan) for scan in dict.fromkeys(scans)]

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Machine, State
 from trendfold.errors import TrendfoldError
-from trendfold.kernel.lane_shapes import Shape
+from trendfold.kernel.lane_shapes import Shape, ShapeKey, shape_of
 from trendfold.kernel.lower_machine_lanes import LaneMember, shape_key
 from trendfold.kernel.machine_lanes import LaneVectors
 from trendfold.kernel.program import Folded
@@ -135,16 +135,14 @@ def families(group: Group) -> tuple[LaneFamily, ...]:
     """What the members of a group save together."""
     kinds = {window: k for k, window in enumerate(dict.fromkeys(p.query.window for p in group.members))}
     members = lane_members(group, [kinds[plan.query.window] for plan in group.members])
-    together: dict[tuple[object, int], list[int]] = {}
+    together: dict[tuple[ShapeKey, int], list[int]] = {}
     for k, member in enumerate(members):
-        together.setdefault((shape_key(member), member.which), []).append(k)
-    return tuple(_family(tuple(own), members) for own in together.values())
+        together.setdefault((shape_key(member, member.carried), member.which), []).append(k)
+    return tuple(_family(tuple(own), members, shape_of(key), which) for (key, which), own in together.items())
 
 
-def _family(own: tuple[int, ...], members: list[LaneMember]) -> LaneFamily:
-    first = members[own[0]]
-    shape = Shape(first.machine, first.carried, first.carried)
-    return LaneFamily(own, first.which, shape, tuple(_fingerprint(members[k], shape) for k in own))
+def _family(own: tuple[int, ...], members: list[LaneMember], shape: Shape, which: int) -> LaneFamily:
+    return LaneFamily(own, which, shape, tuple(_fingerprint(members[k], shape) for k in own))
 
 
 def fold_on(
