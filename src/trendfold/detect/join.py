@@ -89,7 +89,7 @@ class PoolTables(NamedTuple):
 
 
 class JoinedRows(NamedTuple):
-    """What joins read of the rows.
+    """The columns that joins read.
 
     low, high  int32[w, n]  how far each window reaches from a row
     pairs      conditions on two events

@@ -20,7 +20,7 @@ Ints = NDArray[np.int32]
 
 
 class WalkBounds(NamedTuple):
-    """What a walk must fit, per match so far.
+    """The bounds of a walk, per partial match.
 
     lower, upper  int32[n]   the element's rows are in [lower, upper)
     start         int64[n+1] where the bindings of each match begin in row and position

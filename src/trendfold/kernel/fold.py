@@ -145,7 +145,7 @@ def copy_factors(times, factor):
 
 @inlined
 def no_mass(frame):
-    """What a moment gathers before it settles."""
+    """Scratch for the mass that a moment gathers before it settles."""
     entries = frame.states * frame.extremes
     return (
         np.zeros(frame.states * frame.width),

@@ -1,18 +1,17 @@
-"""What n equal events do in one step: powers of the matrix of one event, in closed form.
+"""Bursts: n equal events applied in one step, by powers of the matrix of one event in closed form.
 
 An event changes counts by new = N · old. For all n >= 1
 
     N^n = A·2^n + B·n + C        exactly if        N · (N - 1)^2 · (N - 2) = 0
 
-which holds for nearly all patterns: a place that follows itself doubles (2^n), one that collects what stays
-as it is grows evenly (n), and what is spent or forgotten is so after the first event (C).
+which holds for nearly all patterns: a place that follows itself doubles (2^n), one that collects constant
+mass grows linearly (n), and spent or forgotten mass is gone after the first event (C).
 
 A sum gains v · F · old from an event with value v. If N · F = F · N, values v1 ... vn add up to
 
     (v1 + ... + vn) · F · N^(n - 1)
 
-wherever in the burst each of them stands. The least and greatest values need no count of events at all if
-doing twice what an event does to them changes nothing more.
+in any order. Least and greatest values do not depend on n at all if the update of an event is idempotent.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def dense(matrix: Mapping[int, Mapping[int, int]], size: int, is_change: bool = 
 
 
 def grown(once: _Dense) -> Powers | None:
-    """N^n, where it is not the identity; None if it has no such form."""
+    """The rows of N^n that differ from the identity; None if it has no such form."""
     one = np.eye(len(once), dtype=np.int64)
     if (once @ (once - one) @ (once - one) @ (once - 2 * one)).any():
         return None
@@ -67,7 +66,7 @@ def grown(once: _Dense) -> Powers | None:
 
 
 def grown_feed(once: _Dense, inside: _Dense, fed: _Dense) -> Powers | None:
-    """What the sum of n values is multiplied by; None if it depends on where in the burst each value stands.
+    """F · N^(n - 1), by which the sum of n values is multiplied; None if the order of the values matters.
 
     inside  N among the states that carry the sum
     fed     F

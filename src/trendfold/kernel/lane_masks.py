@@ -1,4 +1,4 @@
-"""Masks of queries as runs of vectors of eight lanes: what the steps of the machine of lanes take."""
+"""Masks of queries, encoded as runs of vectors of eight lanes for the steps of the machine of lanes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Runs(NamedTuple):
 
 
 class LaneWeights:
-    """A weight per lane of every run that needs them, as they are found; the first eight are 1."""
+    """Collects the weights of lanes, for the runs that need them; the first eight are 1."""
 
     def __init__(self) -> None:
         self.parts: list[NDArray[np.float64]] = [np.ones(VECTOR)]
@@ -89,7 +89,7 @@ def _tiled(masks: Masks, slots: SlotLayout) -> Masks:
 _NONE, _SOME, _ALL = range(3)
 """How many lanes of a vector take part."""
 _GAP, _LONG = 3, 16
-"""A gap of so few vectors is passed over; so many full ones are worth a run that needs no weights."""
+"""Gaps of at most _GAP vectors are merged into a run; at least _LONG full ones are a run without weights."""
 
 
 def _equal_runs(kind: NDArray[np.int8]) -> tuple[Longs, Longs, Longs, NDArray[np.int8]]:
@@ -102,7 +102,7 @@ def _equal_runs(kind: NDArray[np.int8]) -> tuple[Longs, Longs, Longs, NDArray[np
 
 
 def _smoothed(kind: NDArray[np.int8], covers: bool) -> NDArray[np.int8]:
-    """Fewer runs: one more costs as much as a few vectors."""
+    """Merge short runs: starting a run costs as much as a few vectors."""
     _, first, size, kinds = _equal_runs(kind)
     is_inside = (first > 0) & (first + size < kind.shape[1])
     gap = (kinds == _NONE) & (covers | ((size <= _GAP) & is_inside))

@@ -1,4 +1,4 @@
-"""Numbers of many windows side by side: what a fold does to all of them at once, as vector instructions.
+"""Operations on numbers of many windows side by side, as vector instructions.
 
 A *vector* is one number per window, its lanes side by side. All here works on the lanes of windows that are
 open: `runs` times eight of them, from lane `at` on. A vector is named by where it begins in a flat array, and

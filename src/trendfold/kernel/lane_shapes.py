@@ -1,4 +1,4 @@
-"""What an event does to machines of one shape, as operations in place.
+"""The updates of machines of one shape, as operations in place.
 
 Queries whose machines differ in the types and conditions of their positions only have one *shape*. What an
 event does to a shape depends on the positions that it takes there, its *local symbol*, and is one sparse
@@ -13,8 +13,8 @@ read; where rows read each other in a circle, one is copied first; a row that en
 last reader.
 
 Events of one moment all read the mass from before it: each gathers into rows of its own (G). Then each spends
-what it used, then each breaks its NOTs; NOTs of more than two classes are moved by all positions that the
-moment takes together; and what was gathered is poured in.
+the mass it used, then each breaks its NOTs; NOTs of more than two classes are moved by all positions that the
+moment takes together; and the gathered mass is added.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def shape_of(key: ShapeKey) -> Shape:
 
 
 class Shape:
-    """The states of machines of one shape, and what local symbols do to them."""
+    """The states of machines of one shape, and the updates of local symbols."""
 
     def __init__(self, machine: Machine, carried: Carried, every: Carried) -> None:
         self.machine, self.carried = machine, carried
@@ -164,18 +164,18 @@ class Shape:
 
     @cached_property
     def other_guards(self) -> frozenset[int]:
-        """The guards to which the events of a moment matter all together."""
+        """The guards whose classes are moved by all events of a moment together."""
         split = enumerate(self.machine.guard_classes)
         return frozenset(guard for guard, classes in split if classes is not None) - self.simple_guards
 
     @property
     def settled_by(self) -> frozenset[int]:
-        """The positions of those."""
+        """The positions of the other guards."""
         guards = self.machine.automaton.guards
         return frozenset(p for guard in self.other_guards for p in guards[guard].positions)
 
     def ops(self, what: str, symbol: Symbol) -> Ops | None:
-        """What a local symbol does: the method of that name; found once. Only a burst may have no ops."""
+        """The operations of a local symbol in one phase, found once; None for a burst without closed form."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         if (what, symbol) not in self._known:
@@ -199,11 +199,11 @@ class Shape:
         return self.pour()
 
     def alone(self, symbol: Symbol) -> Ops:
-        """What an event does that is alone at its moment."""
+        """The update of an event without ties."""
         return self._ops(self._changed(symbol), symbol)
 
     def burst(self, symbol: Symbol) -> Ops | None:
-        """What n such events do; None where that has no closed form (lane_bursts)."""
+        """The update of n such events; None where it has no closed form (lane_bursts)."""
         changed, size = self._changed(symbol), len(self.states)
         once = dense(changed, size)
         linear: list[LinearOp] = []
@@ -234,7 +234,7 @@ class Shape:
     def _grown_feed(
         self, w: int, symbol: Symbol, once: NDArray[np.int64], inside: NDArray[np.int64]
     ) -> list[LinearOp] | None:
-        """What the values of n events add to a number."""
+        """The operations that add the values of n events to a number."""
         if w == 0:
             return []
         fed = self._feeding(self.carried.numbers[w - 1].positions, symbol)
@@ -255,24 +255,24 @@ class Shape:
         return _sum(self._kept(symbol, gone, guards), self._gathered(symbol))
 
     def gather(self, symbol: Symbol) -> Ops:
-        """What an event leaves beside the states, where others are at its moment."""
+        """Of an event with ties: gather its mass into rows beside the states."""
         into = {t + FRESH: row for t, row in self._gathered(symbol).items()}
         return self._ops({t: row | {t: 1} for t, row in into.items()}, symbol, FRESH)
 
     def spend(self, symbol: Symbol) -> Ops:
-        """What such an event uses up, once all have gathered."""
+        """Of an event with ties: spend the mass it used, once all have gathered."""
         return self._ops(self._kept(symbol, self._used(symbol), frozenset()), frozenset())
 
     def move(self, symbol: Symbol) -> Ops:
-        """The classes it moves mass between on its own, once all have spent."""
+        """Of an event with ties: break its NOTs of two classes, once all have spent."""
         return self._ops(self._kept(symbol, set(), self.simple_guards), frozenset())
 
     def settle(self, symbol: Symbol) -> Ops:
-        """What the positions taken at such a moment do together after that; and all that is forgotten."""
+        """Of a moment of ties: move the classes of other NOTs by all its positions, and forget."""
         return self._ops(self._kept(symbol, self._forgotten(), self.other_guards), frozenset())
 
     def pour(self) -> Ops:
-        """Add what a moment has gathered."""
+        """Add the mass that a moment has gathered."""
         every = frozenset(p.index for p in self.machine.automaton.positive)
         linear, least = [], []
         for t in self._gathered(every):
@@ -290,7 +290,7 @@ class Shape:
         return range(self.carried.width - 1, -1, -1)
 
     def _kept(self, symbol: Symbol, gone: set[State], guards: frozenset[int]) -> Matrix:
-        """K, where it is not the identity: some mass is gone, and some guards are moved on."""
+        """The rows of K that differ from the identity: some mass is gone, some moved to another class."""
         after = [None if s in gone else self._class_after(s, symbol, guards) for s in self.states]
         moved: Matrix = {i: {} for i, state in enumerate(self.states) if after[i] != state}
         for i in list(moved):
@@ -336,7 +336,7 @@ class Shape:
         ]
 
     def _ops(self, matrix: Matrix, symbol: Symbol, shift: int = 0) -> Ops:
-        """A matrix as operations on all numbers and extremes, and what the event's own values add."""
+        """A matrix as operations on all numbers and extremes, plus those that add the event's own values."""
         linear: list[LinearOp] = []
         least: list[LeastOp] = []
         most = 0
@@ -363,7 +363,7 @@ class Shape:
         return {t: {s: n for s, n in row.items() if inside(s)} for t, row in matrix.items() if inside(t)}
 
     def _fed(self, w: int, symbol: Symbol, shift: int) -> list[LinearOp]:
-        """What an event's values add to a number: a value per trend that it continues."""
+        """The operations that add an event's value to a number: once per trend that it continues."""
         if w == 0:
             return []
         fed = self._feeding(self.carried.numbers[w - 1].positions, symbol)
@@ -378,7 +378,7 @@ class Shape:
         return 0 if fed.attribute is None else self.columns[fed.measure, fed.attribute]
 
     def _feeding(self, positions: frozenset[int], symbol: Symbol) -> Matrix:
-        """What an event adds at some positions: per target the sources, and how often each."""
+        """The part of G at some positions: per target the sources, and how often each."""
         found: Matrix = {}
         for t, s, position in self._terms(symbol):
             if position in positions:

@@ -1,4 +1,4 @@
-"""The two steps of the machine of lanes, as vector instructions, and what they mean in plain Python.
+"""The steps of the machine of lanes as vector instructions, each with its plain Python twin.
 
 A step works on runs of vectors of eight lanes. `weight` has a number per lane, 1 where the lane takes part
 and 0 where it does not; a run in which all take part reads the same eight ones again (`apace` is 0,
@@ -49,7 +49,7 @@ NOTHING = float("inf")
 
 @contextmanager
 def _each_run(builder: Any, vectors: Any) -> Iterator[Any]:
-    """How far each vector of a run lies behind the first."""
+    """Loop over the vectors of a run: the offset of each from the first."""
     with cgutils.for_range(builder, vectors) as loop:
         yield builder.shl(loop.index, ir.Constant(INDEX, 3))
 
@@ -137,15 +137,10 @@ def _wide(_context, m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
         with _each_run(builder, vectors) as at:
             part = _takes_part(builder, weights, w, apace, at)
             to, of = builder.add(d, at), builder.add(s, at)
-            old, read = load(builder, m_data, to, DOUBLES), load(builder, m_data, of, DOUBLES)
-            old_e, read_e = load(builder, e_data, to, INTS), load(builder, e_data, of, INTS)
-            own_e = builder.select(is_kept, old_e, nothing)
-            other_e = builder.select(is_read, read_e, nothing)
-            top = higher(builder, own_e, other_e)
-            own = builder.fmul(builder.fmul(old, a), scale(builder, builder.sub(top, own_e)))
-            other = builder.fmul(builder.fmul(read, b), scale(builder, builder.sub(top, other_e)))
-            new = builder.fadd(own, other)
-            new_e = builder.select(builder.fcmp_ordered("==", new, zeros), nothing, top)
+            (old, old_e), (read, read_e) = (_load_wide(builder, m_data, e_data, each) for each in (to, of))
+            own = builder.fmul(old, a), builder.select(is_kept, old_e, nothing)
+            other = builder.fmul(read, b), builder.select(is_read, read_e, nothing)
+            new, new_e = _sum_wide(builder, own, other)
             outside = builder.select(is_kept_outside, old, zeros)
             outside_e = builder.select(is_kept_outside, old_e, nothing)
             store(builder, builder.select(part, new, outside), m_data, to)
@@ -164,7 +159,7 @@ def _wide(_context, m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace):
 
 
 def _wide_gain(_context, m, e, d, s, vectors, a, b, weight, w, apace):
-    """The wide step where s and the other lanes stay as they are, which is half the work."""
+    """The wide step for c = a0 = c0 = 1, which is half the work."""
 
     def generate(context, builder, signature, args):
         m_data, e_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 1, 7))
@@ -177,15 +172,10 @@ def _wide_gain(_context, m, e, d, s, vectors, a, b, weight, w, apace):
         with _each_run(builder, vectors) as at:
             part = _takes_part(builder, weights, w, apace, at)
             to, of = builder.add(d, at), builder.add(s, at)
-            old, read = load(builder, m_data, to, DOUBLES), load(builder, m_data, of, DOUBLES)
-            old_e, read_e = load(builder, e_data, to, INTS), load(builder, e_data, of, INTS)
-            own_e = builder.select(is_kept, old_e, nothing)
-            other_e = builder.select(is_read, read_e, nothing)
-            top = higher(builder, own_e, other_e)
-            own = builder.fmul(builder.fmul(old, a), scale(builder, builder.sub(top, own_e)))
-            other = builder.fmul(builder.fmul(read, b), scale(builder, builder.sub(top, other_e)))
-            new = builder.fadd(own, other)
-            new_e = builder.select(builder.fcmp_ordered("==", new, everywhere(DOUBLES, 0.0)), nothing, top)
+            (old, old_e), (read, read_e) = (_load_wide(builder, m_data, e_data, each) for each in (to, of))
+            own = builder.fmul(old, a), builder.select(is_kept, old_e, nothing)
+            other = builder.fmul(read, b), builder.select(is_read, read_e, nothing)
+            new, new_e = _sum_wide(builder, own, other)
             store(builder, builder.select(part, new, old), m_data, to)
             store(builder, builder.select(part, new_e, old_e), e_data, to)
         return context.get_dummy_value()
@@ -194,8 +184,21 @@ def _wide_gain(_context, m, e, d, s, vectors, a, b, weight, w, apace):
     return types.void(m, e, index, index, index, number, number, weight, index, index), generate
 
 
+def _load_wide(builder: Any, m_data: Any, e_data: Any, at: Any) -> tuple[Any, Any]:
+    return load(builder, m_data, at, DOUBLES), load(builder, e_data, at, INTS)
+
+
+def _sum_wide(builder: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The sum of two wide numbers, at the higher of their exponents; 0 if it is zero."""
+    top = higher(builder, one[1], other[1])
+    parts = (builder.fmul(m, scale(builder, builder.sub(top, e))) for m, e in (one, other))
+    whole = builder.fadd(*parts)
+    is_zero = builder.fcmp_ordered("==", whole, everywhere(DOUBLES, 0.0))
+    return whole, builder.select(is_zero, everywhere(INTS, 0), top)
+
+
 def _bits(builder: Any, bit: Any) -> Any:
-    """One truth for all lanes."""
+    """One truth value for all lanes."""
     return spread(builder, bit, ir.VectorType(ir.IntType(1), WIDTH))
 
 
@@ -231,7 +234,7 @@ def _lower(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered("<", a, b), a, b)
 
 
-# ---------------------------------------------------------------- what they mean
+# ---------------------------------------------------------------- plain Python
 
 Numbers = NDArray[np.float64]
 
@@ -273,7 +276,7 @@ def plain_wide(m, e, d, s, vectors, a, b, c, a0, c0, weight, w, apace) -> None:
 
 
 def plain_wide_gain(m, e, d, s, vectors, a, b, weight, w, apace) -> None:
-    """The same where nothing else changes."""
+    """The same for c = a0 = c0 = 1."""
     plain_wide(m, e, d, s, vectors, a, b, 1.0, 1.0, 1.0, weight, w, apace)
 
 

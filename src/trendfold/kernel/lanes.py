@@ -209,7 +209,7 @@ def _value(values, i, column):
 
 @inlined
 def _gather_lane(values, i, a, at, span, term, mass, fresh):
-    """What an event adds to one lane from the lane's own mass."""
+    """Gather the mass that an event continues in one lane, from the lane's own mass."""
     for t in range(span[a, 0], span[a, 1]):
         d, s = term[t, 0], term[t, 1]
         part_m, part_e = times(mass[s, 0, at], mass[s, 1, at], _value(values, i, term[t, 2]))
@@ -218,7 +218,7 @@ def _gather_lane(values, i, a, at, span, term, mass, fresh):
 
 @inlined
 def _gather_own(values, i, a, at, span, term, one, mass, fresh):
-    """What an event at T adds to its own lane, from shared mass and from the lane's."""
+    """Gather the mass that an event at T continues in its own lane, from shared mass and from the lane's."""
     for t in range(span[a, 0], span[a, 1]):
         d, s, v = term[t, 0], term[t, 1], _value(values, i, term[t, 2])
         if term[t, 3]:

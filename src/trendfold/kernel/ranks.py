@@ -77,7 +77,7 @@ def place_own(order, is_new, is_apart, below, upto, leaf, span):
 
 @inlined
 def _place_span(span, row, before, after, below, upto):
-    """What a row asks for, if so many leaves are before those of its value, and so many after them."""
+    """The range of leaves that a row asks for, given the leaves before those of its value and after them."""
     edge = after if upto == below else before  # leaves up to here are on the lower side
     if below:
         span[row, 0] = OPEN if edge > 0 else EMPTY

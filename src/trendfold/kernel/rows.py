@@ -262,7 +262,7 @@ def place_rows(order, time, symbol, partition, keeps_all, place, packed):
 
 @kernel
 def unpack_rows(packed, row, symbols, times):
-    """What `place_rows` packed, as three arrays."""
+    """Unpack the records of `place_rows` into three arrays."""
     for i in range(packed.shape[0]):
         times[i] = packed[i, 0]
         row[i] = packed[i, 1] >> _SYMBOL_BITS

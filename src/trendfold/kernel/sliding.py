@@ -37,10 +37,10 @@ def slide_windows(events, cut, steps, links, guards, semantics, frame, starts, m
     """Write the whole trends of every window: window k is the stretches [first[k], last[k]) of the cut.
 
     cut     WindowStretches
-    links   Links           the symbols that take the short way
+    links   Links           the symbols that take the fast path
     starts  int32[R]        the states that have a row in a matrix; mass at the others passes through
     matrix  Folded [slots, R, states, ...]  rank i is at i modulo slots, as long as a window still needs it
-    stacks  Stacks          where the windows before these have left off
+    stacks  Stacks          as the windows before these have left them
     """
     passes = np.ones(steps.is_start.shape[0], np.bool_)
     for r in range(starts.shape[0]):
@@ -431,7 +431,7 @@ def _mark_kept(symbol, start, stop, steps, guards, semantics, kept):
 
 @kernel
 def _keep(kept, is_before, side, here, there):
-    """What is left of a product after a moment, before anything new is added."""
+    """Apply the spending, forgetting and class moves of a moment to a product, before new mass is added."""
     m, e, x = side.mantissa, side.exponent, side.extreme
     m[there] = 0.0
     e[there] = 0

@@ -151,7 +151,7 @@ class _PrefixLowering:
             self.number |= {key: i for i, key in enumerate(held)}
 
     def of_member(self, reading: CounterReading) -> list[_Rider]:
-        """What a query carries, COUNT first, then its numbers and extremes in order."""
+        """The aggregates that a query carries: COUNT, then its numbers and extremes in order."""
         place = {position: i for i, position in enumerate(reading.positions)}
         carried = self.carried[reading.member]
         numbers = [
@@ -251,7 +251,7 @@ class _PrefixLowering:
         return self._joint(self.family.links[number], list(self.kept[number]))
 
     def reading(self, reading: CounterReading) -> _Joint:
-        """What the answer of a query is made of."""
+        """The counters and snapshots from which the result of a query is computed."""
         at = Link(reading.link, reading.tree, reading.node, -1)
         return self._joint(at, self.of_member(reading))
 

@@ -21,7 +21,7 @@ from trendfold.query.printer import quoted, window_text
 
 @dataclass(frozen=True, slots=True)
 class LineElement:
-    """What an event must be to take one place of a line, or to break one."""
+    """The type and condition of the events that can take one place of a line, or break one."""
 
     type: str
     conditions: frozenset[str] = frozenset()

@@ -80,7 +80,7 @@ Part = tuple[int, tuple[tuple[tuple[int, str], ...], ...]]
 
 
 def _parts(graph: GloriaGraph, pool: NodePool) -> Iterator[Part]:
-    """What comes from every preceding pool, and who begins here or comes from several pools."""
+    """Queries by the preceding pool they come from; those that begin here or come from several are apart."""
     seen, twice = 0, graph.template.starts.get(pool.source, 0) & pool.queries
     for number, _ in pool.preceding:
         here = graph.pools[number].queries & pool.queries
@@ -104,7 +104,7 @@ def _arrived(node: GloriaNode, state: str, queries: int, pool: NodePool) -> tupl
 
 
 def _variants(graph: GloriaGraph, pool: NodePool, part: Part) -> Iterator[tuple[QSet, ...]]:
-    """What a part becomes by each principle, the others of its queries by themselves."""
+    """The Q-sets of a part under each principle; its remaining queries are not shared."""
     queries, arrivals = part
     here = graph.weights.events(pool.source)
     made: dict[tuple[QSet, ...], None] = {}

@@ -186,7 +186,7 @@ def _take_best(graph: GloriaGraph, path: Path, number: int) -> bool:
 
 
 def _local_cost(graph: GloriaGraph, path: Path, node: GloriaNode) -> float:
-    """What a node costs with its neighbours on the path."""
+    """The cost of a node with its neighbours on the path."""
     cost = node.own + node.ending
     cost += sum(graph.evaluation(path[number], node, state) for number, state in node.pool.preceding)
     return cost + sum(graph.evaluation(node, path[number], state) for number, state in node.pool.following)

@@ -175,7 +175,7 @@ class GloriaGraph:
         )
 
     def evaluation(self, first: GloriaNode, second: GloriaNode, state: str) -> float:
-        """What is evaluated at the state between two nodes; infinity if they do not fit."""
+        """The cost of evaluating expressions between two nodes; infinity if the nodes do not fit."""
         held = first.held[state]
         if not _fits(first, second, held) or not (self.splits or _stays(second, held)):
             return inf
@@ -380,7 +380,7 @@ def _heads(pool: NodePool) -> Sequence[str]:
 
 
 def _preceding(pool: NodePool, into: dict[str, list[NodePool]]) -> list[tuple[int, str]]:
-    """What queries come from; those in a Kleene sub-pattern's state come from the sub-pattern as a whole."""
+    """The pools that queries come from; a state of a Kleene sub-pattern stands for the whole sub-pattern."""
     states = (pool.source,) if pool.cycle is None else pool.cycle.states
     found = []
     for state in states:

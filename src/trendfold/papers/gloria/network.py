@@ -46,7 +46,7 @@ class List:
 
 @dataclass
 class Read:
-    """What a node reads from one ring: its row, and lists; with lists, `total` holds the sum of both."""
+    """The row and lists of one ring that a node reads; with lists, `total` holds the sum of both."""
 
     ring: int
     row: int
@@ -310,7 +310,7 @@ class _Building:
                 self.network.ends.setdefault(q, []).append(row)
 
     def _is_pure(self, node: NetworkNode, q: int) -> bool:
-        """Whether all that comes to a node for a query is one expression."""
+        """Whether a node receives one expression for a query, and no values."""
         before = self._before(node.state, q)
         starts = self.places[q][node.state] in self._automaton(q).first
         return not starts and len(node.reads) == 1 and all(self.ways[p, node.state, q] for p in before)
@@ -324,7 +324,7 @@ class _Building:
 
 
 def _merge_rows(network: Network) -> None:
-    """Rows to which all the same is added are one: where queries part, what came so far is common."""
+    """Merge rows to which the same is added: where queries part, their common past is one row."""
     fed_by: dict[int, list[int]] = {row: [] for row in range(len(network.rows))}
     for number, bundle in enumerate(network.bundles):
         for row in bundle.targets:

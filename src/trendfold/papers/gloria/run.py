@@ -37,7 +37,7 @@ class Stack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GloriaTally:
-    """What happened in a fold under GLORIA.
+    """The counters of a fold under GLORIA.
 
     snapshots     snapshots taken
     propagations  coefficients propagated

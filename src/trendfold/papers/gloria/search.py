@@ -54,7 +54,7 @@ WIDE, NEAREST = 32, 3
 
 
 def sketch(template: GloriaTemplate, weights: Weights) -> float:
-    """What a plan costs that is found at once: only the nearest nodes of every pool are kept."""
+    """The cost of a plan by greedy search: only the nearest nodes of every pool are kept."""
     graph = GloriaGraph(template, weights, make_pools(template))
     for pool in graph.pools:
         *sharing, nothing = connected(graph, pool)
@@ -135,7 +135,7 @@ def _told(node: GloriaNode) -> tuple[Share, ...]:
 
 
 def shares_of(node: GloriaNode) -> dict[Transition, tuple[Share, ...]]:
-    """What a node says of each of its transitions."""
+    """The shares of a node, per transition."""
     pool = node.pool
     if pool.cycle is None:
         return {(pool.source, pool.target): _shares((own.queries, own.snapshot) for own in node.sets)}

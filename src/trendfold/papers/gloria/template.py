@@ -21,7 +21,7 @@ Transition = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class GloriaTemplate:
-    """What the queries of a workload have in common; `Mapping[..., int]` are sets of queries.
+    """The merged automata of a workload; `Mapping[..., int]` are sets of queries.
 
     types        the event type of every state; states are in topological order
     positions    for each query, the state of every position of its automaton

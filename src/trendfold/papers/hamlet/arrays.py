@@ -20,7 +20,7 @@ from trendfold.kernel.jit import inlined
 
 
 class Layout(NamedTuple):
-    """Where tables begin, and how many there are of what.
+    """The offset of every table, and the number of its records.
 
     An event of symbol a does to every lane of member k, for rows r and xrows y of the step (a, k):
 

@@ -219,7 +219,7 @@ def _empty(log, s):
 
 @kernel
 def _judge(row, log, pairs):
-    """Which events the one in `row` may follow, per class of edges; whether that is so for all alike."""
+    """Find the events that the one in `row` may follow, per class of edges; whether all classes agree."""
     head, tail = log.k[HEAD], log.k[TAIL]
     alike = True
     for c in range(log.may.shape[0]):

@@ -326,7 +326,7 @@ def _add_families(tables: _TableWriter, families: Sequence[_Sharers], alphabet: 
 
 
 def _add_work(tables: _TableWriter, tallies: int) -> None:
-    """Where things lie in the work array."""
+    """Lay out the work array."""
     members, lanes, symbols, families, units = (
         tables.sizes[name] for name in ("members", "lanes", "symbols", "families", "units")
     )

@@ -29,7 +29,7 @@ NO_JOURNAL: Journal = np.zeros((0, 5))
 
 @dataclass(frozen=True, slots=True)
 class HamletTally:
-    """What happened in a fold under HAMLET."""
+    """The counters of a fold under HAMLET."""
 
     bursts: int = 0
     shared_bursts: int = 0

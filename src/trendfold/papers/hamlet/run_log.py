@@ -49,7 +49,7 @@ class RunLog:
         return coefficients + values
 
     def cleared(self) -> kernels.EventLog:
-        """Nothing is kept yet. Half of the room is spare: what is kept moves to the front now and then."""
+        """An empty log. Half of the room is spare: kept events move to the front now and then."""
         at, classes = self.at, len(self.classes)
         events, snapshots = 2 * self.events + 2, 4 * self.events + 4
         room = events * min(MOST_SHARED + 1, snapshots)
@@ -84,7 +84,7 @@ class RunLog:
 def make_log(
     group: Group, together: GroupRows, at: Layout, table: Table, windows: HamletWindows, limits: Limits
 ) -> RunLog:
-    """What the members compare, and how many events their windows hold."""
+    """The comparisons of the members, with room for the events of their windows."""
     (family,) = group.details.families
     wanted = [_compared(group, family, k) for k in range(len(group.members))]
     conditions = list(dict.fromkeys(condition for each in wanted for condition in each))
