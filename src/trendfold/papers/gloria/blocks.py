@@ -7,18 +7,7 @@ import numpy as np
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.simd import gather_rows_by_factor
 from trendfold.kernel.wide import RADIX, wide_sum
-from trendfold.papers.gloria.board import (
-    BLOCK_BASE,
-    BLOCK_EXTREMES,
-    BLOCK_LO,
-    BLOCK_SIZE,
-    BLOCK_WIDTH,
-    BLOCK_XBASE,
-    END_BLOCK,
-    block_at,
-    bound_at,
-    far_at,
-)  # fmt: skip
+from trendfold.papers.gloria import board as rec
 
 NONE, ONE, MISSING = np.int64(0), np.int64(1), np.int64(-1)
 """As arguments: numba compiles a function once more for each literal in a call."""
@@ -27,21 +16,21 @@ NONE, ONE, MISSING = np.int64(0), np.int64(1), np.int64(-1)
 @kernel
 def pour(to, slot, source, lo, hi, weight, s):
     """Add the lanes [lo, hi) of a block, weighted, to a slot of another."""
-    one, other = block_at(s.i, to), block_at(s.i, source)
-    top = s.f[bound_at(s.i, to)] + s.f[bound_at(s.i, source)]
-    if s.i[far_at(s.i, to)] + s.i[far_at(s.i, source)] == 0 and top < RADIX:
-        s.f[bound_at(s.i, to)] = top
-        size = s.i[other + BLOCK_SIZE]
-        d = s.i[one + BLOCK_BASE] + slot * s.i[one + BLOCK_WIDTH] * s.i[one + BLOCK_SIZE]
-        d += lo - s.i[one + BLOCK_LO]
-        o = s.i[other + BLOCK_BASE] + lo - s.i[other + BLOCK_LO]
-        for _ in range(min(s.i[one + BLOCK_WIDTH], s.i[other + BLOCK_WIDTH])):
+    one, other = rec.block_at(s.i, to), rec.block_at(s.i, source)
+    top = s.f[rec.bound_at(s.i, to)] + s.f[rec.bound_at(s.i, source)]
+    if s.i[rec.far_at(s.i, to)] + s.i[rec.far_at(s.i, source)] == 0 and top < RADIX:
+        s.f[rec.bound_at(s.i, to)] = top
+        size = s.i[other + rec.BLOCK_SIZE]
+        d = s.i[one + rec.BLOCK_BASE] + slot * s.i[one + rec.BLOCK_WIDTH] * s.i[one + rec.BLOCK_SIZE]
+        d += lo - s.i[one + rec.BLOCK_LO]
+        o = s.i[other + rec.BLOCK_BASE] + lo - s.i[other + rec.BLOCK_LO]
+        for _ in range(min(s.i[one + rec.BLOCK_WIDTH], s.i[other + rec.BLOCK_WIDTH])):
             gather_rows_by_factor(s.f, d, 1.0, s.f, o, hi - lo, 1.0, s.f, weight)
-            d += s.i[one + BLOCK_SIZE]
+            d += s.i[one + rec.BLOCK_SIZE]
             o += size
     else:
         _pour_wide(to, slot, source, lo, hi, weight, s)
-    if s.i[one + BLOCK_EXTREMES] > 0 and s.i[other + BLOCK_EXTREMES] > 0:
+    if s.i[one + rec.BLOCK_EXTREMES] > 0 and s.i[other + rec.BLOCK_EXTREMES] > 0:
         _pour_extremes(to, slot, source, lo, hi, weight, s)
 
 
@@ -49,24 +38,24 @@ def pour(to, slot, source, lo, hi, weight, s):
 def _pour_wide(to, slot, source, lo, hi, weight, s):
     """`pour` in wide arithmetic."""
     t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
-    one, other = block_at(t, to), block_at(t, source)
-    for number in range(min(t[one + BLOCK_WIDTH], t[other + BLOCK_WIDTH])):
+    one, other = rec.block_at(t, to), rec.block_at(t, source)
+    for number in range(min(t[one + rec.BLOCK_WIDTH], t[other + rec.BLOCK_WIDTH])):
         d, o = cell(to, slot, number, lo, t), cell(source, NONE, number, lo, t)
         for lane in range(hi - lo):
             if w[weight + lane] != 0.0:
                 m[d + lane], e[d + lane] = wide_sum(m[d + lane], e[d + lane], m[o + lane], e[o + lane])
-                n[far_at(t, to)] |= e[d + lane] != 0
-    if to <= t[END_BLOCK]:
+                n[rec.far_at(t, to)] |= e[d + lane] != 0
+    if to <= t[rec.END_BLOCK]:
         look_again(to, ONE, s)
     else:
-        s.f[bound_at(s.i, to)] = RADIX
+        s.f[rec.bound_at(s.i, to)] = RADIX
 
 
 @kernel
 def _pour_extremes(to, slot, source, lo, hi, weight, s):
     t, x, w = s.i, s.f, s.f
-    one, other = block_at(t, to), block_at(t, source)
-    for y in range(min(t[one + BLOCK_EXTREMES], t[other + BLOCK_EXTREMES])):
+    one, other = rec.block_at(t, to), rec.block_at(t, source)
+    for y in range(min(t[one + rec.BLOCK_EXTREMES], t[other + rec.BLOCK_EXTREMES])):
         d, o = xcell(to, slot, y, lo, t), xcell(source, NONE, y, lo, t)
         for lane in range(hi - lo):
             if w[weight + lane] != 0.0:
@@ -77,13 +66,13 @@ def _pour_extremes(to, slot, source, lo, hi, weight, s):
 def empty_block(block, s):
     """Empty a block."""
     t = s.i
-    of = block_at(t, block)
-    first, cells = t[of + BLOCK_BASE], t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]
+    of = rec.block_at(t, block)
+    first, cells = t[of + rec.BLOCK_BASE], t[of + rec.BLOCK_SIZE] * t[of + rec.BLOCK_WIDTH]
     fill(s.f, first, cells, 0.0)
     for here in range(first, first + cells):
         s.e[here] = 0
-    fill(s.f, t[of + BLOCK_XBASE], t[of + BLOCK_SIZE] * t[of + BLOCK_EXTREMES], np.inf)
-    s.f[bound_at(s.i, block)], s.i[far_at(t, block)] = 0.0, 0
+    fill(s.f, t[of + rec.BLOCK_XBASE], t[of + rec.BLOCK_SIZE] * t[of + rec.BLOCK_EXTREMES], np.inf)
+    s.f[rec.bound_at(s.i, block)], s.i[rec.far_at(t, block)] = 0.0, 0
 
 
 # ---------------------------------------------------------------- loops over lanes
@@ -92,17 +81,17 @@ def empty_block(block, s):
 @kernel
 def cell(block, slot, number, lane, t):
     """The place of a number of a lane."""
-    of = block_at(t, block)
-    at = (slot * t[of + BLOCK_WIDTH] + number) * t[of + BLOCK_SIZE]
-    return t[of + BLOCK_BASE] + at + lane - t[of + BLOCK_LO]
+    of = rec.block_at(t, block)
+    at = (slot * t[of + rec.BLOCK_WIDTH] + number) * t[of + rec.BLOCK_SIZE]
+    return t[of + rec.BLOCK_BASE] + at + lane - t[of + rec.BLOCK_LO]
 
 
 @kernel
 def xcell(block, slot, y, lane, t):
     """The place of an extreme of a lane."""
-    of = block_at(t, block)
-    at = (slot * t[of + BLOCK_EXTREMES] + y) * t[of + BLOCK_SIZE]
-    return t[of + BLOCK_XBASE] + at + lane - t[of + BLOCK_LO]
+    of = rec.block_at(t, block)
+    at = (slot * t[of + rec.BLOCK_EXTREMES] + y) * t[of + rec.BLOCK_SIZE]
+    return t[of + rec.BLOCK_XBASE] + at + lane - t[of + rec.BLOCK_LO]
 
 
 @kernel
@@ -117,10 +106,10 @@ def fill(m, d, size, value):
 def look_again(block, slots, s):
     """Find again whether any number of a block has an exponent, and the largest mantissa."""
     t, n = s.i, s.i
-    of = block_at(t, block)
-    first = t[of + BLOCK_BASE]
+    of = rec.block_at(t, block)
+    first = t[of + rec.BLOCK_BASE]
     far, top = 0, 0.0
-    for here in range(first, first + slots * t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]):
+    for here in range(first, first + slots * t[of + rec.BLOCK_SIZE] * t[of + rec.BLOCK_WIDTH]):
         far |= s.e[here] != 0
         top = max(top, abs(s.f[here]))
-    n[far_at(t, block)], s.f[bound_at(s.i, block)] = far, top
+    n[rec.far_at(t, block)], s.f[rec.bound_at(s.i, block)] = far, top

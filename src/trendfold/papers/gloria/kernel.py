@@ -26,6 +26,7 @@ from trendfold.kernel.jit import kernel, lent
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.simd import gather_rows, gather_rows_by_factor
 from trendfold.kernel.wide import RADIX, normalise, wide_sum, wide_times
+from trendfold.papers.gloria import board as rec
 from trendfold.papers.gloria.blocks import (
     MISSING,
     NONE,
@@ -34,102 +35,6 @@ from trendfold.papers.gloria.blocks import (
     fill,
     pour,
     xcell,
-)  # fmt: skip
-from trendfold.papers.gloria.board import (
-    BLOCK_BASE,
-    BLOCK_EXTREMES,
-    BLOCK_LO,
-    BLOCK_SIZE,
-    BLOCK_WIDTH,
-    BLOCK_XBASE,
-    BUNDLE_BLOCK,
-    BUNDLE_COLUMNS,
-    BUNDLE_HULL,
-    BUNDLE_LISTS,
-    BUNDLE_LISTS_,
-    BUNDLE_READ,
-    BUNDLE_RING,
-    BUNDLE_SUM,
-    BUNDLE_TARGETS,
-    COLUMNS,
-    CONDITIONS,
-    DIRTY,
-    ENTRY_MOMENT,
-    ENTRY_ROW,
-    ENTRY_SLOT,
-    EVALUATIONS,
-    FED,
-    FOUND,
-    IS_FULL,
-    LIST_CAP,
-    LIST_CONDITIONS,
-    LIST_ENTRIES,
-    LIST_FIRST,
-    LIST_RING,
-    LISTS_OF,
-    LISTS_READ,
-    MATCHED,
-    MOMENT,
-    NODE_BUNDLES,
-    NODE_FEEDS,
-    NODE_GAIN,
-    NODE_INBOX,
-    NODE_LISTS,
-    NODE_POURS,
-    NODE_PUSHES,
-    NODE_READS,
-    NODE_VALUE,
-    NODE_XFEEDS,
-    OP_EVEN,
-    OP_KEEPS,
-    OP_LANES,
-    OP_NODE,
-    OP_UNEVEN,
-    OP_WEIGHT,
-    OPEN,
-    PROPAGATIONS,
-    READ_LISTS,
-    READ_RING,
-    READ_ROW,
-    READ_TOTAL,
-    RING_BLOCK,
-    RING_CAP,
-    RING_FED,
-    RING_PHI_SPAN,
-    RING_PHIS,
-    RING_PSIS,
-    RING_SLOTS,
-    SLOTS,
-    STEPS,
-    TALLY,
-    TARGETS,
-    TOP,
-    TOUCHED,
-    USES,
-    VALUED,
-    adding_at,
-    block_at,
-    bound_at,
-    bundle_at,
-    entry_at,
-    far_at,
-    feed_at,
-    keep_at,
-    list_at,
-    list_work_at,
-    lists_met_at,
-    node_at,
-    op_at,
-    phi_at,
-    pour_at,
-    push_at,
-    read_at,
-    ring_at,
-    ring_state_at,
-    row_begin,
-    row_bound_at,
-    touched_at,
-    xfeed_at,
 )  # fmt: skip
 from trendfold.papers.gloria.rings import (
     add_row,
@@ -162,19 +67,19 @@ def fold_plan(events, pairs, stack, board, out):
             if not is_open:
                 i = edge
                 continue
-        if n[t[TALLY] + IS_FULL]:
+        if n[t[rec.TALLY] + rec.IS_FULL]:
             fold_up(i, s)
         stop = i + 1
         while stop < rows and moment[stop] == moment[i]:
             stop += 1
         dirty = NONE
         for r in range(i, stop):
-            met = lists_met_at(t, symbol[r])
+            met = rec.lists_met_at(t, symbol[r])
             for q in range(t[met], t[met + 1]):
-                _match(moment[r], pairs, stack, r, t[t[LISTS_OF] + q], s)
+                _match(moment[r], pairs, stack, r, t[t[rec.LISTS_OF] + q], s)
             dirty = _take(events, r, dirty, stop - i == 1, s)
         for d in range(dirty):
-            _settle(n[t[DIRTY] + d], stop - 1, moment[i], stop - i > 1, s)
+            _settle(n[t[rec.DIRTY] + d], stop - 1, moment[i], stop - i > 1, s)
         i = stop
     turn(rows, rows, s, out)
 
@@ -184,53 +89,53 @@ def _take(events, r, dirty, is_single, s):
     """Add the event in row r to the sums of its nodes and bundles; returns how many nodes are touched."""
     t, n, c = s.i, s.i, s.f
     a = events.symbol[r]
-    is_single = is_single and t[t[STEPS] + a + 1] - t[t[STEPS] + a] == 1
-    for op in range(t[t[STEPS] + a], t[t[STEPS] + a + 1]):
-        o = op_at(t, op)
-        k = t[o + OP_NODE]
-        node, touched = node_at(t, k), touched_at(t, k)
+    is_single = is_single and t[t[rec.STEPS] + a + 1] - t[t[rec.STEPS] + a] == 1
+    for op in range(t[t[rec.STEPS] + a], t[t[rec.STEPS] + a + 1]):
+        o = rec.op_at(t, op)
+        k = t[o + rec.OP_NODE]
+        node, touched = rec.node_at(t, k), rec.touched_at(t, k)
         if n[touched] == 0:
-            n[t[DIRTY] + dirty] = k
+            n[t[rec.DIRTY] + dirty] = k
             dirty += 1
-            n[touched] = TOUCHED
-        for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-            read = read_at(t, q)
-            ring = ring_state_at(t, t[read + READ_RING])
-            if n[ring + OPEN] >= 0:  # the open snapshot is read now: no later event may join it
-                here = row_begin(t, t[read + READ_ROW])
-                if c[here + n[ring + OPEN]] != 0.0:
-                    n[ring + OPEN] = -1
-            if t[read + READ_LISTS] < t[read + READ_LISTS + 1]:
+            n[touched] = rec.TOUCHED
+        for q in range(t[node + rec.NODE_READS], t[node + rec.NODE_READS + 1]):
+            read = rec.read_at(t, q)
+            ring = rec.ring_state_at(t, t[read + rec.READ_RING])
+            if n[ring + rec.OPEN] >= 0:  # the open snapshot is read now: no later event may join it
+                here = rec.row_begin(t, t[read + rec.READ_ROW])
+                if c[here + n[ring + rec.OPEN]] != 0.0:
+                    n[ring + rec.OPEN] = -1
+            if t[read + rec.READ_LISTS] < t[read + rec.READ_LISTS + 1]:
                 _gather_listed(read, s)
-        if t[o + OP_WEIGHT] >= 0:
-            value, gain = t[node + NODE_VALUE], t[node + NODE_GAIN]
-            into = gain if n[touched] == VALUED else value
-            _find_values(events, r, node, into, t[o + OP_WEIGHT], s)
-            n[t[TALLY] + EVALUATIONS] += t[o + OP_LANES]
+        if t[o + rec.OP_WEIGHT] >= 0:
+            value, gain = t[node + rec.NODE_VALUE], t[node + rec.NODE_GAIN]
+            into = gain if n[touched] == rec.VALUED else value
+            _find_values(events, r, node, into, t[o + rec.OP_WEIGHT], s)
+            n[t[rec.TALLY] + rec.EVALUATIONS] += t[o + rec.OP_LANES]
             if into == gain:
-                lo = t[block_at(t, gain) + BLOCK_LO]
-                size = t[block_at(t, gain) + BLOCK_SIZE]
-                pour(value, NONE, gain, lo, lo + size, t[o + OP_WEIGHT], s)
-            n[touched] = VALUED
-            for q in range(t[o + OP_KEEPS], t[o + OP_KEEPS + 1]):
-                _keep(r, events.moment[r], keep_at(t, q), into, s)
-            for q in range(t[o + OP_UNEVEN], t[o + OP_UNEVEN + 1]):
-                _add_uneven(r, events.moment[r], t[t[USES] + q], into, s)
-        for q in range(t[o + OP_EVEN], t[o + OP_EVEN + 1]):
-            b = t[t[USES] + q]
-            bundle = bundle_at(t, b)
-            if is_single and t[node + NODE_BUNDLES + 1] - t[node + NODE_BUNDLES] == 1:
+                lo = t[rec.block_at(t, gain) + rec.BLOCK_LO]
+                size = t[rec.block_at(t, gain) + rec.BLOCK_SIZE]
+                pour(value, NONE, gain, lo, lo + size, t[o + rec.OP_WEIGHT], s)
+            n[touched] = rec.VALUED
+            for q in range(t[o + rec.OP_KEEPS], t[o + rec.OP_KEEPS + 1]):
+                _keep(r, events.moment[r], rec.keep_at(t, q), into, s)
+            for q in range(t[o + rec.OP_UNEVEN], t[o + rec.OP_UNEVEN + 1]):
+                _add_uneven(r, events.moment[r], t[t[rec.USES] + q], into, s)
+        for q in range(t[o + rec.OP_EVEN], t[o + rec.OP_EVEN + 1]):
+            b = t[t[rec.USES] + q]
+            bundle = rec.bundle_at(t, b)
+            if is_single and t[node + rec.NODE_BUNDLES + 1] - t[node + rec.NODE_BUNDLES] == 1:
                 # The row that is read, if it is among the targets, is their last.
-                for i in range(t[bundle + BUNDLE_TARGETS], t[bundle + BUNDLE_TARGETS + 1]):
-                    _hand_on(events, r, bundle, t[t[TARGETS] + i], s)
-            elif t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
-                n[adding_at(t, b)] = 1
-                _hand_on(events, r, bundle, t[bundle + BUNDLE_SUM], s)
-            for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
-                number = t[t[BUNDLE_LISTS] + i]
+                for i in range(t[bundle + rec.BUNDLE_TARGETS], t[bundle + rec.BUNDLE_TARGETS + 1]):
+                    _hand_on(events, r, bundle, t[t[rec.TARGETS] + i], s)
+            elif t[bundle + rec.BUNDLE_TARGETS] < t[bundle + rec.BUNDLE_TARGETS + 1]:
+                n[rec.adding_at(t, b)] = 1
+                _hand_on(events, r, bundle, t[bundle + rec.BUNDLE_SUM], s)
+            for i in range(t[bundle + rec.BUNDLE_LISTS_], t[bundle + rec.BUNDLE_LISTS_ + 1]):
+                number = t[t[rec.BUNDLE_LISTS] + i]
                 at = _enter(r, events.moment[r], number, MISSING, s)
-                clear_row(t[list_at(t, number) + LIST_FIRST] + at, s)
-                _hand_on(events, r, bundle, t[list_at(t, number) + LIST_FIRST] + at, s)
+                clear_row(t[rec.list_at(t, number) + rec.LIST_FIRST] + at, s)
+                _hand_on(events, r, bundle, t[rec.list_at(t, number) + rec.LIST_FIRST] + at, s)
     return dirty
 
 
@@ -241,17 +146,17 @@ def _take(events, r, dirty, is_single, s):
 def _find_values(events, r, node, into, weight, s):
     """Write the values of one event at a node to block `into`, lane by lane; 0 where the weight is 0."""
     t, n, m, w = s.i, s.i, s.f, s.f
-    block = block_at(t, into)
-    lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
-    base = t[block + BLOCK_BASE]
-    inbox = t[node + NODE_INBOX]
+    block = rec.block_at(t, into)
+    lo, size, width = t[block + rec.BLOCK_LO], t[block + rec.BLOCK_SIZE], t[block + rec.BLOCK_WIDTH]
+    base = t[block + rec.BLOCK_BASE]
+    inbox = t[node + rec.NODE_INBOX]
     far = 0 if events.is_small else 1
     if inbox >= 0:
-        far |= n[far_at(t, inbox)]
-    for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-        far |= n[far_at(t, t[ring_at(t, t[read_at(t, q) + READ_RING]) + RING_BLOCK])]
-    for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-        far |= n[far_at(t, t[list_at(t, t[t[LISTS_READ] + q]) + LIST_FIRST])]
+        far |= n[rec.far_at(t, inbox)]
+    for q in range(t[node + rec.NODE_READS], t[node + rec.NODE_READS + 1]):
+        far |= n[rec.far_at(t, t[rec.ring_at(t, t[rec.read_at(t, q) + rec.READ_RING]) + rec.RING_BLOCK])]
+    for q in range(t[node + rec.NODE_LISTS], t[node + rec.NODE_LISTS + 1]):
+        far |= n[rec.far_at(t, t[rec.list_at(t, t[t[rec.LISTS_READ] + q]) + rec.LIST_FIRST])]
     if far:
         _find_wide_values(events, r, node, into, weight, s)
     else:
@@ -264,45 +169,45 @@ def _find_values(events, r, node, into, weight, s):
             else:
                 fill(m, d, size, 0.0)
         if inbox >= 0:
-            top = s.f[bound_at(s.i, inbox)]
-        for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-            each = list_at(t, t[t[LISTS_READ] + q])
-            listed = t[each + LIST_FIRST]
-            for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
-                at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
-                top += s.f[bound_at(s.i, listed)]
+            top = s.f[rec.bound_at(s.i, inbox)]
+        for q in range(t[node + rec.NODE_LISTS], t[node + rec.NODE_LISTS + 1]):
+            each = rec.list_at(t, t[t[rec.LISTS_READ] + q])
+            listed = t[each + rec.LIST_FIRST]
+            for i in range(n[t[rec.FOUND] + t[t[rec.LISTS_READ] + q]]):
+                at = n[t[rec.MATCHED] + t[each + rec.LIST_ENTRIES] + i]
+                top += s.f[rec.bound_at(s.i, listed)]
                 for number in range(width):
                     here = cell(listed, at, number, lo, t)
                     gather_rows_by_factor(m, base + number * size, 1.0, m, here, size, 1.0, w, weight)
-        for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-            top += _insert(read_at(t, q), base, lo, size, width, s)
-        if t[node + NODE_READS] < t[node + NODE_READS + 1]:
+        for q in range(t[node + rec.NODE_READS], t[node + rec.NODE_READS + 1]):
+            top += _insert(rec.read_at(t, q), base, lo, size, width, s)
+        if t[node + rec.NODE_READS] < t[node + rec.NODE_READS + 1]:
             for number in range(width):
                 d = base + number * size
                 gather_rows_by_factor(m, d, 0.0, m, d, size, 1.0, w, weight)
-        for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
-            feed = feed_at(t, q)
+        for q in range(t[node + rec.NODE_FEEDS], t[node + rec.NODE_FEEDS + 1]):
+            feed = rec.feed_at(t, q)
             value = events.values[r, t[feed + 1]]
             gather_rows_by_factor(m, base + t[feed] * size, 1.0, m, base, size, value, w, t[feed + 2])
             top *= 1.0 + abs(value)
-        if n[far_at(t, into)] or not top < RADIX:
+        if n[rec.far_at(t, into)] or not top < RADIX:
             _look_at(into, base, width * size, s)
         else:
-            s.f[bound_at(s.i, into)] = top
-    if t[block + BLOCK_EXTREMES] > 0:
+            s.f[rec.bound_at(s.i, into)] = top
+    if t[block + rec.BLOCK_EXTREMES] > 0:
         _find_extremes(events, r, node, into, weight, s)
 
 
 @kernel
 def _look_at(block, base, cells, s):
     """Normalise numbers that were computed as doubles; note whether any has an exponent."""
-    n, far, top = s.i, far_at(s.i, block), 0.0
+    n, far, top = s.i, rec.far_at(s.i, block), 0.0
     n[far] = 0
     for here in range(base, base + cells):
         s.f[here], s.e[here] = normalise(s.f[here], np.int32(0))
         n[far] |= s.e[here] != 0
         top = max(top, abs(s.f[here]))
-    s.f[bound_at(s.i, block)] = top
+    s.f[rec.bound_at(s.i, block)] = top
 
 
 @kernel
@@ -312,12 +217,12 @@ def _insert(read, base, lo, size, width, s):
     Returns a bound on how much any number has grown.
     """
     t, n, m, c, w = s.i, s.i, s.f, s.f, s.f
-    ring = ring_at(t, t[read + READ_RING])
-    row = row_begin(t, t[read + READ_TOTAL])
-    top = n[ring_state_at(t, t[read + READ_RING]) + TOP]
-    block, cap = t[ring + RING_BLOCK], t[ring + RING_CAP]
-    of = block_at(t, block)
-    many = min(width, t[of + BLOCK_WIDTH])
+    ring = rec.ring_at(t, t[read + rec.READ_RING])
+    row = rec.row_begin(t, t[read + rec.READ_TOTAL])
+    top = n[rec.ring_state_at(t, t[read + rec.READ_RING]) + rec.TOP]
+    block, cap = t[ring + rec.RING_BLOCK], t[ring + rec.RING_CAP]
+    of = rec.block_at(t, block)
+    many = min(width, t[of + rec.BLOCK_WIDTH])
     for slot in range(top):
         times = c[row + slot]
         if times != 0.0:
@@ -325,28 +230,28 @@ def _insert(read, base, lo, size, width, s):
                 gather_rows(
                     m, base + number * size, 1.0, m, cell(block, slot, number, lo, t), size, times, m, 0
                 )
-    total = s.f[row_bound_at(s.i, t[read + READ_TOTAL])]
-    for q in range(t[ring + RING_PHI_SPAN], t[ring + RING_PHI_SPAN + 1]):
-        phi = phi_at(t, q)
+    total = s.f[rec.row_bound_at(s.i, t[read + rec.READ_TOTAL])]
+    for q in range(t[ring + rec.RING_PHI_SPAN], t[ring + rec.RING_PHI_SPAN + 1]):
+        phi = rec.phi_at(t, q)
         if t[phi] >= width:
             continue
-        shift = t[phi + 2] + lo - t[of + BLOCK_LO]
+        shift = t[phi + 2] + lo - t[of + rec.BLOCK_LO]
         for slot in range(top):
             times = c[row + (1 + t[phi + 1]) * cap + slot]
             if times != 0.0:
                 total += abs(times)
                 d = base + t[phi] * size
                 gather_rows_by_factor(m, d, 1.0, m, cell(block, slot, NONE, lo, t), size, times, w, shift)
-    return total * s.f[bound_at(s.i, block)]
+    return total * s.f[rec.bound_at(s.i, block)]
 
 
 @kernel
 def _find_wide_values(events, r, node, into, weight, s):
     """`_find_values` in wide arithmetic, lane by lane."""
     t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
-    block = block_at(t, into)
-    lo, size, width = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_WIDTH]
-    base, inbox = t[block + BLOCK_BASE], t[node + NODE_INBOX]
+    block = rec.block_at(t, into)
+    lo, size, width = t[block + rec.BLOCK_LO], t[block + rec.BLOCK_SIZE], t[block + rec.BLOCK_WIDTH]
+    base, inbox = t[block + rec.BLOCK_BASE], t[node + rec.NODE_INBOX]
     far, top = False, 0.0
     for lane in range(lo, lo + size):
         for number in range(width):
@@ -357,18 +262,18 @@ def _find_wide_values(events, r, node, into, weight, s):
             if inbox >= 0:
                 here = cell(inbox, NONE, number, lane, t)
                 m[d], e[d] = m[here], e[here]
-            for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-                each = list_at(t, t[t[LISTS_READ] + q])
-                for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
-                    at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
-                    here = cell(t[each + LIST_FIRST], at, number, lane, t)
+            for q in range(t[node + rec.NODE_LISTS], t[node + rec.NODE_LISTS + 1]):
+                each = rec.list_at(t, t[t[rec.LISTS_READ] + q])
+                for i in range(n[t[rec.FOUND] + t[t[rec.LISTS_READ] + q]]):
+                    at = n[t[rec.MATCHED] + t[each + rec.LIST_ENTRIES] + i]
+                    here = cell(t[each + rec.LIST_FIRST], at, number, lane, t)
                     m[d], e[d] = wide_sum(m[d], e[d], m[here], e[here])
-            for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-                read = read_at(t, q)
-                part_m, part_e = lane_sum(t[read + READ_RING], t[read + READ_TOTAL], number, lane, s)
+            for q in range(t[node + rec.NODE_READS], t[node + rec.NODE_READS + 1]):
+                read = rec.read_at(t, q)
+                part_m, part_e = lane_sum(t[read + rec.READ_RING], t[read + rec.READ_TOTAL], number, lane, s)
                 m[d], e[d] = wide_sum(m[d], e[d], part_m, part_e)
-    for q in range(t[node + NODE_FEEDS], t[node + NODE_FEEDS + 1]):
-        feed = feed_at(t, q)
+    for q in range(t[node + rec.NODE_FEEDS], t[node + rec.NODE_FEEDS + 1]):
+        feed = rec.feed_at(t, q)
         value = events.values[r, t[feed + 1]]
         for lane in range(size):
             if w[t[feed + 2] + lane] != 0.0 and m[base + lane] != 0.0:
@@ -378,35 +283,37 @@ def _find_wide_values(events, r, node, into, weight, s):
     for here in range(base, base + width * size):
         far |= e[here] != 0
         top = max(top, abs(m[here]))
-    n[far_at(t, into)], s.f[bound_at(s.i, into)] = far, top
+    n[rec.far_at(t, into)], s.f[rec.bound_at(s.i, into)] = far, top
 
 
 @kernel
 def _find_extremes(events, r, node, into, weight, s):
     """Write the extremes of one event at a node."""
     t, n, m, x, w = s.i, s.i, s.f, s.f, s.f
-    block = block_at(t, into)
-    lo, size, base = t[block + BLOCK_LO], t[block + BLOCK_SIZE], t[block + BLOCK_BASE]
-    inbox = t[node + NODE_INBOX]
-    for y in range(t[block + BLOCK_EXTREMES]):
-        d = t[block + BLOCK_XBASE] + y * size
+    block = rec.block_at(t, into)
+    lo, size, base = t[block + rec.BLOCK_LO], t[block + rec.BLOCK_SIZE], t[block + rec.BLOCK_BASE]
+    inbox = t[node + rec.NODE_INBOX]
+    for y in range(t[block + rec.BLOCK_EXTREMES]):
+        d = t[block + rec.BLOCK_XBASE] + y * size
         for lane in range(lo, lo + size):
             best = np.inf
             if w[weight + lane - lo] != 0.0:
                 if inbox >= 0:
                     best = x[xcell(inbox, NONE, y, lane, t)]
-                for q in range(t[node + NODE_LISTS], t[node + NODE_LISTS + 1]):
-                    each = list_at(t, t[t[LISTS_READ] + q])
-                    for i in range(n[t[FOUND] + t[t[LISTS_READ] + q]]):
-                        at = n[t[MATCHED] + t[each + LIST_ENTRIES] + i]
-                        best = min(best, x[xcell(t[each + LIST_FIRST], at, y, lane, t)])
-                for q in range(t[node + NODE_READS], t[node + NODE_READS + 1]):
-                    read = read_at(t, q)
-                    best = min(best, lane_least(t[read + READ_RING], t[read + READ_TOTAL], y, lane, s))
+                for q in range(t[node + rec.NODE_LISTS], t[node + rec.NODE_LISTS + 1]):
+                    each = rec.list_at(t, t[t[rec.LISTS_READ] + q])
+                    for i in range(n[t[rec.FOUND] + t[t[rec.LISTS_READ] + q]]):
+                        at = n[t[rec.MATCHED] + t[each + rec.LIST_ENTRIES] + i]
+                        best = min(best, x[xcell(t[each + rec.LIST_FIRST], at, y, lane, t)])
+                for q in range(t[node + rec.NODE_READS], t[node + rec.NODE_READS + 1]):
+                    read = rec.read_at(t, q)
+                    best = min(
+                        best, lane_least(t[read + rec.READ_RING], t[read + rec.READ_TOTAL], y, lane, s)
+                    )
             x[d + lane - lo] = best
-    for q in range(t[node + NODE_XFEEDS], t[node + NODE_XFEEDS + 1]):
-        feed = xfeed_at(t, q)
-        d = t[block + BLOCK_XBASE] + t[feed] * size
+    for q in range(t[node + rec.NODE_XFEEDS], t[node + rec.NODE_XFEEDS + 1]):
+        feed = rec.xfeed_at(t, q)
+        d = t[block + rec.BLOCK_XBASE] + t[feed] * size
         for lane in range(size):
             if w[t[feed + 2] + lane] != 0.0 and m[base + lane] != 0.0:
                 x[d + lane] = min(x[d + lane], events.extremes[r, t[feed + 1]])
@@ -419,12 +326,12 @@ def _find_extremes(events, r, node, into, weight, s):
 def _hand_on(events, r, bundle, to, s):
     """Add the event's coefficients, from its node's row, to row `to`, which may be that row: c goes last."""
     t, n, c = s.i, s.i, s.f
-    ring = ring_at(t, t[bundle + BUNDLE_RING])
-    cap, phis, psis = t[ring + RING_CAP], t[ring + RING_PHIS], t[ring + RING_PSIS]
-    top = n[ring_state_at(t, t[bundle + BUNDLE_RING]) + TOP]
-    read = row_begin(t, t[bundle + BUNDLE_READ])
-    d = row_begin(t, to)
-    column = t[COLUMNS] + t[bundle + BUNDLE_COLUMNS]
+    ring = rec.ring_at(t, t[bundle + rec.BUNDLE_RING])
+    cap, phis, psis = t[ring + rec.RING_CAP], t[ring + rec.RING_PHIS], t[ring + rec.RING_PSIS]
+    top = n[rec.ring_state_at(t, t[bundle + rec.BUNDLE_RING]) + rec.TOP]
+    read = rec.row_begin(t, t[bundle + rec.BUNDLE_READ])
+    d = rec.row_begin(t, to)
+    column = t[rec.COLUMNS] + t[bundle + rec.BUNDLE_COLUMNS]
     for phi in range(phis):
         gather_rows(c, d + (1 + phi) * cap, 1.0, c, read + (1 + phi) * cap, top, 1.0, c, 0)
         if t[column + phi] >= 0:
@@ -438,59 +345,59 @@ def _hand_on(events, r, bundle, to, s):
                     low = min(low, events.extremes[r, own])
                 c[d + at + slot] = min(c[d + at + slot], low)
     gather_rows(c, d, 1.0, c, read, top, 1.0, c, 0)
-    grow(to, t[bundle + BUNDLE_READ], s)
-    n[t[TALLY] + PROPAGATIONS] += top
+    grow(to, t[bundle + rec.BUNDLE_READ], s)
+    n[t[rec.TALLY] + rec.PROPAGATIONS] += top
 
 
 @kernel
 def _gather_listed(read, s):
     """Sum a node's row and all entries that the event may follow into the row of the total."""
     t, n, c = s.i, s.i, s.f
-    total = t[read + READ_TOTAL]
+    total = t[read + rec.READ_TOTAL]
     clear_row(total, s)
-    add_row(total, t[read + READ_ROW], s)
-    here = row_begin(t, total)
-    for q in range(t[read + READ_LISTS], t[read + READ_LISTS + 1]):
-        number = t[t[LISTS_READ] + q]
-        each = list_at(t, number)
-        for k in range(n[t[FOUND] + number]):
-            at = n[t[MATCHED] + t[each + LIST_ENTRIES] + k]
-            slot = n[entry_at(t, t[each + LIST_ENTRIES] + at) + ENTRY_SLOT]
+    add_row(total, t[read + rec.READ_ROW], s)
+    here = rec.row_begin(t, total)
+    for q in range(t[read + rec.READ_LISTS], t[read + rec.READ_LISTS + 1]):
+        number = t[t[rec.LISTS_READ] + q]
+        each = rec.list_at(t, number)
+        for k in range(n[t[rec.FOUND] + number]):
+            at = n[t[rec.MATCHED] + t[each + rec.LIST_ENTRIES] + k]
+            slot = n[rec.entry_at(t, t[each + rec.LIST_ENTRIES] + at) + rec.ENTRY_SLOT]
             if slot >= 0:
                 c[here + slot] += 1.0
-                s.f[row_bound_at(s.i, total)] += 1.0
+                s.f[rec.row_bound_at(s.i, total)] += 1.0
             else:
-                add_row(total, t[each + LIST_FIRST] + at, s)
+                add_row(total, t[each + rec.LIST_FIRST] + at, s)
 
 
 @kernel
 def _match(now, pairs, stack, r, number, s):
     """Find the entries of a list that the event in row r may follow."""
     t, n, found = s.i, s.i, 0
-    each, work = list_at(t, number), list_work_at(t, number)
+    each, work = rec.list_at(t, number), rec.list_work_at(t, number)
     for k in range(n[work + 1]):
-        at = (n[work] + k) % t[each + LIST_CAP]
-        entry = entry_at(t, t[each + LIST_ENTRIES] + at)
-        fits = n[entry + ENTRY_MOMENT] < now
-        for q in range(t[each + LIST_CONDITIONS], t[each + LIST_CONDITIONS + 1]):
+        at = (n[work] + k) % t[each + rec.LIST_CAP]
+        entry = rec.entry_at(t, t[each + rec.LIST_ENTRIES] + at)
+        fits = n[entry + rec.ENTRY_MOMENT] < now
+        for q in range(t[each + rec.LIST_CONDITIONS], t[each + rec.LIST_CONDITIONS + 1]):
             if fits:
-                wanted = t[t[CONDITIONS] + q]
-                fits = holds(pairs, wanted, n[entry + ENTRY_ROW], r, stack.f, stack.i, stack.n)
+                wanted = t[t[rec.CONDITIONS] + q]
+                fits = holds(pairs, wanted, n[entry + rec.ENTRY_ROW], r, stack.f, stack.i, stack.n)
         if fits:
-            n[t[MATCHED] + t[each + LIST_ENTRIES] + found] = at
+            n[t[rec.MATCHED] + t[each + rec.LIST_ENTRIES] + found] = at
             found += 1
-    n[t[FOUND] + number] = found
+    n[t[rec.FOUND] + number] = found
 
 
 @kernel
 def _enter(r, moment, number, slot, s):
     """Append an entry to a list; returns its place."""
     t, n = s.i, s.i
-    each, work = list_at(t, number), list_work_at(t, number)
-    at = (n[work] + n[work + 1]) % t[each + LIST_CAP]
+    each, work = rec.list_at(t, number), rec.list_work_at(t, number)
+    at = (n[work] + n[work + 1]) % t[each + rec.LIST_CAP]
     n[work + 1] += 1
-    entry = entry_at(t, t[each + LIST_ENTRIES] + at)
-    n[entry + ENTRY_ROW], n[entry + ENTRY_MOMENT], n[entry + ENTRY_SLOT] = r, moment, slot
+    entry = rec.entry_at(t, t[each + rec.LIST_ENTRIES] + at)
+    n[entry + rec.ENTRY_ROW], n[entry + rec.ENTRY_MOMENT], n[entry + rec.ENTRY_SLOT] = r, moment, slot
     return at
 
 
@@ -499,23 +406,23 @@ def _keep(r, moment, keep, source, s):
     """Keep the values of one event in a list, or as a snapshot of its own."""
     t = s.i
     number, lo, hi, weight = t[keep], t[keep + 1], t[keep + 2], t[keep + 3]
-    ring = t[list_at(t, number) + LIST_RING]
+    ring = t[rec.list_at(t, number) + rec.LIST_RING]
     if ring < 0:
-        block = t[list_at(t, number) + LIST_FIRST]
+        block = t[rec.list_at(t, number) + rec.LIST_FIRST]
         at = _enter(r, moment, number, MISSING, s)
-        of = block_at(t, block)
-        size = t[of + BLOCK_SIZE]
-        cells = size * t[of + BLOCK_WIDTH]
-        first = t[of + BLOCK_BASE] + at * cells
+        of = rec.block_at(t, block)
+        size = t[of + rec.BLOCK_SIZE]
+        cells = size * t[of + rec.BLOCK_WIDTH]
+        first = t[of + rec.BLOCK_BASE] + at * cells
         fill(s.f, first, cells, 0.0)
         for here in range(first, first + cells):
             s.e[here] = 0
-        cells = size * t[of + BLOCK_EXTREMES]
-        fill(s.f, t[of + BLOCK_XBASE] + at * cells, cells, np.inf)
+        cells = size * t[of + rec.BLOCK_EXTREMES]
+        fill(s.f, t[of + rec.BLOCK_XBASE] + at * cells, cells, np.inf)
         pour(block, at, source, lo, hi, weight, s)
     else:
         slot = new_slot(ring, r, s)
-        pour(t[ring_at(t, ring) + RING_BLOCK], slot, source, lo, hi, weight, s)
+        pour(t[rec.ring_at(t, ring) + rec.RING_BLOCK], slot, source, lo, hi, weight, s)
         _enter(r, moment, number, slot, s)
 
 
@@ -523,19 +430,23 @@ def _keep(r, moment, keep, source, s):
 def _add_uneven(r, moment, b, source, s):
     """Add an event that only some queries of a bundle can take: a snapshot, 0 for those that cannot."""
     t, n = s.i, s.i
-    bundle = bundle_at(t, b)
-    lo, hi, weight = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1], t[bundle + BUNDLE_HULL + 2]
-    if t[bundle + BUNDLE_TARGETS] < t[bundle + BUNDLE_TARGETS + 1]:
-        block = t[bundle + BUNDLE_BLOCK]
-        if n[adding_at(t, b) + 1] == 0:
+    bundle = rec.bundle_at(t, b)
+    lo, hi, weight = (
+        t[bundle + rec.BUNDLE_HULL],
+        t[bundle + rec.BUNDLE_HULL + 1],
+        t[bundle + rec.BUNDLE_HULL + 2],
+    )
+    if t[bundle + rec.BUNDLE_TARGETS] < t[bundle + rec.BUNDLE_TARGETS + 1]:
+        block = t[bundle + rec.BUNDLE_BLOCK]
+        if n[rec.adding_at(t, b) + 1] == 0:
             empty_block(block, s)
-            n[adding_at(t, b) + 1] = 1
+            n[rec.adding_at(t, b) + 1] = 1
         pour(block, NONE, source, lo, hi, weight, s)
-    for i in range(t[bundle + BUNDLE_LISTS_], t[bundle + BUNDLE_LISTS_ + 1]):
-        slot = new_slot(t[bundle + BUNDLE_RING], r, s)
-        to = t[ring_at(t, t[bundle + BUNDLE_RING]) + RING_BLOCK]
+    for i in range(t[bundle + rec.BUNDLE_LISTS_], t[bundle + rec.BUNDLE_LISTS_ + 1]):
+        slot = new_slot(t[bundle + rec.BUNDLE_RING], r, s)
+        to = t[rec.ring_at(t, t[bundle + rec.BUNDLE_RING]) + rec.RING_BLOCK]
         pour(to, slot, source, lo, hi, weight, s)
-        _enter(r, moment, t[t[BUNDLE_LISTS] + i], slot, s)
+        _enter(r, moment, t[t[rec.BUNDLE_LISTS] + i], slot, s)
 
 
 # ---------------------------------------------------------------- the end of a moment
@@ -545,35 +456,35 @@ def _add_uneven(r, moment, b, source, s):
 def _settle(k, row, moment, is_tied, s):
     """Add the sums of a moment at a node to the nodes after it; `row` is the moment's last."""
     t, n = s.i, s.i
-    node = node_at(t, k)
-    if n[touched_at(t, k)] == VALUED:
-        value = t[node + NODE_VALUE]
-        for q in range(t[node + NODE_PUSHES], t[node + NODE_PUSHES + 1]):
-            push = push_at(t, q)
+    node = rec.node_at(t, k)
+    if n[rec.touched_at(t, k)] == rec.VALUED:
+        value = t[node + rec.NODE_VALUE]
+        for q in range(t[node + rec.NODE_PUSHES], t[node + rec.NODE_PUSHES + 1]):
+            push = rec.push_at(t, q)
             pour(t[push], NONE, value, t[push + 1], t[push + 2], t[push + 3], s)
-        for q in range(t[node + NODE_POURS], t[node + NODE_POURS + 1]):
-            taken = pour_at(t, q)
+        for q in range(t[node + rec.NODE_POURS], t[node + rec.NODE_POURS + 1]):
+            taken = rec.pour_at(t, q)
             slot = _snapshot(t[taken], row, moment, is_tied, s)
-            to = t[ring_at(t, t[taken]) + RING_BLOCK]
+            to = t[rec.ring_at(t, t[taken]) + rec.RING_BLOCK]
             pour(to, slot, value, t[taken + 1], t[taken + 2], t[taken + 3], s)
-    n[touched_at(t, k)] = 0
-    for b in range(t[node + NODE_BUNDLES], t[node + NODE_BUNDLES + 1]):
-        bundle, adding = bundle_at(t, b), adding_at(t, b)
-        low, high = t[bundle + BUNDLE_TARGETS], t[bundle + BUNDLE_TARGETS + 1]
+    n[rec.touched_at(t, k)] = 0
+    for b in range(t[node + rec.NODE_BUNDLES], t[node + rec.NODE_BUNDLES + 1]):
+        bundle, adding = rec.bundle_at(t, b), rec.adding_at(t, b)
+        low, high = t[bundle + rec.BUNDLE_TARGETS], t[bundle + rec.BUNDLE_TARGETS + 1]
         if n[adding]:
             for i in range(low, high):
-                add_row(t[t[TARGETS] + i], t[bundle + BUNDLE_SUM], s)
-            clear_row(t[bundle + BUNDLE_SUM], s)
+                add_row(t[t[rec.TARGETS] + i], t[bundle + rec.BUNDLE_SUM], s)
+            clear_row(t[bundle + rec.BUNDLE_SUM], s)
         if n[adding + 1]:
-            slot = new_slot(t[bundle + BUNDLE_RING], row, s)
-            to = t[ring_at(t, t[bundle + BUNDLE_RING]) + RING_BLOCK]
-            lo, hi = t[bundle + BUNDLE_HULL], t[bundle + BUNDLE_HULL + 1]
-            weight = t[bundle + BUNDLE_HULL + 2]
-            pour(to, slot, t[bundle + BUNDLE_BLOCK], lo, hi, weight, s)
+            slot = new_slot(t[bundle + rec.BUNDLE_RING], row, s)
+            to = t[rec.ring_at(t, t[bundle + rec.BUNDLE_RING]) + rec.RING_BLOCK]
+            lo, hi = t[bundle + rec.BUNDLE_HULL], t[bundle + rec.BUNDLE_HULL + 1]
+            weight = t[bundle + rec.BUNDLE_HULL + 2]
+            pour(to, slot, t[bundle + rec.BUNDLE_BLOCK], lo, hi, weight, s)
             for i in range(low, high):
-                target = t[t[TARGETS] + i]
-                s.f[row_begin(t, target) + slot] = 1.0
-                s.f[row_bound_at(s.i, target)] += 1.0
+                target = t[t[rec.TARGETS] + i]
+                s.f[rec.row_begin(t, target) + slot] = 1.0
+                s.f[rec.row_bound_at(s.i, target)] += 1.0
         n[adding] = n[adding + 1] = 0
 
 
@@ -581,14 +492,14 @@ def _settle(k, row, moment, is_tied, s):
 def _snapshot(ring, row, moment, is_tied, s):
     """The snapshot that an event joins: the open one if nobody has read it, or a new one."""
     t, n = s.i, s.i
-    work = ring_state_at(t, ring)
-    if n[work + OPEN] >= 0 and (not is_tied or n[work + MOMENT] == moment):
-        n[t[SLOTS] + t[ring_at(t, ring) + RING_SLOTS] + n[work + OPEN]] = row
-        return n[work + OPEN]
+    work = rec.ring_state_at(t, ring)
+    if n[work + rec.OPEN] >= 0 and (not is_tied or n[work + rec.MOMENT] == moment):
+        n[t[rec.SLOTS] + t[rec.ring_at(t, ring) + rec.RING_SLOTS] + n[work + rec.OPEN]] = row
+        return n[work + rec.OPEN]
     slot = new_slot(ring, row, s)
-    n[work + OPEN], n[work + MOMENT] = slot, moment
-    for i in range(t[ring_at(t, ring) + RING_FED], t[ring_at(t, ring) + RING_FED + 1]):
-        target = t[t[FED] + i]
-        s.f[row_begin(t, target) + slot] = 1.0
-        s.f[row_bound_at(s.i, target)] += 1.0
+    n[work + rec.OPEN], n[work + rec.MOMENT] = slot, moment
+    for i in range(t[rec.ring_at(t, ring) + rec.RING_FED], t[rec.ring_at(t, ring) + rec.RING_FED + 1]):
+        target = t[t[rec.FED] + i]
+        s.f[rec.row_begin(t, target) + slot] = 1.0
+        s.f[rec.row_bound_at(s.i, target)] += 1.0
     return slot

@@ -7,55 +7,8 @@ import numpy as np
 from trendfold.kernel.jit import kernel
 from trendfold.kernel.simd import gather_rows
 from trendfold.kernel.wide import RADIX, lowered, normalise
+from trendfold.papers.gloria import board as rec
 from trendfold.papers.gloria.blocks import NONE, cell, fill, look_again, xcell
-from trendfold.papers.gloria.board import (
-    BLOCK_BASE,
-    BLOCK_EXTREMES,
-    BLOCK_LO,
-    BLOCK_SIZE,
-    BLOCK_WIDTH,
-    BLOCK_XBASE,
-    ENTRY_SLOT,
-    FOLDINGS,
-    FULL,
-    IS_FULL,
-    LANE_PHIS,
-    LANE_PSIS,
-    LIST_CAP,
-    LIST_ENTRIES,
-    LIST_FIRST,
-    N_RINGS,
-    N_ROWS,
-    OPEN,
-    RING_BLOCK,
-    RING_CAP,
-    RING_LANE_PHIS,
-    RING_LANE_PSIS,
-    RING_LISTS,
-    RING_LISTS_,
-    RING_PHIS,
-    RING_PSIS,
-    RING_RESERVE,
-    RING_ROWS,
-    RING_ROWS_,
-    RING_SLOTS,
-    RING_SPARE,
-    SLOTS,
-    SNAPSHOTS,
-    TALLY,
-    TOP,
-    USED,
-    block_at,
-    entry_at,
-    far_at,
-    list_at,
-    list_work_at,
-    ring_at,
-    ring_state_at,
-    row_begin,
-    row_bound_at,
-    row_ring,
-)  # fmt: skip
 
 LARGEST = 2.0**400
 """A ring is folded up when the coefficients of one of its rows add up to more."""
@@ -65,39 +18,39 @@ LARGEST = 2.0**400
 def begin(s):
     """No snapshots yet: slots are free, and μ is infinite."""
     t, n, c = s.i, s.i, s.f
-    for r in range(t[N_RINGS]):
-        ring = ring_at(t, r)
-        n[ring_state_at(t, r) + OPEN] = -1
-        for slot in range(t[ring + RING_CAP]):
-            n[t[SLOTS] + t[ring + RING_SLOTS] + slot] = -1
-    for row in range(t[N_ROWS]):
-        ring = ring_at(t, row_ring(t, row))
-        cap, sums = t[ring + RING_CAP], 1 + t[ring + RING_PHIS]
-        fill(c, row_begin(t, row) + sums * cap, t[ring + RING_PSIS] * cap, np.inf)
+    for r in range(t[rec.N_RINGS]):
+        ring = rec.ring_at(t, r)
+        n[rec.ring_state_at(t, r) + rec.OPEN] = -1
+        for slot in range(t[ring + rec.RING_CAP]):
+            n[t[rec.SLOTS] + t[ring + rec.RING_SLOTS] + slot] = -1
+    for row in range(t[rec.N_ROWS]):
+        ring = rec.ring_at(t, rec.row_ring(t, row))
+        cap, sums = t[ring + rec.RING_CAP], 1 + t[ring + rec.RING_PHIS]
+        fill(c, rec.row_begin(t, row) + sums * cap, t[ring + rec.RING_PSIS] * cap, np.inf)
 
 
 @kernel
 def new_slot(number, row, s):
     """A snapshot that is 0 in all lanes; its last event is that of `row`."""
     t, n = s.i, s.i
-    ring, work = ring_at(t, number), ring_state_at(t, number)
-    slots, slot = t[SLOTS] + t[ring + RING_SLOTS], 0
+    ring, work = rec.ring_at(t, number), rec.ring_state_at(t, number)
+    slots, slot = t[rec.SLOTS] + t[ring + rec.RING_SLOTS], 0
     while n[slots + slot] >= 0:
         slot += 1
     n[slots + slot] = row
-    n[work + TOP] = max(n[work + TOP], slot + 1)
-    n[work + USED] += 1
-    n[t[TALLY] + SNAPSHOTS] += 1
-    if n[work + USED] + t[ring + RING_RESERVE] > t[ring + RING_CAP]:
-        n[work + FULL] = n[t[TALLY] + IS_FULL] = 1
-    of = block_at(t, t[ring + RING_BLOCK])
-    cells = t[of + BLOCK_SIZE] * t[of + BLOCK_WIDTH]
-    first = t[of + BLOCK_BASE] + slot * cells
+    n[work + rec.TOP] = max(n[work + rec.TOP], slot + 1)
+    n[work + rec.USED] += 1
+    n[t[rec.TALLY] + rec.SNAPSHOTS] += 1
+    if n[work + rec.USED] + t[ring + rec.RING_RESERVE] > t[ring + rec.RING_CAP]:
+        n[work + rec.FULL] = n[t[rec.TALLY] + rec.IS_FULL] = 1
+    of = rec.block_at(t, t[ring + rec.RING_BLOCK])
+    cells = t[of + rec.BLOCK_SIZE] * t[of + rec.BLOCK_WIDTH]
+    first = t[of + rec.BLOCK_BASE] + slot * cells
     fill(s.f, first, cells, 0.0)
     for here in range(first, first + cells):
         s.e[here] = 0
-    cells = t[of + BLOCK_SIZE] * t[of + BLOCK_EXTREMES]
-    fill(s.f, t[of + BLOCK_XBASE] + slot * cells, cells, np.inf)
+    cells = t[of + rec.BLOCK_SIZE] * t[of + rec.BLOCK_EXTREMES]
+    fill(s.f, t[of + rec.BLOCK_XBASE] + slot * cells, cells, np.inf)
     return slot
 
 
@@ -105,13 +58,13 @@ def new_slot(number, row, s):
 def add_row(to, source, s):
     """Add the coefficients of a row to another of the same ring."""
     t, n, c = s.i, s.i, s.f
-    number = row_ring(t, to)
-    ring, work = ring_at(t, number), ring_state_at(t, number)
-    cap, top = t[ring + RING_CAP], n[work + TOP]
-    d, o = row_begin(t, to), row_begin(t, source)
-    for part in range(1 + t[ring + RING_PHIS]):
+    number = rec.row_ring(t, to)
+    ring, work = rec.ring_at(t, number), rec.ring_state_at(t, number)
+    cap, top = t[ring + rec.RING_CAP], n[work + rec.TOP]
+    d, o = rec.row_begin(t, to), rec.row_begin(t, source)
+    for part in range(1 + t[ring + rec.RING_PHIS]):
         gather_rows(c, d + part * cap, 1.0, c, o + part * cap, top, 1.0, c, 0)
-    for part in range(1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]):
+    for part in range(1 + t[ring + rec.RING_PHIS], 1 + t[ring + rec.RING_PHIS] + t[ring + rec.RING_PSIS]):
         for slot in range(top):
             c[d + part * cap + slot] = min(c[d + part * cap + slot], c[o + part * cap + slot])
     grow(to, source, s)
@@ -121,16 +74,16 @@ def add_row(to, source, s):
 def grow(to, source, s):
     """Raise the bound of a row to which another was added; past LARGEST its ring must be folded up."""
     t, n = s.i, s.i
-    bound = row_bound_at(t, to)
-    s.f[bound] += s.f[row_bound_at(t, source)]
+    bound = rec.row_bound_at(t, to)
+    s.f[bound] += s.f[rec.row_bound_at(t, source)]
     if not s.f[bound] < LARGEST:
-        work = ring_state_at(t, row_ring(t, to))
-        d, total = row_begin(t, to), 0.0
-        for slot in range(n[work + TOP]):
+        work = rec.ring_state_at(t, rec.row_ring(t, to))
+        d, total = rec.row_begin(t, to), 0.0
+        for slot in range(n[work + rec.TOP]):
             total += s.f[d + slot]
         s.f[bound] = total
         if not total < LARGEST:
-            n[work + FULL] = n[t[TALLY] + IS_FULL] = 1
+            n[work + rec.FULL] = n[t[rec.TALLY] + rec.IS_FULL] = 1
 
 
 @kernel
@@ -143,14 +96,14 @@ def whole_vectors(lanes):
 def clear_row(row, s):
     """Set all coefficients of a row to zero."""
     t, c = s.i, s.f
-    ring = ring_at(t, row_ring(t, row))
-    cap, d = t[ring + RING_CAP], row_begin(t, row)
-    top = whole_vectors(s.i[ring_state_at(t, row_ring(t, row)) + TOP])
-    for part in range(1 + t[ring + RING_PHIS]):
+    ring = rec.ring_at(t, rec.row_ring(t, row))
+    cap, d = t[ring + rec.RING_CAP], rec.row_begin(t, row)
+    top = whole_vectors(s.i[rec.ring_state_at(t, rec.row_ring(t, row)) + rec.TOP])
+    for part in range(1 + t[ring + rec.RING_PHIS]):
         fill(c, d + part * cap, top, 0.0)
-    for part in range(1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]):
+    for part in range(1 + t[ring + rec.RING_PHIS], 1 + t[ring + rec.RING_PHIS] + t[ring + rec.RING_PSIS]):
         fill(c, d + part * cap, top, np.inf)
-    s.f[row_bound_at(s.i, row)] = 0.0
+    s.f[rec.row_bound_at(s.i, row)] = 0.0
 
 
 @kernel
@@ -160,15 +113,21 @@ def lane_sum(number, row, w, lane, s):
     Coefficients are below 2^600 or so: of values whose exponents are four apart, the smaller adds nothing.
     """
     t, m, e, c = s.i, s.f, s.e, s.f
-    ring = ring_at(t, number)
-    block, cap = t[ring + RING_BLOCK], t[ring + RING_CAP]
-    of = block_at(t, block)
-    if w >= t[of + BLOCK_WIDTH]:
+    ring = rec.ring_at(t, number)
+    block, cap = t[ring + rec.RING_BLOCK], t[ring + rec.RING_CAP]
+    of = rec.block_at(t, block)
+    if w >= t[of + rec.BLOCK_WIDTH]:
         return 0.0, np.int32(0)
-    here, upto = row_begin(t, row), s.i[ring_state_at(t, number) + TOP]
-    phi = t[t[LANE_PHIS] + t[ring + RING_LANE_PHIS] + w * t[of + BLOCK_SIZE] + lane - t[of + BLOCK_LO]]
+    here, upto = rec.row_begin(t, row), s.i[rec.ring_state_at(t, number) + rec.TOP]
+    phi = t[
+        t[rec.LANE_PHIS]
+        + t[ring + rec.RING_LANE_PHIS]
+        + w * t[of + rec.BLOCK_SIZE]
+        + lane
+        - t[of + rec.BLOCK_LO]
+    ]
     sigma = here + (1 + phi) * cap if phi >= 0 else NONE
-    if s.i[far_at(t, block)] == 0:
+    if s.i[rec.far_at(t, block)] == 0:
         return _plain_sum(
             cell(block, NONE, w, lane, t), cell(block, NONE, NONE, lane, t), here, sigma, upto, of, s
         )
@@ -197,7 +156,7 @@ def lane_sum(number, row, w, lane, s):
 @kernel
 def _plain_sum(at, count, row, sigma, upto, of, s):
     """`lane_sum` where no value has an exponent; without σ, `sigma` is 0. Slots lie `step` cells apart."""
-    step, total = s.i[of + BLOCK_WIDTH] * s.i[of + BLOCK_SIZE], 0.0
+    step, total = s.i[of + rec.BLOCK_WIDTH] * s.i[of + rec.BLOCK_SIZE], 0.0
     for slot in range(upto):
         total += s.f[at + slot * step] * s.f[row + slot]
     if sigma > 0:
@@ -210,16 +169,22 @@ def _plain_sum(at, count, row, sigma, upto, of, s):
 def lane_least(number, row, y, lane, s):
     """Extreme y of a lane, from the snapshots that hold any mass and are in the row."""
     t, m, x, c = s.i, s.f, s.f, s.f
-    ring = ring_at(t, number)
-    block, cap = t[ring + RING_BLOCK], t[ring + RING_CAP]
-    of = block_at(t, block)
+    ring = rec.ring_at(t, number)
+    block, cap = t[ring + rec.RING_BLOCK], t[ring + rec.RING_CAP]
+    of = rec.block_at(t, block)
     best = np.inf
-    if y >= t[of + BLOCK_EXTREMES]:
+    if y >= t[of + rec.BLOCK_EXTREMES]:
         return best
-    here = row_begin(t, row)
-    psi = t[t[LANE_PSIS] + t[ring + RING_LANE_PSIS] + y * t[of + BLOCK_SIZE] + lane - t[of + BLOCK_LO]]
-    mu = here + (1 + t[ring + RING_PHIS] + psi) * cap
-    for slot in range(s.i[ring_state_at(t, number) + TOP]):
+    here = rec.row_begin(t, row)
+    psi = t[
+        t[rec.LANE_PSIS]
+        + t[ring + rec.RING_LANE_PSIS]
+        + y * t[of + rec.BLOCK_SIZE]
+        + lane
+        - t[of + rec.BLOCK_LO]
+    ]
+    mu = here + (1 + t[ring + rec.RING_PHIS] + psi) * cap
+    for slot in range(s.i[rec.ring_state_at(t, number) + rec.TOP]):
         if c[here + slot] != 0.0 and m[cell(block, slot, NONE, lane, t)] != 0.0:
             best = min(best, x[xcell(block, slot, y, lane, t)])
             if psi >= 0:
@@ -231,31 +196,31 @@ def lane_least(number, row, y, lane, s):
 def expire(number, oldest, s):
     """Free the snapshots from before row `oldest`, at which the oldest open window begins."""
     t, n, c = s.i, s.i, s.f
-    ring, work = ring_at(t, number), ring_state_at(t, number)
-    slots, cap = t[SLOTS] + t[ring + RING_SLOTS], t[ring + RING_CAP]
-    sums, parts = 1 + t[ring + RING_PHIS], 1 + t[ring + RING_PHIS] + t[ring + RING_PSIS]
+    ring, work = rec.ring_at(t, number), rec.ring_state_at(t, number)
+    slots, cap = t[rec.SLOTS] + t[ring + rec.RING_SLOTS], t[ring + rec.RING_CAP]
+    sums, parts = 1 + t[ring + rec.RING_PHIS], 1 + t[ring + rec.RING_PHIS] + t[ring + rec.RING_PSIS]
     top = 0
-    for slot in range(n[work + TOP]):
+    for slot in range(n[work + rec.TOP]):
         if n[slots + slot] < 0:
             continue
         if n[slots + slot] >= oldest:
             top = slot + 1
             continue
         n[slots + slot] = -1
-        n[work + USED] -= 1
-        if n[work + OPEN] == slot:
-            n[work + OPEN] = -1
-        for q in range(t[ring + RING_ROWS_], t[ring + RING_ROWS_ + 1]):
-            row = row_begin(t, t[t[RING_ROWS] + q])
+        n[work + rec.USED] -= 1
+        if n[work + rec.OPEN] == slot:
+            n[work + rec.OPEN] = -1
+        for q in range(t[ring + rec.RING_ROWS_], t[ring + rec.RING_ROWS_ + 1]):
+            row = rec.row_begin(t, t[t[rec.RING_ROWS] + q])
             for part in range(parts):
                 c[row + part * cap + slot] = 0.0 if part < sums else np.inf
-        for q in range(t[ring + RING_LISTS_], t[ring + RING_LISTS_ + 1]):
-            each = list_at(t, t[t[RING_LISTS] + q])
-            for at in range(t[each + LIST_CAP]):
-                row = row_begin(t, t[each + LIST_FIRST] + at)
+        for q in range(t[ring + rec.RING_LISTS_], t[ring + rec.RING_LISTS_ + 1]):
+            each = rec.list_at(t, t[t[rec.RING_LISTS] + q])
+            for at in range(t[each + rec.LIST_CAP]):
+                row = rec.row_begin(t, t[each + rec.LIST_FIRST] + at)
                 for part in range(parts):
                     c[row + part * cap + slot] = 0.0 if part < sums else np.inf
-    n[work + TOP] = top
+    n[work + rec.TOP] = top
 
 
 # ---------------------------------------------------------------- folding up
@@ -265,36 +230,36 @@ def expire(number, oldest, s):
 def fold_up(row, s):
     """Make one snapshot of each row of every ring that is full; all events so far are before `row`."""
     t, n = s.i, s.i
-    for number in range(t[N_RINGS]):
-        work = ring_state_at(t, number)
-        if n[work + FULL]:
-            n[t[TALLY] + FOLDINGS] += 1
+    for number in range(t[rec.N_RINGS]):
+        work = rec.ring_state_at(t, number)
+        if n[work + rec.FULL]:
+            n[t[rec.TALLY] + rec.FOLDINGS] += 1
             made = _fold_rows(number, s)
             _take_back(number, made, row - 1, s)
-            n[work + FULL] = 0
-    n[t[TALLY] + IS_FULL] = 0
+            n[work + rec.FULL] = 0
+    n[t[rec.TALLY] + rec.IS_FULL] = 0
 
 
 @kernel
 def _fold_rows(number, s):
     """Evaluate all rows and entries into the spare block; returns how many there are."""
     t, n = s.i, s.i
-    ring, made = ring_at(t, number), NONE
-    for q in range(t[ring + RING_ROWS_], t[ring + RING_ROWS_ + 1]):
-        row = t[t[RING_ROWS] + q]
+    ring, made = rec.ring_at(t, number), NONE
+    for q in range(t[ring + rec.RING_ROWS_], t[ring + rec.RING_ROWS_ + 1]):
+        row = t[t[rec.RING_ROWS] + q]
         if _is_some(number, row, s):
             _fold_row(number, row, made, s)
             made += 1
-    for q in range(t[ring + RING_LISTS_], t[ring + RING_LISTS_ + 1]):
-        listed = t[t[RING_LISTS] + q]
-        each, work = list_at(t, listed), list_work_at(t, listed)
+    for q in range(t[ring + rec.RING_LISTS_], t[ring + rec.RING_LISTS_ + 1]):
+        listed = t[t[rec.RING_LISTS] + q]
+        each, work = rec.list_at(t, listed), rec.list_work_at(t, listed)
         for k in range(n[work + 1]):
-            at = (n[work] + k) % t[each + LIST_CAP]
-            entry = entry_at(t, t[each + LIST_ENTRIES] + at)
-            row = t[each + LIST_FIRST] + at
-            if n[entry + ENTRY_SLOT] >= 0:
+            at = (n[work] + k) % t[each + rec.LIST_CAP]
+            entry = rec.entry_at(t, t[each + rec.LIST_ENTRIES] + at)
+            row = t[each + rec.LIST_FIRST] + at
+            if n[entry + rec.ENTRY_SLOT] >= 0:
                 clear_row(row, s)
-                s.f[row_begin(t, row) + n[entry + ENTRY_SLOT]] = 1.0
+                s.f[rec.row_begin(t, row) + n[entry + rec.ENTRY_SLOT]] = 1.0
             _fold_row(number, row, made, s)
             made += 1
     return made
@@ -302,7 +267,7 @@ def _fold_rows(number, s):
 
 @kernel
 def _is_some(number, row, s):
-    here, top = row_begin(s.i, row), s.i[ring_state_at(s.i, number) + TOP]
+    here, top = rec.row_begin(s.i, row), s.i[rec.ring_state_at(s.i, number) + rec.TOP]
     found = 0
     for slot in range(top):
         found += s.f[here + slot] != 0.0
@@ -313,14 +278,14 @@ def _is_some(number, row, s):
 def _fold_row(number, row, made, s):
     """Evaluate one row in all lanes of its ring."""
     t = s.i
-    spare = t[ring_at(t, number) + RING_SPARE]
-    of = block_at(t, spare)
-    lo = t[of + BLOCK_LO]
-    for lane in range(lo, lo + t[of + BLOCK_SIZE]):
-        for w in range(t[of + BLOCK_WIDTH]):
+    spare = t[rec.ring_at(t, number) + rec.RING_SPARE]
+    of = rec.block_at(t, spare)
+    lo = t[of + rec.BLOCK_LO]
+    for lane in range(lo, lo + t[of + rec.BLOCK_SIZE]):
+        for w in range(t[of + rec.BLOCK_WIDTH]):
             at = cell(spare, made, w, lane, t)
             s.f[at], s.e[at] = lane_sum(number, row, w, lane, s)
-        for y in range(t[of + BLOCK_EXTREMES]):
+        for y in range(t[of + rec.BLOCK_EXTREMES]):
             s.f[xcell(spare, made, y, lane, t)] = lane_least(number, row, y, lane, s)
 
 
@@ -328,33 +293,33 @@ def _fold_row(number, row, made, s):
 def _take_back(number, made, last, s):
     """Make the evaluated rows the only snapshots of the ring; each row is one of them."""
     t, n, c = s.i, s.i, s.f
-    ring, work = ring_at(t, number), ring_state_at(t, number)
-    slots, slot = t[SLOTS] + t[ring + RING_SLOTS], 0
-    for q in range(t[ring + RING_ROWS_], t[ring + RING_ROWS_ + 1]):
-        row = t[t[RING_ROWS] + q]
+    ring, work = rec.ring_at(t, number), rec.ring_state_at(t, number)
+    slots, slot = t[rec.SLOTS] + t[ring + rec.RING_SLOTS], 0
+    for q in range(t[ring + rec.RING_ROWS_], t[ring + rec.RING_ROWS_ + 1]):
+        row = t[t[rec.RING_ROWS] + q]
         is_some = _is_some(number, row, s)
         clear_row(row, s)
         if is_some:
-            c[row_begin(t, row) + slot] = 1.0
-            s.f[row_bound_at(s.i, row)] = 1.0
+            c[rec.row_begin(t, row) + slot] = 1.0
+            s.f[rec.row_bound_at(s.i, row)] = 1.0
             slot += 1
-    for q in range(t[ring + RING_LISTS_], t[ring + RING_LISTS_ + 1]):
-        listed = t[t[RING_LISTS] + q]
-        each, own = list_at(t, listed), list_work_at(t, listed)
+    for q in range(t[ring + rec.RING_LISTS_], t[ring + rec.RING_LISTS_ + 1]):
+        listed = t[t[rec.RING_LISTS] + q]
+        each, own = rec.list_at(t, listed), rec.list_work_at(t, listed)
         for k in range(n[own + 1]):
-            at = (n[own] + k) % t[each + LIST_CAP]
-            n[entry_at(t, t[each + LIST_ENTRIES] + at) + ENTRY_SLOT] = slot
-            clear_row(t[each + LIST_FIRST] + at, s)
+            at = (n[own] + k) % t[each + rec.LIST_CAP]
+            n[rec.entry_at(t, t[each + rec.LIST_ENTRIES] + at) + rec.ENTRY_SLOT] = slot
+            clear_row(t[each + rec.LIST_FIRST] + at, s)
             slot += 1
-    for here in range(max(n[work + TOP], made)):
+    for here in range(max(n[work + rec.TOP], made)):
         n[slots + here] = last if here < made else -1
-    n[work + TOP], n[work + USED], n[work + OPEN] = made, made, -1
-    block, spare = t[ring + RING_BLOCK], t[ring + RING_SPARE]
-    one, other = block_at(t, block), block_at(t, spare)
-    to, of = t[one + BLOCK_BASE], t[other + BLOCK_BASE]
-    for here in range(made * t[one + BLOCK_SIZE] * t[one + BLOCK_WIDTH]):
+    n[work + rec.TOP], n[work + rec.USED], n[work + rec.OPEN] = made, made, -1
+    block, spare = t[ring + rec.RING_BLOCK], t[ring + rec.RING_SPARE]
+    one, other = rec.block_at(t, block), rec.block_at(t, spare)
+    to, of = t[one + rec.BLOCK_BASE], t[other + rec.BLOCK_BASE]
+    for here in range(made * t[one + rec.BLOCK_SIZE] * t[one + rec.BLOCK_WIDTH]):
         s.f[to + here], s.e[to + here] = s.f[of + here], s.e[of + here]
-    to, of = t[one + BLOCK_XBASE], t[other + BLOCK_XBASE]
-    for here in range(made * t[one + BLOCK_SIZE] * t[one + BLOCK_EXTREMES]):
+    to, of = t[one + rec.BLOCK_XBASE], t[other + rec.BLOCK_XBASE]
+    for here in range(made * t[one + rec.BLOCK_SIZE] * t[one + rec.BLOCK_EXTREMES]):
         s.f[to + here] = s.f[of + here]
     look_again(block, made, s)
