@@ -40,7 +40,7 @@ START = 10_000
 def keep_raw(monkeypatch: pytest.MonkeyPatch, most: int | None) -> None:
     """Segments with more than so many events get vectors; None leaves that to their sizes."""
     if most is not None:
-        monkeypatch.setattr(settling, "most_raw_rows", lambda numbers, row_bytes: most)
+        monkeypatch.setattr(settling, "most_raw_rows", lambda *_: most)
 
 
 def feed(stream: Simulation, table: pa.Table, delay: float, rng: random.Random, most_cuts: int = 8) -> None:
@@ -79,6 +79,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str] | None = 
     delay = rng.choice([0, 1, 3, 10, 40])
     keep_raw(monkeypatch, rng.choice([0, 0, 1, 3, None]))
     monkeypatch.setattr(settling, "_LIGHT", rng.choice([0, 1 << 16]))
+    monkeypatch.setattr(settling, "_PER_VECTOR", rng.choice([0, 2]))
     workload = tf.parse(";".join(texts))
     shards = rng.choice([1, 2])
     stream = simulate(workload, table.schema, delay * 1_000_000, shards, order_column=order_column)
@@ -224,6 +225,7 @@ ONLINE = {
 @pytest.mark.parametrize("kind", ONLINE)
 def test_these_queries_keep_no_events_that_are_final(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_raw(monkeypatch, 0)
+    monkeypatch.setattr(settling, "_PER_VECTOR", 0)
     stream = simulate(tf.parse(ONLINE[kind]), SCHEMA, 0)
     assert stream.stream.raw == {}
     for at in range(START, START + 12, 3):

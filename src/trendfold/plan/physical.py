@@ -306,9 +306,17 @@ MOST_VALUES = 64
 """A segment with more values of GROUP BY T.g stays raw: its other events are folded once per value."""
 
 
-def most_raw_rows(numbers: int, row_bytes: float) -> int:
-    """How many events of a segment a stream keeps raw; with more, vectors of so many numbers are smaller."""
-    return int((_ID_BYTES + _NUMBER_BYTES * numbers) / row_bytes)
+_RAW_READS = 4
+
+
+def most_raw_rows(numbers: int, row_bytes: float, overlap: int = 1) -> int:
+    """How many events of a segment a stream keeps raw; with more, vectors of so many numbers are smaller.
+
+    Where windows overlap little, raw events are read only once or twice, which is faster than loading and
+    saving vectors in every micro-batch: then they may take up to four times as much.
+    """
+    vectors = _ID_BYTES + _NUMBER_BYTES * numbers
+    return int(vectors * max(1.0, _RAW_READS / overlap) / row_bytes)
 
 
 # ---------------------------------------------------------------- the choice

@@ -107,6 +107,11 @@ class OnlineGroup:
         return tuple(dict.fromkeys(name for plan in self.plans for name in compared_attributes(plan)))
 
     @cached_property
+    def overlap(self) -> int:
+        """The most windows of one query that hold an event."""
+        return max(map(windows_at_once, self.plans))
+
+    @cached_property
     def numbers(self) -> int:
         """How many numbers a segment takes while windows of all queries are open."""
         return sum(

@@ -56,15 +56,33 @@ class RawEvents:
     payload: bytes
 
 
-def is_worth_settling(index: ShardIndex, exchange: int, arrived: Sequence[RawEvents], until: int) -> bool:
+def is_worth_settling(
+    stream: StreamJob, index: ShardIndex, exchange: int, arrived: Sequence[RawEvents], until: int
+) -> bool:
     """Whether at least half of the events that would be read from the state are final.
 
-    So an event is read about twice at most, however far events of one micro-batch lie apart.
+    So an event is read about twice at most, however far events of one micro-batch lie apart. Events also wait
+    while they are few beside the vectors they would change, and while no segment has vectors: then until it
+    is time to weigh them.
     """
+    if not has_vectors(stream, index, exchange) and not _has_grown(index, exchange, arrived):
+        return False
+    states = [index.groups[g.name] for g in stream.online[exchange] if g.name in index.groups]
+    vectors = sum(part.rows for state in states for part in state.open)
     stored = [p for p in index.own(exchange) if not p.is_settled and p.low < until]
     parts: list[StatePart | RawEvents] = [*stored, *arrived]
     final = sum(_final_rows(part, until) for part in parts)
-    return final > 0 and final >= sum(part.rows for part in stored) / 2
+    return final > 0 and final >= max(_PER_VECTOR * vectors, sum(part.rows for part in stored) / 2)
+
+
+_PER_VECTOR = 2
+"""So many events per vector wait to be folded: loading and saving a vector costs as much as a few of them."""
+
+
+def has_vectors(stream: StreamJob, index: ShardIndex, exchange: int) -> bool:
+    """Whether any segment of an exchange has vectors."""
+    names = (group.name for group in stream.online[exchange])
+    return any(index.groups[name].segments for name in names if name in index.groups)
 
 
 def _final_rows(part: StatePart | RawEvents, until: int) -> float:
@@ -82,7 +100,7 @@ def settle(
     until: int,
 ) -> Iterator[Blob]:
     """Fold the events of an exchange before a time, and store the others."""
-    weighs = _has_grown(index, exchange)
+    weighs = _has_grown(index, exchange, arrived)
     old = [p for p in index.own(exchange) if p.is_settled and weighs]
     taken = [p for p in index.own(exchange) if not p.is_settled and p.low < until]
     for later in (part for part in arrived if part.low >= until):
@@ -90,33 +108,44 @@ def settle(
     payloads = [store.get(p.number) for p in (*old, *taken)]
     payloads += [part.payload for part in arrived if part.low < until]
     index.read += sum(p.rows for p in (*old, *taken))
+    every = _read_events(stream, exchange, payloads)
+    row_bytes = _row_bytes(payloads, len(every.batch)) if weighs else None
+    groups = [Settling(stream, store, index, exchange, group) for group in stream.online[exchange]]
+    if (
+        row_bytes is not None
+        and not has_vectors(stream, index, exchange)
+        and not any(settling.has_heavy(every, row_bytes) for settling in groups)
+    ):
+        for part in (part for part in arrived if part.low < until):
+            index.add(store, exchange, part.low, part.high, part.rows, part.payload)
+        index.weighed[exchange] = index.raw_bytes(exchange)
+        return
     index.remove(store, (*old, *taken))
-    final = _final_events(stream, store, index, exchange, payloads, until)
+    final = _final_events(stream, store, index, exchange, every, until)
     is_new = np.arange(len(final.batch)) >= sum(p.rows for p in old)
-    row_bytes = _row_bytes(payloads, len(final.batch)) if weighs else None
     kept = np.full(len(is_new), bool(stream.keeps_raw(exchange)))
-    for group in stream.online[exchange]:
-        settling = Settling(stream, store, index, exchange, group)
+    for settling in groups:
         try:
             started = perf_counter()
             kept |= settling.fold(final, is_new, row_bytes, until)
             settling.close(until)
             yield settling.step(len(is_new), perf_counter() - started)
         except TrendfoldError as error:
-            yield tasks.failure(group.queries[0], error)
+            yield tasks.failure(settling.group.queries[0], error)
     store_events(stream, store, index, exchange, final, kept, is_settled=True)
     if weighs:
         index.weighed[exchange] = index.raw_bytes(exchange)
     index.settled[exchange] = until
 
 
-def _has_grown(index: ShardIndex, exchange: int) -> bool:
-    """Whether it is time to weigh settled raw events again: they have doubled since they were weighed.
+def _has_grown(index: ShardIndex, exchange: int, arrived: Sequence[RawEvents] = ()) -> bool:
+    """Whether it is time to weigh raw events again: they have doubled since they were weighed.
 
     So an event is read about twice for that.
     """
-    now, before = index.raw_bytes(exchange), index.weighed.get(exchange, 0)
-    return now == 0 or now >= max(2 * before, before + _LIGHT)
+    now = index.raw_bytes(exchange) + sum(len(part.payload) for part in arrived)
+    before = index.weighed.get(exchange, 0)
+    return exchange not in index.weighed or now >= max(2 * before, before + _LIGHT)
 
 
 _PART_BYTES = 1_200
@@ -128,13 +157,16 @@ def _row_bytes(payloads: Sequence[bytes], rows: int) -> float:
     return max(1.0, sum(len(payload) - _PART_BYTES for payload in payloads) / max(1, rows))
 
 
-def _final_events(
-    stream: StreamJob, store: Store, index: ShardIndex, exchange: int, payloads: Sequence[bytes], until: int
-) -> Workspace:
-    """The events before a time; the others are stored."""
+def _read_events(stream: StreamJob, exchange: int, payloads: Sequence[bytes]) -> Workspace:
     if not payloads:
         return Workspace(stream.job.nothing)
-    every = tasks.gather(stream.job, exchange, [layout.from_bytes(payload) for payload in payloads])
+    return tasks.gather(stream.job, exchange, [layout.from_bytes(payload) for payload in payloads])
+
+
+def _final_events(
+    stream: StreamJob, store: Store, index: ShardIndex, exchange: int, every: Workspace, until: int
+) -> Workspace:
+    """The events before a time; the others are stored."""
     is_final = every.batch.time < until
     if is_final.all():
         return every
@@ -196,11 +228,7 @@ class Settling:
         number, is_fresh = np.full(distinct + 1, -1, np.int64), np.zeros(distinct + 1, np.bool_)
         number[present] = self.keys.find(keys)
         if row_bytes is not None:
-            rows = np.bincount(code[code >= 0], minlength=distinct)
-            values = self._values(workspace, code, distinct)[present]
-            most = most_raw_rows(self.group.numbers, row_bytes)
-            is_heavy = (rows[present] > most * (1 + values)) & (values <= MOST_VALUES)
-            fresh = is_heavy & (number[present] < 0)
+            fresh = self._heavy(workspace, code, number, row_bytes)[present]
             if fresh.any():
                 number[present[fresh]] = self.keys.add(keys.filter(pa.array(fresh)))
                 is_fresh[present[fresh]] = True
@@ -209,6 +237,25 @@ class Settling:
         if is_folded.any():
             self._fold_some(workspace, segment, is_folded, until)
         return (code >= 0) & (segment < 0)
+
+    def has_heavy(self, workspace: Workspace, row_bytes: float) -> bool:
+        """Whether any segment should get vectors, where none has any."""
+        if not len(workspace.batch):
+            return False
+        code, distinct = segment_codes(self.group, workspace)
+        return bool(self._heavy(workspace, code, np.full(distinct + 1, -1), row_bytes).any())
+
+    def _heavy(self, workspace: Workspace, code: Longs, number: Longs, row_bytes: float) -> Mask:
+        """The segments without vectors that get them now: their events are larger than vectors.
+
+        None does unless they have half of the raw events: the others would stay anyway.
+        """
+        distinct = len(number) - 1
+        rows = np.bincount(code[code >= 0], minlength=distinct) * (number[:-1] < 0)
+        values = self._values(workspace, code, distinct)
+        most = most_raw_rows(self.group.numbers, row_bytes, self.group.overlap)
+        found = (rows > most * (1 + values)) & (values <= MOST_VALUES)
+        return found if 2 * rows[found].sum() >= rows.sum() else np.zeros(distinct, np.bool_)
 
     def _values(self, workspace: Workspace, code: Longs, distinct: int) -> Longs:
         """How many values of GROUP BY T.g each segment has."""

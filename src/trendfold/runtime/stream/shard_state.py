@@ -115,7 +115,7 @@ class ShardIndex:
 
     released  the watermark up to which windows were reported
     settled   per exchange, the time before which events are folded, where queries are folded online
-    weighed   per exchange, the bytes of settled raw parts that were kept when they were last weighed
+    weighed   per exchange, the bytes of raw parts that were kept when they were last weighed
     groups    the state of groups that are folded online, by name
     read      how many raw events were read from the state since the index was read; not stored
     """
@@ -195,5 +195,5 @@ class ShardIndex:
         return [part for part in self.parts if part.exchange == exchange]
 
     def raw_bytes(self, exchange: int) -> int:
-        """The size of the settled raw parts of an exchange."""
-        return sum(part.bytes for part in self.own(exchange) if part.is_settled)
+        """The size of the raw parts of an exchange."""
+        return sum(part.bytes for part in self.own(exchange))

@@ -16,7 +16,7 @@ from trendfold.runtime.spark.blobs import Blob, Content, unpack
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.parcels import HOME, LATE, Parcel, refused, with_reason
 from trendfold.runtime.stream.reporting import report
-from trendfold.runtime.stream.settling import RawEvents, is_worth_settling, settle
+from trendfold.runtime.stream.settling import RawEvents, has_vectors, is_worth_settling, settle
 from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, StatePart, Store
 from trendfold.runtime.stream.stream_job import StreamJob
 
@@ -58,7 +58,7 @@ def _absorb(
     latest = max(part.high for parts in arrived.values() for part in parts)
     for exchange, parts in arrived.items():
         until = max(stream.final(latest, watermark), index.settled.get(exchange, ALWAYS))
-        if stream.online[exchange] and is_worth_settling(index, exchange, parts, until):
+        if stream.online[exchange] and is_worth_settling(stream, index, exchange, parts, until):
             yield from settle(stream, store, index, exchange, parts, until)
             continue
         for part in parts:
@@ -166,6 +166,8 @@ def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
 def _must_settle(stream: StreamJob, index: ShardIndex, exchange: int, watermark: int) -> bool:
     """Whether a window ends now whose last events may not be folded yet."""
     settled = index.settled.get(exchange, ALWAYS)
+    if not has_vectors(stream, index, exchange):
+        return False  # all of its events are raw
     releases = stream.of(stream.job.exchanges[exchange])
     ends = [releases[q].last_end(watermark) for group in stream.online[exchange] for q in group.queries]
     return any(settled < end for end in ends)
