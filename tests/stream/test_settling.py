@@ -79,7 +79,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str] | None = 
     delay = rng.choice([0, 1, 3, 10, 40])
     keep_raw(monkeypatch, rng.choice([0, 0, 1, 3, None]))
     monkeypatch.setattr(settling, "_LIGHT", rng.choice([0, 1 << 16]))
-    monkeypatch.setattr(settling, "_PER_VECTOR", rng.choice([0, 2]))
+    monkeypatch.setattr(settling, "_PER_VECTOR", rng.choice([0, 8]))
     workload = tf.parse(";".join(texts))
     shards = rng.choice([1, 2])
     stream = simulate(workload, table.schema, delay * 1_000_000, shards, order_column=order_column)

@@ -75,7 +75,7 @@ def is_worth_settling(
     return final > 0 and final >= max(_PER_VECTOR * vectors, sum(part.rows for part in stored) / 2)
 
 
-_PER_VECTOR = 2
+_PER_VECTOR = 8
 """So many events per vector wait to be folded: loading and saving a vector costs as much as a few of them."""
 
 
