@@ -97,14 +97,16 @@ def placed(
     start = np.zeros(count + 1, np.uint32)
     kernels.count_rows(symbol, partition, keeps_all, start)
     segment, total = start.astype(np.int64), int(start[-1])
-    row, symbols, times = np.empty(total, np.int32), np.empty(total, np.int32), np.empty(total, np.int64)
+    sizes = (total + 1, np.int32), (total + 1, np.int32), (total + 1, np.int64)
+    row, symbols, times = (np.empty(*size) for size in sizes)
     if len(partition):
         packed = np.empty((total, 2), np.int64)
         kernels.place_rows(order, time, symbol, partition, keeps_all, start, packed)
         kernels.unpack_rows(packed, row, symbols, times)
     else:
         kernels.select_rows(order, time, symbol, keeps_all, row, symbols, times)
-    return list(zip(row.tolist(), symbols.tolist(), times.tolist(), strict=True)), segment
+    found = (each[:total].tolist() for each in (row, symbols, times))
+    return list(zip(*found, strict=True)), segment
 
 
 @many

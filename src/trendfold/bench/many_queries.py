@@ -21,15 +21,15 @@ KINDS: dict[str, tuple[str, float]] = {
     "NOT at the end": (f"RETURN COUNT(*) PATTERN SEQ(A, B+, NOT D) {{}} {WINDOW}", 0.2),
     "next, 1,000 groups": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} GROUP BY g {WINDOW}",
-        0.08,
+        0.25,
     ),
     "next, 30 overlaps": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 30000 s SLIDE 1000 s",
-        0.15,
+        0.2,
     ),
     "next, windows of 12 events": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 12 s SLIDE 12 s",
-        0.1,
+        0.25,
     ),
     "next, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.3),
     "any, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} {{}} {WINDOW}", 1 / 6),

@@ -561,6 +561,28 @@ def _forget_bounds(b, blocks, bound, is_wide):
         bound[row], is_wide[row] = 0.0, False
 
 
+@kernel
+def merge_cuts(low, high, slot_of, row, is_open, slot, item):
+    """The cuts of windows of one kind in their order, closing first; False if windows are not in order.
+
+    low, high            int64[n]   the rows of a window: at least one; neither may decrease
+    slot_of              int64[n]   its slot
+    row, is_open, slot, item  [2n], written
+    """
+    windows = low.shape[0]
+    for k in range(windows):
+        if low[k] >= high[k] or (k > 0 and (low[k] < low[k - 1] or high[k] < high[k - 1])):
+            return False
+    opened = closed = 0
+    for cut in range(2 * windows):
+        opens = opened < windows and low[opened] < high[closed]
+        k = opened if opens else closed
+        row[cut], is_open[cut], slot[cut], item[cut] = low[k] if opens else high[k], opens, slot_of[k], k
+        opened += opens
+        closed += not opens
+    return True
+
+
 # ---- Moments of several events, and bursts ------------------------------------------------------------
 
 

@@ -210,9 +210,14 @@ def count_rows(symbol, partition, keeps_all, start):
     partition  int[n]   rows of -1 are left out; an empty array: all rows are of partition 0
     start      uint[partitions+1]
     """
-    is_whole = partition.shape[0] == 0
+    if partition.shape[0] == 0:
+        count = 0
+        for r in range(symbol.shape[0]):
+            count += keeps_all or symbol[r] != 0  # no branch: which rows are selected is no pattern
+        start[1] = count
+        return
     for r in range(symbol.shape[0]):
-        p = 0 if is_whole else partition[r]
+        p = partition[r]
         if p >= 0 and (keeps_all or symbol[r] != 0):
             start[p + 1] += 1
     for p in range(1, start.shape[0]):
@@ -225,18 +230,15 @@ def select_rows(order, time, symbol, keeps_all, row, symbols, times):
 
     order   int[n]    rows in time order; an empty array: they are already
     time    int64[n]  their times, in that order
-    row, symbols, times   what is written, as many as `count_rows` counted
+    row, symbols, times   what is written, as many as `count_rows` counted, and one more
     """
     is_ordered = order.shape[0] == 0
     to = np.uint64(0)
     for i in range(time.shape[0]):
         r = np.uint64(i if is_ordered else order[i])
         s = symbol[r]
-        if keeps_all or s != 0:
-            row[to] = r
-            symbols[to] = s
-            times[to] = time[i]
-            to += np.uint64(1)
+        row[to], symbols[to], times[to] = r, s, time[i]
+        to += np.uint64(keeps_all or s != 0)  # no branch: which rows are selected is no pattern
 
 
 @kernel

@@ -153,14 +153,17 @@ def place(
     start = np.zeros(distinct + 1, np.uint32 if len(workspace.batch) < 2**31 else np.uint64)
     kernels.count_rows(symbol, partition, keeps_all, start)
     segment, count = start.astype(np.int64), int(start[-1])
-    row = empty(count, workspace.row_type)
-    symbols, times = empty(count, np.int32), empty(count, np.int64)
+    # One more than is found: rows that are not selected are written, too, and overwritten.
+    row = empty(count + 1, workspace.row_type)
+    symbols, times = empty(count + 1, np.int32), empty(count + 1, np.int64)
     if len(partition):
+        row, symbols, times = row[:count], symbols[:count], times[:count]
         packed = empty((count, 2), np.int64)
         kernels.place_rows(order.row, order.time, symbol, partition, keeps_all, start, packed)
         kernels.unpack_rows(packed, row, symbols, times)
     else:
         kernels.select_rows(order.row, order.time, symbol, keeps_all, row, symbols, times)
+        row, symbols, times = row[:count], symbols[:count], times[:count]
     return Placed(row, times, symbols, segment)
 
 

@@ -44,6 +44,7 @@ from trendfold.kernel.machine_lanes import (
     add_up_bursts,
     fold_in_lanes,
     line_up,
+    merge_cuts,
     no_mass,
     no_vectors,
     state_bytes,
@@ -455,6 +456,10 @@ def _cuts(
 ) -> LaneCuts:
     """Where windows close and open, by row. Members with the same windows are cut together."""
     at_once = {member.which: member.windows for member in members}
+    if len(windows) == 1 and not carry and (merged := _merged_cuts(windows[0], at_once[0])) is not None:
+        row, is_open, slot, item = merged
+        none = np.zeros(0, np.int64)
+        return LaneCuts(row, is_open, np.zeros(len(row), np.int64), slot, item, none, *_part_table(parts))
     cut = [_cuts_of(windows[which], at_once[which], which) for which in sorted(at_once)]
     row, is_open, kind, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
     vector = np.concatenate([_vectors_of(carry[which]) for which in sorted(at_once)]) if carry else None
@@ -469,6 +474,16 @@ def _cuts(
         np.zeros(0, np.int64) if vector is None else vector[order],
         *_part_table(parts),
     )
+
+
+def _merged_cuts(items: Items, windows: int) -> tuple[NDArray[Any], ...] | None:
+    """Row, whether it opens, slot and item of every cut, where windows begin and end in order."""
+    many = 2 * len(items.low)
+    row, slot, item = (empty(many, np.int64) for _ in range(3))
+    is_open = empty(many, np.bool_)
+    slot_of = np.mod(items.index, windows) if windows > 1 else np.zeros_like(items.index)
+    is_done = merge_cuts(items.low, items.high, slot_of, row, is_open, slot, item)
+    return (row, is_open, slot, item) if is_done else None
 
 
 def _order(
