@@ -68,7 +68,7 @@ def multiply_panes(first, last, pairs, passes, start, whole, matrix, size, most,
     return has_exponents
 
 
-@inlined
+@kernel
 def _begin(window, start, size):
     """⊥ holds 1."""
     window.mantissa[:] = 0.0
@@ -77,7 +77,7 @@ def _begin(window, start, size):
     window.mantissa[at : at + size[3]] = 1.0
 
 
-@inlined
+@kernel
 def _largest(window):
     """The largest mantissa of a window."""
     found = 0.0
@@ -130,6 +130,15 @@ def _multiply(j, slot, s, t, here, there, matrix, size, states, is_wide):
                 found[to + own + lane] += (
                     m[of + own + lane] * n[at + lane] + m[of + lane] * n[at + number + lane]
                 )
+    if extremes:
+        _lower_extremes(j, slot, s, t, here, of, matrix, at, there, size, states)
+
+
+@kernel
+def _lower_extremes(j, slot, s, t, here, of, matrix, at, there, size, states):
+    """The extremes of trends that reach state t from state s."""
+    _, extremes, starts, lanes = size
+    m, n = here.mantissa, matrix.mantissa
     for y in range(extremes):
         into, source = (t * extremes + y) * lanes, (s * extremes + y) * lanes
         value = ((j * states + t) * extremes * starts + y * starts + slot) * lanes
@@ -160,7 +169,7 @@ def _multiply_wide(here, of, matrix, at, there, to, size):
             )
 
 
-@inlined
+@kernel
 def _end(k, here, whole, size, out, queries, is_wide):
     """The whole trends of a window."""
     width, extremes, _, lanes = size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.jit import inlined, kernel
+from trendfold.kernel.jit import kernel
 
 _TILE = 512
 """Items that are read for all lanes before the next: as many as stay in a core's cache."""
@@ -53,7 +53,7 @@ def gather_by_lane(order, mantissa, exponent, extreme, first, at, to_m, to_e, to
                 _copy_lane(some, order, extreme, lane, 0, to_x[begin:to])
 
 
-@inlined
+@kernel
 def _copy_lane(some, order, found, lane, first, to):
     """The numbers of one lane from the first one on, for some places in `order`."""
     for w in range(first, found.shape[1]):

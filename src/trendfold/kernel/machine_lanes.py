@@ -306,7 +306,7 @@ def _fold_steps(i, stop, steps, program, mass):
             bound[of] *= change[p + LEFT_BOUND]
             bound[to] = top
             if top >= HEADROOM:
-                _bring_back(to, program, mass)
+                _bring_back(np.int64(to), program, mass)
                 has_wide = mass.has_wide[0]
 
 
@@ -348,12 +348,12 @@ def _change_lane_by_lane(p, value, program, mass):
         if weight != 0.0:
             keep, left = change[p + KEEP], change[p + LEFT]
             gained, gained_e = wide_times(m[s], e[s], value)
-            gained, gained_e = wide_times(gained, gained_e, change[p + GAIN])
+            gained, gained_e = wide_times(gained, np.int32(gained_e), change[p + GAIN])
         kept, kept_e = normalise(keep * m[d], e[d] if keep != 0.0 else 0)
         m[d], e[d] = wide_sum(kept, kept_e, gained, gained_e)
         m[s], e[s] = left * m[s], e[s] if left != 0.0 else 0
     for row in (place[p + TO_ROW], place[p + OF_ROW]):
-        _bring_back(row, program, mass)
+        _bring_back(np.int64(row), program, mass)
 
 
 @kernel
@@ -533,7 +533,7 @@ def _add_wide(m, e, cell, out, to, count, is_first):
         out.mantissa[to + k], out.exponent[to + k] = mantissa, exponent
 
 
-@inlined
+@kernel
 def _close_extremes(b, lane, count, item, to, blocks, states, x, out):
     """The extremes of a window that ends."""
     at, lanes, plane, extremes = (
