@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from spark.agreement import agree
 from stream.simulation import arrival, cuts, ordered
 from stream.test_shards import random_stream
 from trendfold.errors import InputError, QueryError
+from trendfold.plan.physical import SharedPlan
 from trendfold.runtime.spark.session import is_remote
 from trendfold.runtime.spark.sinks import open_sink
 from trendfold.runtime.spark.watch import Progress
@@ -243,6 +245,63 @@ def test_an_idle_source_lets_windows_end_by_the_clock(spark: SparkSession, tmp_p
     agree(written(tmp_path / "out", "one", wanted, 1), wanted)
     with pytest.raises(InputError, match="idle_timeout is missing, but the checkpoint was made with one"):
         tf.parse(ONE).start(inbox.stream(), watermark="1 s", **places)
+
+
+def test_no_heartbeat_follows_a_stream_that_fails_by_itself(spark: SparkSession, tmp_path: Path) -> None:
+    table = regular(1_000, 1_013)
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    inbox.put(table)
+
+    def fail(rows: object, batch: int, query: str) -> None:
+        raise OSError("no space left")
+
+    given: dict[str, Any] = {"watermark": "1 s", "idle_timeout": "1 s", "output": fail}
+    handle = tf.parse(ONE).start(inbox.stream(), checkpoint=tmp_path / "checkpoint", **given)
+    with pytest.raises(Exception, match="no space left"):
+        handle.await_termination(120)
+    time.sleep(0.5)
+    beats = sorted((tmp_path / "checkpoint" / "heartbeats").glob("*.json"))
+    time.sleep(2.5)
+    assert sorted((tmp_path / "checkpoint" / "heartbeats").glob("*.json")) == beats
+    assert not any(thread.name == "trendfold heartbeats" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("strategy", ["hamlet", "gloria"])
+def test_the_sharing_of_papers_reaches_the_progress(
+    spark: SparkSession, tmp_path: Path, strategy: str
+) -> None:
+    count = 600
+    table = pa.table(
+        {
+            "type": ["ABBBBBBC"[i % 8] for i in range(count)],
+            "ts": pa.array([1_000 + i // 4 for i in range(count)], pa.int64()),
+        }
+    )
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    for low in range(0, count, 300):
+        inbox.put(table.slice(low, 300))
+    text = "QUERY {} RETURN COUNT(*) PATTERN SEQ({}, B+) WITHIN 30 s SLIDE 30 s"
+    workload = tf.parse(";".join(text.format(*each) for each in (("one", "A"), ("two", "C"))))
+    handle = workload.start(
+        inbox.stream(),
+        watermark="1 s",
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        trigger="availableNow",
+        flush=True,
+        strategy=strategy,
+    )
+    assert handle.await_termination()
+    batch = workload.run(table, engine="local", strategy=strategy)
+    for query in workload:
+        wanted = batch[query.name]
+        agree(written(tmp_path / "out", query.name, wanted, 0), wanted)
+    progress = handle.progress
+    assert set(progress.raw) == {"one", "two"}
+    (step,) = progress.plan
+    assert isinstance(step.way, SharedPlan)
+    assert step.way.method == next(iter(batch.plan)).way.method
+    assert dict(progress.sharing) == dict(batch.summary.sharing)
 
 
 def test_open_windows_report_what_they_hold_so_far(spark: SparkSession, tmp_path: Path) -> None:

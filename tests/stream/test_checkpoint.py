@@ -104,6 +104,17 @@ def test_heartbeats_are_there_from_the_first_start_or_never() -> None:
     assert carried_on(beating, beating, 5) == beating
 
 
+def test_heartbeats_end_with_the_stream(tmp_path: Path) -> None:
+    def ended() -> bool:
+        raise OSError("Spark has ended")
+
+    for is_running in (lambda: False, ended):
+        beats = Heartbeats(place(tmp_path), 0.04, is_running=is_running)
+        beats.start()
+        beats._thread.join(5)
+        assert not beats._thread.is_alive()
+
+
 def test_a_heartbeat_goes_on_from_the_latest_event_once_the_source_is_idle(tmp_path: Path) -> None:
     folder, clock = place(tmp_path), [100.0]
     (folder / FOLDER).make()

@@ -56,9 +56,14 @@ class Heartbeats:
     """
 
     def __init__(
-        self, checkpoint: Place, timeout_s: float, now: Callable[[], float] = time.monotonic
+        self,
+        checkpoint: Place,
+        timeout_s: float,
+        now: Callable[[], float] = time.monotonic,
+        is_running: Callable[[], bool] = lambda: True,
     ) -> None:
         self._checkpoint, self._timeout_s, self._now = checkpoint, timeout_s, now
+        self._is_running = is_running
         self._events, self._since, self._last = -1, now(), now()
         self._is_paused = False
         self._stopped = threading.Event()
@@ -95,5 +100,14 @@ class Heartbeats:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._timeout_s / _LOOKS):
+            if not self._goes_on():
+                return
             if not self._is_paused:
                 self.beat()
+
+    def _goes_on(self) -> bool:
+        """Whether the stream is still running: it may fail by itself, or Spark may end."""
+        try:
+            return self._is_running()
+        except Exception:
+            return False

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -282,6 +283,8 @@ class Tally:
     before: Mapping[str, Any] | None = None
     rows_read: int = 0
     """Raw events read from the state."""
+    sharing: Mapping[str, int] = field(default_factory=dict)
+    """The counters of all folds: bursts, snapshots, ..."""
 
     def after(
         self,
@@ -294,12 +297,13 @@ class Tally:
         state: Mapping[str, Any],
         steps: Sequence[Mapping[str, Any]] = (),
         read: int = 0,
+        sharing: Mapping[str, int] = MappingProxyType({}),
     ) -> Tally:
         """The tally after one more batch, or after a rerun of the last one."""
         base = self
         if batch <= self.batch:
             base = Tally() if self.before is None else Tally(**self.before)
-        total = {name: base.rows.get(name, 0) + rows.get(name, 0) for name in {**base.rows, **rows}}
+        total, counts = _summed(base.rows, rows), _summed(base.sharing, sharing)
         kept = {k: v for k, v in asdict(base).items() if k != "before"}
         return Tally(
             batch,
@@ -312,6 +316,7 @@ class Tally:
             steps or base.steps,
             kept,
             base.rows_read + read,
+            counts,
         )
 
     def write(self, folder: Place) -> None:
@@ -326,6 +331,10 @@ class Tally:
             return Tally()
         with _whole((folder / TALLY).url):
             return Tally(**json.loads(content))
+
+
+def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
 @contextmanager

@@ -93,6 +93,7 @@ class Recorder:
                 together = pa.concat_tables(kept, promote_options="permissive")
                 self.rejects.write(spark, batch, {REJECTS: together}, is_again=is_first)
         state = {str(b.bucket): {"rows": b.rows, **each} for b, each in zip(shards, states, strict=True)}
+        ran = merged(_steps(told))
         return before.after(
             batch,
             max((_latest(blob) for blob in told), default=ALWAYS),
@@ -101,8 +102,9 @@ class Recorder:
             _count(refused, Content.LATE),
             {name: table.num_rows for name, table in found.items()},
             state,
-            [to_value(step) for step in merged(_steps(told))],
+            [to_value(step) for step in ran],
             sum(each["read"] for each in states),
+            ran.counts,
         )
 
 

@@ -320,7 +320,10 @@ class Handle:
             except Exception as error:
                 raise _own_error(error) from error
         if self._idle_us is not None and self._trigger != {"availableNow": True}:
-            self._heartbeats = Heartbeats(self._folder, self._idle_us / 1e6)
+            query = self._query
+            self._heartbeats = Heartbeats(
+                self._folder, self._idle_us / 1e6, is_running=lambda: bool(query.isActive)
+            )
             self._heartbeats.start()
 
     def _parcels(self, stream: StreamJob, source: FrameSource) -> DataFrame:
@@ -357,9 +360,12 @@ class Handle:
         emits_updates = settings.emit == "update"
         return replace(stream, job=replace(stream.job, bits=bits), emits_updates=emits_updates)
 
-    def _halt(self) -> None:
+    def _stop_heartbeats(self) -> None:
         if self._heartbeats is not None:
             self._heartbeats.stop()
+
+    def _halt(self) -> None:
+        self._stop_heartbeats()
         if self._query is not None:
             self._query.stop()
 
@@ -404,12 +410,14 @@ class Handle:
             try:
                 ended = _wait(running, timeout)
             except Exception as error:
+                self._stop_heartbeats()
                 raise _own_error(error) from error
             if not ended:
                 return False
             with self._changing:
                 if running is not self._query:
                     continue  # restarted with another workload
+                self._stop_heartbeats()
                 if self._settings.flush and not self._is_done and _has_read_all(running):
                     self._flush()
                 self._is_done = True

@@ -52,6 +52,8 @@ class Progress:
     """Raw events read from the state so far; an event that is read twice counts twice."""
     raw: Mapping[str, str] = field(default_factory=dict)
     """The queries whose events are kept until their windows end, and why."""
+    sharing: Mapping[str, int] = field(default_factory=dict)
+    """The counters of all folds so far, such as the bursts and snapshots of HAMLET and GLORIA."""
     latency_p50_s: float | None = None
     """Seconds from the arrival of events to the rows that they complete: the median of recent batches."""
     latency_p99_s: float | None = None
@@ -104,6 +106,7 @@ def progress_of(
         vectors=sum(shard.get("vectors", 0) for shard in tally.state.values()),
         vector_bytes=sum(shard.get("vector_bytes", 0) for shard in tally.state.values()),
         read=tally.rows_read,
+        sharing=tally.sharing,
         latency_p50_s=_percentile(latency, 0.50),
         latency_p99_s=_percentile(latency, 0.99),
         raw=raw,
