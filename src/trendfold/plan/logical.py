@@ -113,7 +113,9 @@ def plan_auto(query: Query) -> QueryPlan:
     parts = _operands(query)
     if any(part.predicates.cross for part in parts):
         return _plan(query, "construct", parts)
-    coarse = replace(_plan(query, "cogra", parts), shares_windows=True)
+    coarse = _plan(query, "cogra", parts, shares_windows=True)
+    if not any(operand.machine.by_event for operand in coarse.operands):
+        return coarse
     found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
     if not any(access.is_indexed for operand in found for access in operand.accesses):
         return coarse
@@ -190,9 +192,11 @@ def _plan_matches(query: Query, strategy: str) -> QueryPlan:
     return QueryPlan(query, strategy, (operand,), partition_attributes(query))
 
 
-def _plan(query: Query, strategy: str, parts: tuple[_Operand, ...]) -> QueryPlan:
+def _plan(
+    query: Query, strategy: str, parts: tuple[_Operand, ...], shares_windows: bool = False
+) -> QueryPlan:
     planned = tuple(_plan_operand(query, part, strategy) for part in parts)
-    return QueryPlan(query, strategy, planned, partition_attributes(query))
+    return QueryPlan(query, strategy, planned, partition_attributes(query), shares_windows)
 
 
 def _plan_operand(query: Query, part: _Operand, strategy: str) -> OperandPlan:

@@ -26,12 +26,14 @@ def caution_text(problem: Problem) -> str:
 def _idle_conditions(query: Query) -> Iterator[Problem]:
     """Conditions that apply to no two events of a trend, and conditions that are never true."""
     for conjunct in query.where:
-        text, pattern = expression_text(conjunct), query.pattern
+        pattern = query.pattern
         match kind(conjunct), sorted((is_next, name) for name, is_next in named(conjunct)):
             case PredicateKind.ADJACENCY, [(_, first), (_, second)] if not can_follow(pattern, first, second):
+                text = expression_text(conjunct)
                 message = f"{text} never applies: {second} never directly follows {first} in this pattern"
                 yield Problem(message, span=extent(conjunct), hint=_other_way(pattern, first, second))
             case PredicateKind.CROSS, [(_, one), (_, other)] if not can_meet(pattern, one, other):
+                text = expression_text(conjunct)
                 message = f"{text} never applies: no trend of this pattern has both {one} and {other}"
                 yield Problem(message, span=extent(conjunct))
         yield from _never_true(conjunct)
