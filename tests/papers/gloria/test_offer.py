@@ -22,8 +22,8 @@ from trendfold.papers.gloria.choose import cheaper
 from trendfold.papers.gloria.path_cost import KernelCosts
 from trendfold.plan import Group, cost, physical
 from trendfold.plan.statistics import GroupStatistics
-from trendfold.runtime import folding
 from trendfold.runtime.group_rows import GroupRows
+from trendfold.runtime.lane_rows import LaneRows
 from trendfold.runtime.limits import Limits
 
 WORTH_NS = cost.WORTH_NS
@@ -112,12 +112,17 @@ def test_what_rows_are_like() -> None:
     assert lanes_ns > 0
 
 
-def test_small_workloads_are_not_looked_at() -> None:
+@pytest.mark.parametrize(("worth", "looks"), [(WORTH_NS, 0), (-1.0, 1)])
+def test_frequencies_are_counted_only_where_lanes_take_long(worth: float, looks: int) -> None:
+    counted: list[object] = []
+    count = LaneRows.frequencies
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost, "WORTH_NS", WORTH_NS)
-        patch.setattr(folding, "frequencies", lambda *_: pytest.fail("looked at"))
-        events = pa.table({"type": list("ABCABC"), "ts": range(6)})
-        tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B); RETURN COUNT(*) PATTERN SEQ(A, C)").run(events)
+        patch.setattr(cost, "WORTH_NS", worth)
+        patch.setattr(LaneRows, "frequencies", lambda *given: counted.append(given) or count(*given))
+        events = pa.table({"type": list("ABBBB") * 20, "ts": range(100)})
+        text = "; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN {w} s SLIDE 10 s" for w in (20, 40))
+        tf.parse(text).run(events)
+    assert len(counted) == looks
 
 
 def test_a_named_sharing_plan_is_found_by_the_frequencies_of_the_rows() -> None:
