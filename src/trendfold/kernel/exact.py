@@ -18,7 +18,7 @@ from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.pairs import holds
-from trendfold.kernel.program import Guards, SparseRows
+from trendfold.kernel.program import BindingSteps, Guards, Pairs, SparseRows
 
 DIGIT_BITS = 64
 _LOW = np.uint64(0xFFFFFFFF)
@@ -50,6 +50,28 @@ class ExactBindings(NamedTuple):
     moment: NDArray[np.int32]
     spent: NDArray[np.int32]
     numbers: Digits
+
+
+class ExactMachine(NamedTuple):
+    """A machine that keeps some bindings: records of kernel.program; latest: see guards.latest_starts."""
+
+    steps: BindingSteps
+    guards: Guards
+    pairs: Pairs
+    latest: NDArray[np.int32]
+
+
+class ExactLists(NamedTuple):
+    """The lists of bindings: how many, the most bindings of one, the lists of ⊥ and ⊤, or -1.
+
+    end_guard  the guard judged by time at ⊤, or -1
+    """
+
+    many: int
+    capacity: int
+    start: int
+    end: int
+    end_guard: int
 
 
 # ---- Digits ---------------------------------------------------------------------------------------
@@ -287,31 +309,12 @@ def _fold_moment(symbol, values, before, start, stop, rows, guards, width, state
 
 
 @kernel
-def fold_bindings(
-    events,
-    values,
-    lows,
-    highs,
-    lengths,
-    steps,
-    guards,
-    frame,
-    pairs,
-    latest,
-    semantics,
-    lists,
-    end_guard,
-    capacity,
-    out,
-    out_start,
-):
+def fold_bindings(events, values, lows, highs, lengths, machine, semantics, frame, lists, out, out_start):
     """`kernel.bindings` in digits; arguments as there and in fold_vectors.
 
-    lists      (how many, the list of ⊥, the list of ⊤), -1 where there is none
-    end_guard  the guard judged by time at ⊤, or -1
-    capacity   the most bindings of a list
+    machine  ExactMachine; lists  ExactLists
     """
-    many, start_list, end_list = lists
+    many, capacity, start_list, end_list, end_guard = lists
     width, entries, most = frame.width, frame.states * frame.width, max(1, lengths.max())
     kept = ExactBindings(
         np.zeros((many, capacity), np.int32),
@@ -331,16 +334,13 @@ def fold_bindings(
             total.used[:] = 0
             _set_one(total, 0)
             _keep(start_list, -1, events.moment[low] - 1, kept, count, total, length)
-        _fold(
-            events, values, low, high, steps, guards, pairs, latest, semantics,
-            state, fresh, kept, count, total, length,
-        )  # fmt: skip
+        _fold(events, values, low, high, machine, semantics, state, fresh, kept, count, total, length)
         total.used[:] = 0
         for s in frame.whole:
             for w in range(width):
                 add(total, w, state, s * width + w, length)
         if end_list >= 0 and low < high:
-            ended = latest[end_guard, events.moment[high - 1]] if end_guard >= 0 else -1
+            ended = machine.latest[end_guard, events.moment[high - 1]] if end_guard >= 0 else -1
             for b in range(count[end_list]):
                 if kept.moment[end_list, b] >= ended:
                     _add_binding(end_list, b, kept, total, length)
@@ -349,14 +349,14 @@ def fold_bindings(
 
 
 @kernel
-def _fold(
-    events, values, low, high, steps, guards, pairs, latest, semantics,
-    state, fresh, kept, count, total, length,
-):  # fmt: skip
+def _fold(events, values, low, high, machine, semantics, state, fresh, kept, count, total, length):
     """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle."""
+    events, values, machine, kept = lent(events), lent(values), lent(machine), lent(kept)
+    state, fresh, total = lent(state), lent(fresh), lent(total)
+    steps, guards, depth = machine.steps, machine.guards, machine.pairs.depth
     symbol, moment = events.symbol, events.moment
     width = total.used.shape[0]
-    stacks = np.empty(pairs.depth), np.empty(pairs.depth, np.int64), np.empty(pairs.depth, np.int8)
+    stacks = np.empty(depth), np.empty(depth, np.int64), np.empty(depth, np.int8)
     before = low
     i = low
     while i < high:
@@ -367,9 +367,7 @@ def _fold(
         for e in range(i, j):
             moved |= guards.moves[symbol[e]]
             for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
-                _gather(
-                    events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length
-                )
+                _gather(events, e, t, machine, semantics, state, kept, count, stacks, total, length)
                 if total.used[0] == 0:
                     continue
                 _weigh(e, t, values, steps, total, length)
@@ -396,8 +394,9 @@ def _fold(
 
 
 @kernel
-def _gather(events, e, t, steps, pairs, latest, semantics, state, kept, count, stacks, total, length):
+def _gather(events, e, t, machine, semantics, state, kept, count, stacks, total, length):
     """Sum into `total` the mass that event `e` continues at step `t`, from before its moment."""
+    steps, pairs, latest = machine.steps, machine.pairs, machine.latest
     width = total.used.shape[0]
     total.used[:] = 0
     for o in range(steps.src_start[t], steps.src_start[t + 1]):

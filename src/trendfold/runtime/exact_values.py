@@ -219,24 +219,12 @@ class Exact:
         size = capacity * len(lists) * carried.width * int(lengths.max()) * exact.DIGIT_BITS // 8
         self.limits.check_state(self.plan.query.name, size, "exact numbers of bindings kept one by one")
         pairs = pairs_of(operand.machine, self.rows, self.batch)
-        exact.fold_bindings(
-            events,
-            values,
-            low,
-            high,
-            lengths,
-            steps,
-            guards,
-            frame,
-            pairs,
-            latest_of(self.plan, number, self.rows, events, pairs, self.limits),
-            SEMANTICS[machine.semantics],
-            (len(lists), lists.get(START, -1), lists.get(END, -1)),
-            end_guard(operand),
-            capacity,
-            out,
-            starts,
+        latest = latest_of(self.plan, number, self.rows, events, pairs, self.limits)
+        kept = exact.ExactLists(
+            len(lists), capacity, lists.get(START, -1), lists.get(END, -1), end_guard(operand)
         )
+        compared, semantics = exact.ExactMachine(steps, guards, pairs, latest), SEMANTICS[machine.semantics]
+        exact.fold_bindings(events, values, low, high, lengths, compared, semantics, frame, kept, out, starts)
 
     def _values(self, carried: Carried) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Magnitudes and signs of the values, columns as in Events.values."""
