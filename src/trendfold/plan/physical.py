@@ -302,8 +302,15 @@ MOST_OPEN_WINDOWS = 1_024
 _ID_BYTES, _NUMBER_BYTES = 12, 8
 
 
-MOST_VALUES = 64
-"""A segment with more values of GROUP BY T.g stays raw: its other events are folded once per value."""
+_FEW_VALUES, _MOST_VALUES = 16, 64
+
+
+def most_values(overlap: int) -> int:
+    """With more values of GROUP BY T.g a segment stays raw.
+
+    Its other events are folded once per value; raw events are read again for every overlapping window.
+    """
+    return min(_MOST_VALUES, max(_FEW_VALUES, 2 * overlap))
 
 
 _RAW_READS = 4

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trendfold.errors import LimitError, TrendfoldError
 from trendfold.kernel.program import Folded
 from trendfold.plan.fold_steps import FoldStep, to_value
-from trendfold.plan.physical import MOST_VALUES, Online, most_raw_rows, why_apart
+from trendfold.plan.physical import Online, most_raw_rows, most_values, why_apart
 from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fold_on
 from trendfold.runtime.folds.in_machine_lanes import CarriedOver
 from trendfold.runtime.lane_rows import read_lane_rows
@@ -254,7 +254,7 @@ class Settling:
         rows = np.bincount(code[code >= 0], minlength=distinct) * (number[:-1] < 0)
         values = self._values(workspace, code, distinct)
         most = most_raw_rows(self.group.numbers, row_bytes, self.group.overlap)
-        found = (rows > most * (1 + values)) & (values <= MOST_VALUES)
+        found = (rows > most * (1 + values)) & (values <= most_values(self.group.overlap))
         return found if 2 * rows[found].sum() >= rows.sum() else np.zeros(distinct, np.bool_)
 
     def _values(self, workspace: Workspace, code: Longs, distinct: int) -> Longs:
