@@ -40,21 +40,53 @@ _BYTE = ir.IntType(8)
 _SIZE = types.uint64
 
 
-def _add_up(_context, to, to_at, m, places, count, offset, at, runs):
-    """to[to_at] += the sum of the vectors m[places[i] + offset], i < count."""
+Combine = Callable[[Any, Any, Any], Any]
+"""The instruction that combines two vectors, given a builder: their sum, or the lesser of each lane."""
 
-    def generate(context, builder, signature, args):
-        into, source, listed = (data_of(context, builder, signature, args, i) for i in (0, 2, 3))
-        with _each_run(builder, args[6], args[7]) as lane:
-            here = builder.add(args[1], lane)
-            whole = _variable(builder, load(builder, into, here, DOUBLES))
-            with _each_place(builder, listed, args[4], args[5], lane) as place:
-                part = load(builder, source, place, DOUBLES)
-                builder.store(builder.fadd(builder.load(whole), part), whole)
-            store(builder, builder.load(whole), into, here)
-        return context.get_dummy_value()
 
-    return types.void(to, _SIZE, m, places, _SIZE, _SIZE, _SIZE, _SIZE), generate
+def _sum(builder: Any, a: Any, b: Any) -> Any:
+    return builder.fadd(a, b)
+
+
+def _lower(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+def _from_each(combine: Combine) -> Any:
+    """to[to_at] is combined with the vectors m[places[i] + offset], i < count."""
+
+    def from_each(_context, to, to_at, m, places, count, offset, at, runs):
+        def generate(context, builder, signature, args):
+            into, source, listed = (data_of(context, builder, signature, args, i) for i in (0, 2, 3))
+            with _each_run(builder, args[6], args[7]) as lane:
+                here = builder.add(args[1], lane)
+                whole = _variable(builder, load(builder, into, here, DOUBLES))
+                with _each_place(builder, listed, args[4], args[5], lane) as place:
+                    part = load(builder, source, place, DOUBLES)
+                    builder.store(combine(builder, part, builder.load(whole)), whole)
+                store(builder, builder.load(whole), into, here)
+            return context.get_dummy_value()
+
+        return types.void(to, _SIZE, m, places, _SIZE, _SIZE, _SIZE, _SIZE), generate
+
+    return from_each
+
+
+def _into_each(combine: Combine) -> Any:
+    """m[places[i] + offset] is combined with added[added_at], for every i < count."""
+
+    def into_each(_context, m, places, count, offset, added, added_at, at, runs):
+        def generate(context, builder, signature, args):
+            into, listed, source = (data_of(context, builder, signature, args, i) for i in (0, 1, 4))
+            with _each_run(builder, args[6], args[7]) as lane:
+                part = load(builder, source, builder.add(args[5], lane), DOUBLES)
+                with _each_place(builder, listed, args[2], args[3], lane) as place:
+                    store(builder, combine(builder, part, load(builder, into, place, DOUBLES)), into, place)
+            return context.get_dummy_value()
+
+        return types.void(m, places, _SIZE, _SIZE, added, _SIZE, _SIZE, _SIZE), generate
+
+    return into_each
 
 
 def _add_up_wide(_context, to, to_e, to_at, m, e, places, count, offset, at, runs):
@@ -82,20 +114,6 @@ def _add_up_wide(_context, to, to_e, to_at, m, e, places, count, offset, at, run
     return types.void(to, to_e, _SIZE, m, e, places, _SIZE, _SIZE, _SIZE, _SIZE), generate
 
 
-def _add_to_each(_context, m, places, count, offset, added, added_at, at, runs):
-    """m[places[i] + offset] += added[added_at], for every i < count."""
-
-    def generate(context, builder, signature, args):
-        into, listed, source = (data_of(context, builder, signature, args, i) for i in (0, 1, 4))
-        with _each_run(builder, args[6], args[7]) as lane:
-            part = load(builder, source, builder.add(args[5], lane), DOUBLES)
-            with _each_place(builder, listed, args[2], args[3], lane) as place:
-                store(builder, builder.fadd(load(builder, into, place, DOUBLES), part), into, place)
-        return context.get_dummy_value()
-
-    return types.void(m, places, _SIZE, _SIZE, added, _SIZE, _SIZE, _SIZE), generate
-
-
 def _add_to_each_wide(_context, m, e, places, count, offset, added, added_e, added_at, at, runs):
     """`add_to_each` of wide numbers, where zero has the exponent 0."""
 
@@ -114,38 +132,6 @@ def _add_to_each_wide(_context, m, e, places, count, offset, added, added_e, add
         return context.get_dummy_value()
 
     return types.void(m, e, places, _SIZE, _SIZE, added, added_e, _SIZE, _SIZE, _SIZE), generate
-
-
-def _take_least(_context, to, to_at, x, places, count, offset, at, runs):
-    """to[to_at] = the least of it and the vectors x[places[i] + offset], i < count."""
-
-    def generate(context, builder, signature, args):
-        into, source, listed = (data_of(context, builder, signature, args, i) for i in (0, 2, 3))
-        with _each_run(builder, args[6], args[7]) as lane:
-            here = builder.add(args[1], lane)
-            least = _variable(builder, load(builder, into, here, DOUBLES))
-            with _each_place(builder, listed, args[4], args[5], lane) as place:
-                builder.store(
-                    _lower(builder, load(builder, source, place, DOUBLES), builder.load(least)), least
-                )
-            store(builder, builder.load(least), into, here)
-        return context.get_dummy_value()
-
-    return types.void(to, _SIZE, x, places, _SIZE, _SIZE, _SIZE, _SIZE), generate
-
-
-def _lower_each(_context, x, places, count, offset, least, least_at, at, runs):
-    """x[places[i] + offset] = the least of it and least[least_at], for every i < count."""
-
-    def generate(context, builder, signature, args):
-        into, listed, source = (data_of(context, builder, signature, args, i) for i in (0, 1, 4))
-        with _each_run(builder, args[6], args[7]) as lane:
-            part = load(builder, source, builder.add(args[5], lane), DOUBLES)
-            with _each_place(builder, listed, args[2], args[3], lane) as place:
-                store(builder, _lower(builder, part, load(builder, into, place, DOUBLES)), into, place)
-        return context.get_dummy_value()
-
-    return types.void(x, places, _SIZE, _SIZE, least, _SIZE, _SIZE, _SIZE), generate
 
 
 def _add_times(_context, to, to_at, added, added_at, factor, at, runs):
@@ -246,16 +232,12 @@ def _store_wide(builder: Any, m: Any, e: Any, into: Any, into_e: Any, place: Any
     store(builder, e, into_e, place)
 
 
-def _lower(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
-
-
-add_up: Any = vector_step(_add_up, plain.add_up)
+add_up: Any = vector_step(_from_each(_sum), plain.add_up)
 add_up_wide: Any = vector_step(_add_up_wide, plain.add_up_wide)
-add_to_each: Any = vector_step(_add_to_each, plain.add_to_each)
+add_to_each: Any = vector_step(_into_each(_sum), plain.add_to_each)
 add_to_each_wide: Any = vector_step(_add_to_each_wide, plain.add_to_each_wide)
-take_least: Any = vector_step(_take_least, plain.take_least)
-lower_each: Any = vector_step(_lower_each, plain.lower_each)
+take_least: Any = vector_step(_from_each(_lower), plain.take_least)
+lower_each: Any = vector_step(_into_each(_lower), plain.lower_each)
 add_times: Any = vector_step(_add_times, plain.add_times)
 any_mass: Any = vector_step(_any_mass, plain.any_mass)
 any_large: Any = vector_step(_any_large, plain.any_large)

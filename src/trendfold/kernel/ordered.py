@@ -29,12 +29,8 @@ _NONE, _ONE, _BITS = np.uint64(0), np.uint64(1), np.uint64(BITS)
 def fold_any(events, i, high, steps, moves, state, index, nodes, blocks):
     """Fold rows from i on under *any*; returns the first row that is left."""
     symbol, moment, way = events.symbol, events.moment, index.way
-    step_start, scan_start, kept_start, kept = (
-        steps.step_start,
-        steps.scan_start,
-        steps.kept_start,
-        steps.kept,
-    )
+    step_start, scan_start = steps.step_start, steps.scan_start
+    kept_start, kept = steps.kept_start, steps.kept
     src_start, src, dst_start, dst = steps.src_start, steps.src, steps.dst_start, steps.dst
     of_start, of, start, levels = index.of_start, index.of, index.start, index.levels
     mantissa, exponent = state.mantissa.reshape(-1), state.exponent.reshape(-1)
@@ -106,12 +102,8 @@ def fold_next(events, i, high, steps, moves, state, index, nodes):
     same ones.
     """
     symbol, moment, way = events.symbol, events.moment, index.way
-    step_start, scan_start, kept_start, kept = (
-        steps.step_start,
-        steps.scan_start,
-        steps.kept_start,
-        steps.kept,
-    )
+    step_start, scan_start = steps.step_start, steps.scan_start
+    kept_start, kept = steps.kept_start, steps.kept
     src_start, src, dst_start, dst = steps.src_start, steps.src, steps.dst_start, steps.dst
     is_start, of_start, of, start = steps.is_start, index.of_start, index.of, index.start
     mantissa, exponent = state.mantissa.reshape(-1), state.exponent.reshape(-1)

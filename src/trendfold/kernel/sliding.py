@@ -60,13 +60,8 @@ def slide_windows(events, cut, steps, links, guards, semantics, frame, starts, m
 def _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks):
     """Write the vectors of a new front, for every stretch of window k, from the last to the first."""
     steps, links, guards, semantics, kept = moments
-    events, cut, links, front, total = (
-        lent(events),
-        lent(cut),
-        lent(links),
-        lent(stacks.front),
-        lent(stacks.total),
-    )
+    events, cut, links = lent(events), lent(cut), lent(links)
+    front, total = lent(stacks.front), lent(stacks.total)
     side = stacks.growing
     product = lent(_flat(side))
     symbol, moment, states = events.symbol, events.moment, passes.shape[0]
@@ -100,13 +95,8 @@ def _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks):
 def _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, out):
     """Write the windows from k on that begin before the middle; returns the first that does not."""
     steps, links, guards, semantics, kept = moments
-    events, cut, links, front, total = (
-        lent(events),
-        lent(cut),
-        lent(links),
-        lent(stacks.front),
-        lent(stacks.total),
-    )
+    events, cut, links = lent(events), lent(cut), lent(links)
+    front, total = lent(stacks.front), lent(stacks.total)
     out, side = lent(out), stacks.back
     product = lent(_flat(side))
     symbol, moment, states = events.symbol, events.moment, passes.shape[0]
