@@ -88,17 +88,18 @@ class GroupRows:
         """How many kinds of rows there are: symbols of the whole group."""
         return len(self.alphabet)
 
-    def _own_kinds(self, member: int) -> Sequence[int]:
-        """The kinds of rows that a member needs."""
-        return [a for a, symbols in enumerate(self.alphabet) if symbols[member]]
+    def _needed_kinds(self) -> NDArray[np.bool_]:
+        """Per member and kind whether it needs such rows."""
+        return np.array([[bool(taken) for taken in symbols] for symbols in self.alphabet], np.bool_).T
 
     def windows_held(self) -> list[NDArray[np.int64]]:
         """Per member the windows that hold a row it needs, as if it were folded alone."""
         held: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(self.window_of)
+        needed = self._needed_kinds()
         for number, items in enumerate(self.windows):
             members = [k for k, own in enumerate(self.window_of) if own == number]
             distinct, home = numbered(items.index)
-            own = _as_bits(list(map(self._own_kinds, members)), self.kinds)
+            own = _as_bits(needed[members])
             found = _kinds_of(self.rows.symbols[0], items, self.kinds, home, len(distinct))
             rest = np.flatnonzero(~(found & np.bitwise_and.reduce(own)).any(axis=1))  # not of all members
             seen = _have_kinds(found[rest], own)
@@ -112,15 +113,17 @@ def kinds_held(
 ) -> NDArray[np.bool_]:
     """Per list of kinds and item whether the item holds a row of any of these kinds."""
     found = _kinds_of(symbol, items, kinds, np.arange(len(items.low)), len(items.low))
-    return _have_kinds(found, _as_bits(own, kinds))
-
-
-def _as_bits(own: Sequence[Sequence[int]], kinds: int) -> NDArray[np.uint64]:
-    """Lists of kinds as bits."""
-    asked = np.zeros((len(own), _words(kinds) * 64), np.bool_)
+    asked = np.zeros((len(own), kinds), np.bool_)
     for row, each in zip(asked, own, strict=True):
         row[list(each)] = True
-    return np.packbits(asked, axis=1, bitorder="little").view(np.uint64)
+    return _have_kinds(found, _as_bits(asked))
+
+
+def _as_bits(asked: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Rows of flags, one per kind, as bits of whole words."""
+    padded = np.zeros((len(asked), _words(asked.shape[1]) * 64), np.bool_)
+    padded[:, : asked.shape[1]] = asked
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
 
 
 def _words(kinds: int) -> int:

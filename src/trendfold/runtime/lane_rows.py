@@ -71,12 +71,11 @@ class LaneRows(GroupRows):
     operands: tuple[int, ...]
     contiguous: frozenset[int] = frozenset()
 
-    def _own_kinds(self, member: int) -> Sequence[int]:
-        if member in self.contiguous:
-            return range(len(self.taken.is_taken))
-        low, high = self.taken.first[[self.operands[member], self.operands[member + 1]]]
-        kinds: list[int] = np.flatnonzero(self.taken.is_taken[:, low:high].any(axis=1)).tolist()
-        return kinds
+    def _needed_kinds(self) -> NDArray[np.bool_]:
+        begin = self.taken.first[np.array(self.operands[:-1], np.int64)]
+        found = np.logical_or.reduceat(self.taken.is_taken, begin, axis=1).T.copy()
+        found[sorted(self.contiguous)] = True
+        return found
 
     def by_member(self, folded: Sequence[Folded]) -> list[tuple[Folded, ...]]:
         """The aggregates of all operands, member by member."""

@@ -297,7 +297,7 @@ class StepRows:
 
 def step_rows(members: Sequence[LaneMember], events: Events, taken: Taken) -> StepRows:
     """The rows of some members; `taken` is what their kinds mean to each."""
-    return StepRows(events, *_settled(events.symbol, events.moment, blocks_of(members, taken), taken))
+    return StepRows(events, *_settled(events.symbol, events.moment, members, taken))
 
 
 @dataclass(frozen=True)
@@ -393,13 +393,13 @@ def _in_bursts(steps: LaneSteps, times: NDArray[np.int32]) -> LaneSteps:
 
 
 def _settled(
-    symbol: NDArray[np.int32], moment: NDArray[np.int32], blocks: list[Block], taken: Taken
+    symbol: NDArray[np.int32], moment: NDArray[np.int32], members: Sequence[LaneMember], taken: Taken
 ) -> tuple[NDArray[np.bool_] | None, NDArray[np.int32]]:
     """The sets of positions that moments of several events take, where they matter, and which each takes."""
     if not len(symbol) or int(moment[-1]) + 1 == len(symbol):
         return None, np.zeros(0, np.int32)
     same = moment[1:] == moment[:-1]
-    columns = settling_columns(blocks, taken)
+    columns = settling_columns(blocks_of(members, taken), taken)
     if not len(columns):
         moments = int((same & ~np.append(False, same[:-1])).sum())
         return np.zeros((1, taken.is_taken.shape[1]), np.bool_), np.zeros(moments, np.int32)
