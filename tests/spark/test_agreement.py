@@ -38,7 +38,7 @@ def test_random_workloads_over_files_in_order(spark: SparkSession, tmp_path: Pat
     check(workload, put(ordered, tmp_path / "events", cuts), table, views=False)
 
 
-@pytest.mark.parametrize("seed", [3, slow(4), slow(5)])
+@pytest.mark.parametrize("seed", [slow(3), slow(4), slow(5)])
 def test_random_workloads_over_a_frame(spark: SparkSession, seed: int) -> None:
     workload, table = many_cases(seed, 25)
     check(workload, spark.createDataFrame(table).repartition(5), table, views=False)
@@ -136,6 +136,7 @@ def test_a_giant_group_is_split_in_time(spark: SparkSession, tmp_path: Path, sha
     assert check(LINEAR, path, table).summary.routes["q1"] == TIME
 
 
+@pytest.mark.slow
 def test_a_frame_in_order_and_one_in_none(spark: SparkSession, tmp_path: Path) -> None:
     table = stream()
     path = put(table, tmp_path / "e", [30_000])

@@ -156,6 +156,7 @@ def test_a_stream_is_read_in_the_format_of_its_times(spark: SparkSession, tmp_pa
     assert handle.progress.rejects == 0
 
 
+@pytest.mark.slow
 def test_the_stream_command_reads_a_format_and_fails_where_no_event_is_left(
     spark: SparkSession,
     tmp_path: Path,

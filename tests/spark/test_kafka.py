@@ -44,6 +44,7 @@ def by_window(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["window_start"], row["g"]))
 
 
+@pytest.mark.slow
 def test_a_message_that_is_no_event_is_a_reject_with_its_text(spark: SparkSession, tmp_path: Path) -> None:
     good = events(60)
     lines = [json.dumps(row) for row in good]

@@ -101,6 +101,7 @@ def test_too_many_matches_of_all_tasks_together_are_an_error(spark: SparkSession
         query.run(frame, order_column="seq", limits={"matches": 40})
 
 
+@pytest.mark.slow
 def test_limit_and_the_limit_of_matches_are_as_locally(spark: SparkSession) -> None:
     table = events(400)
     frame = spark.createDataFrame(table)

@@ -266,7 +266,7 @@ def test_no_heartbeat_follows_a_stream_that_fails_by_itself(spark: SparkSession,
     assert not any(thread.name == "trendfold heartbeats" for thread in threading.enumerate())
 
 
-@pytest.mark.parametrize("strategy", ["hamlet", "gloria"])
+@pytest.mark.parametrize("strategy", ["hamlet", pytest.param("gloria", marks=pytest.mark.slow)])
 def test_the_sharing_of_papers_reaches_the_progress(
     spark: SparkSession, tmp_path: Path, strategy: str
 ) -> None:

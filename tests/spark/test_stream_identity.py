@@ -127,6 +127,7 @@ def test_what_a_stream_has_delivered_is_never_replaced_by_another(
         start()
 
 
+@pytest.mark.slow
 def test_a_stream_that_was_only_stopped_is_not_flushed_and_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,21 +94,27 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str] | None = 
         assert wrong is None, f"seed {seed}: {text}\n{wrong}"
 
 
-@pytest.mark.parametrize("seed", range(3 if IS_PLAIN else 250))
+def seeds(quick: int, every: int) -> list[Any]:
+    """Seeds of a property; only the first ones outside `make test-all`."""
+    shown = range(min(3, quick)) if IS_PLAIN else range(every)
+    return [pytest.param(seed, marks=pytest.mark.slow if seed >= quick else ()) for seed in shown]
+
+
+@pytest.mark.parametrize("seed", seeds(120, 250))
 def test_any_workload_order_and_cut_gives_the_rows_of_the_oracle(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(seed, monkeypatch)
 
 
-@pytest.mark.parametrize("seed", range(3 if IS_PLAIN else 150))
+@pytest.mark.parametrize("seed", seeds(80, 150))
 def test_workloads_of_every_kind_of_query_give_the_rows_of_the_oracle(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(seed, monkeypatch, mixed_workload(random.Random(seed + 7_000), 6, WINDOWS))
 
 
-@pytest.mark.parametrize("seed", range(3 if IS_PLAIN else 40))
+@pytest.mark.parametrize("seed", seeds(15, 40))
 def test_extremes_of_integers_and_times_go_on_from_the_state(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +186,7 @@ def workload_by_alias(rng: random.Random) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize("seed", range(3 if IS_PLAIN else 150))
+@pytest.mark.parametrize("seed", seeds(80, 150))
 def test_trends_grouped_by_an_alias_give_the_rows_of_the_oracle(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -405,7 +412,7 @@ def test_a_removed_query_leaves_the_vectors_of_the_others(monkeypatch: pytest.Mo
 # ---------------------------------------------------------------- open windows
 
 
-@pytest.mark.parametrize("seed", range(2 if IS_PLAIN else 12))
+@pytest.mark.parametrize("seed", seeds(5, 12))
 def test_updates_are_the_rows_of_batch_over_the_events_so_far(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
