@@ -138,6 +138,7 @@ def test_text_that_spark_reads_itself_has_its_format_too(spark: SparkSession, tm
     assert found["q"].toArrow().column("window_start").to_pylist()[0].year == 2008
 
 
+@pytest.mark.slow
 def test_a_stream_is_read_in_the_format_of_its_times(spark: SparkSession, tmp_path: Path) -> None:
     table = events(pa.array([200802010900, 200802010901, 200802011500]))
     (tmp_path / "in").mkdir()

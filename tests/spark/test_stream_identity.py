@@ -156,6 +156,7 @@ def test_a_stream_that_was_only_stopped_is_not_flushed_and_goes_on(
     agree(written(tmp_path / "out", "one", wanted, 1), wanted)
 
 
+@pytest.mark.slow
 def test_all_was_read_before_a_crash_so_the_next_start_only_flushes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
