@@ -721,6 +721,10 @@ def test_a_stream_tells_what_is_wrong_before_spark_starts(
     assert "'kafka:x' is not a Kafka topic" in fails(capsys, [*fine, "--output", "kafka:x"])
     assert "--conf is 'spark.jars'; write NAME=VALUE" in fails(capsys, [*fine, "--conf", "spark.jars"])
     assert not Path("kafka:x").exists()
+    assert "--format delta needs --output" in fails(capsys, [*fine, "--format", "delta"])
+    told = fails(capsys, [*fine, "--format", "delta", "--output", "rows"])
+    assert "'delta' is a format of tables; write to table:NAME, not to 'rows'" in told
+    assert not Path("rows").exists()
 
 
 def test_a_live_table_shows_how_a_stream_gets_on() -> None:

@@ -98,5 +98,5 @@ def test_a_folder_of_delta_is_a_source(lake: SparkSession, tmp_path: Path) -> No
 
 
 def test_a_table_that_is_not_there_is_named(lake: SparkSession) -> None:
-    with pytest.raises(InputError, match="cannot read the table 'nowhere' as a stream"):
+    with pytest.raises(InputError, match="cannot read 'table:nowhere' as a stream"):
         open_stream(lake, "table:nowhere", CsvOptions())

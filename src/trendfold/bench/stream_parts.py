@@ -6,7 +6,6 @@ The difference of two lines is the cost of a step. A small micro-batch shows the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,12 +26,10 @@ from trendfold.bench.stream_lines import (
     stateless,
     trendfold,
 )
-from trendfold.events.batch import schema_of
 from trendfold.events.options import Options
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.spark.blobs import SCHEMA
-from trendfold.runtime.spark.engine import translatable
-from trendfold.runtime.spark.operators import pack, to_shards
+from trendfold.runtime.spark.operators import judged_by_spark, pack, to_shards
 from trendfold.runtime.spark.source import FrameSource
 from trendfold.runtime.stream.stream_job import Epoch, StreamJob, stream_job
 
@@ -137,6 +134,4 @@ def _job(stream: DataFrame, line: BenchStream) -> tuple[FrameSource, StreamJob]:
     schema = nothing.schema.remove_metadata()
     options, plans = Options(), line.workload.plan()
     job = stream_job([Epoch(plans)], (), schema, options, 0, DEFAULTS, "auto", CORES, delay_ms=DELAY_MS)
-    conditions = dict.fromkeys(c for n in job.asked for c in job.job.exchanges[n].conditions)
-    bits = translatable(conditions, schema_of(schema))
-    return FrameSource(stream, schema), replace(job, job=replace(job.job, bits=bits))
+    return FrameSource(stream, schema), judged_by_spark(job)

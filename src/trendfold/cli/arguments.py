@@ -277,6 +277,12 @@ def limits_of(args: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+def columns_of(args: argparse.Namespace) -> dict[str, Any]:
+    """How columns are read, as `run`, `start` and `explain` take it."""
+    names = "type_column", "time_column", "order_column", "id_column", "time_unit", "time_format"
+    return {name: getattr(args, name) for name in names}
+
+
 def files_of(args: argparse.Namespace) -> Files:
     """The input files."""
     from trendfold.events.sources import Files

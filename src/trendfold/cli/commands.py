@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from trendfold import api
-from trendfold.cli.arguments import csv_options, files_of, limits_of, number_or_text
+from trendfold.cli.arguments import columns_of, csv_options, files_of, limits_of, number_or_text
 from trendfold.cli.show import (
     EXTENSIONS,
     located,
@@ -98,17 +98,12 @@ def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
     with progress_on(args.engine) as tell:
         return workload.run(
             files_of(args),
-            type_column=args.type_column,
-            time_column=args.time_column,
-            order_column=args.order_column,
-            id_column=args.id_column,
-            time_unit=args.time_unit,
+            **columns_of(args),
             origin=number_or_text(args.origin),
             engine=args.engine,
             strategy=args.strategy,
             arithmetic=args.arithmetic,
             on_reject=args.on_reject,
-            time_format=args.time_format,
             limits=limits_of(args),
             progress=tell,
         )
@@ -161,8 +156,7 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
     from trendfold.events.sources import in_format, read
     from trendfold.query import needed_columns
 
-    named = args.type_column, args.time_column, args.order_column, args.id_column
-    options = Options(*named, time_unit=args.time_unit, time_format=args.time_format)
+    options = Options(**columns_of(args))
     needed = needed_columns(workload.queries, options.columns)
     times = args.time_column, args.time_format
     source = read(in_format(files_of(args), *times), needed, args.time_column).with_text(*times)
@@ -196,11 +190,7 @@ def explain(args: argparse.Namespace) -> int:
         print(workload.explain(args.strategy, args.format))
         return 0
     _check_input(workload, args)
-    columns = {
-        name: getattr(args, name)
-        for name in ("type_column", "time_column", "order_column", "time_unit", "time_format")
-    }
-    print(workload.explain(args.strategy, args.format, files_of(args), args.analyze, **columns))
+    print(workload.explain(args.strategy, args.format, files_of(args), args.analyze, **columns_of(args)))
     return 0
 
 

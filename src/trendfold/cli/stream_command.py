@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from trendfold import api, interrupt
+from trendfold.cli.arguments import columns_of
 from trendfold.cli.show import print_json, print_table, printable, rows_shown, say, to_table
 from trendfold.errors import InputError, plural
 
@@ -38,16 +39,20 @@ def require_options(args: Namespace) -> None:
     runtime("spark")  # says what to install if pyspark is missing
     from trendfold.runtime.topics import is_topic, read_topic
 
-    for named in (args.source, args.output, args.rejects):
+    for named in (args.source, args.rejects):
         if named is not None and is_topic(named):
             read_topic(named)
     if is_topic(args.source) and args.schema is None:
         raise InputError("--source kafka: needs --schema, as in 'type string, ts timestamp, speed double'")
-    from trendfold.runtime.spark.sinks import folder_of
+    from trendfold.runtime.spark.sinks import TABLE_FORMATS, folder_of, open_sink
     from trendfold.runtime.spark.stream import require_all_apart
     from trendfold.runtime.spark.stream_sources import folder_read
     from trendfold.runtime.staging import make_folder
 
+    if args.output is not None:
+        open_sink(args.output, args.format or "parquet")
+    elif args.format is not None and args.format in TABLE_FORMATS:
+        raise InputError(f"--format {args.format} needs --output; without it only json is printed")
     places = {"--output": folder_of(args.output), "--rejects": folder_of(args.rejects)}
     read = {"--checkpoint": args.checkpoint, "--source": folder_read(args.source)}
     require_all_apart(places | read)
@@ -74,16 +79,11 @@ def run_stream(
         watermark=args.watermark,
         checkpoint=args.checkpoint,
         output=args.output or (_print_json if args.format == "json" else _print),
-        type_column=args.type_column,
-        time_column=args.time_column,
-        order_column=args.order_column,
-        id_column=args.id_column,
-        time_unit=args.time_unit,
+        **columns_of(args),
         origin=origin,
         strategy=args.strategy,
         arithmetic=args.arithmetic,
         on_reject=args.on_reject,
-        time_format=args.time_format,
         limits=limits,
         trigger=args.trigger,
         flush=args.flush,

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from trendfold.events.batch import schema_of
 from trendfold.runtime.spark import blobs, processor
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.engine import narrowed
+from trendfold.runtime.spark.engine import narrowed, translatable
 from trendfold.runtime.spark.source import FrameSource
 from trendfold.runtime.stream.parcels import CLOCK, REFUSED, WHY, Parcel, pack_events
 from trendfold.runtime.stream.shards import flush
@@ -31,6 +32,13 @@ PARCEL = pa.schema(
     ]
 )
 PARCEL_DDL = f"clock timestamp, {blobs.DDL}, low bigint, high bigint, rest binary"
+
+
+def judged_by_spark(stream: StreamJob) -> StreamJob:
+    """The stream whose conditions Spark evaluates where it can, so that rows reach Python with their bits."""
+    conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.exchanges[n].conditions)
+    bits = translatable(conditions, schema_of(stream.job.schema))
+    return replace(stream, job=replace(stream.job, bits=bits))
 
 
 def pack(stream: StreamJob, source: FrameSource) -> DataFrame:

@@ -64,8 +64,16 @@ def open_sink(output: Output, file_format: str = "parquet") -> Sink:
     if is_topic(text):
         return TopicSink(read_topic(text))
     if file_format not in FORMATS:
+        if file_format in TABLE_FORMATS:
+            raise InputError(f"{file_format!r} is a format of tables; write to table:NAME, not to {text!r}")
         raise InputError(f"unknown format {file_format!r} of a stream's output; choose one of {FORMATS}")
     return FolderSink(place(text), file_format)
+
+
+def open_rejects(output: str | os.PathLike[str], file_format: str) -> Sink:
+    """Open the sink for rejects, in the format of the output if it has that one, otherwise in the default."""
+    formats = TABLE_FORMATS if os.fspath(output).startswith(TABLE) else FORMATS
+    return open_sink(output, file_format if file_format in formats else "parquet")
 
 
 def folder_of(output: Output | None) -> str | None:

@@ -30,7 +30,6 @@ from trendfold.runtime.ownership import require_apart
 from trendfold.runtime.places import Place, place
 from trendfold.runtime.release import NEVER, require_streamable
 from trendfold.runtime.spark.buckets import partition_labels
-from trendfold.runtime.spark.engine import translatable
 from trendfold.runtime.spark.heartbeats import FOLDER as HEARTBEATS
 from trendfold.runtime.spark.heartbeats import Heartbeats, read_heartbeats
 from trendfold.runtime.spark.lease import Lease
@@ -46,12 +45,12 @@ from trendfold.runtime.spark.manifest import (
     require_same_exchanges,
     require_whole,
 )
-from trendfold.runtime.spark.operators import flush_from, pack, to_shards
+from trendfold.runtime.spark.operators import flush_from, judged_by_spark, pack, to_shards
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import REJECTS, Recorder, require_same_columns
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
 from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
-from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_sink
+from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_rejects, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
 from trendfold.runtime.stream.stream_job import Epoch, StreamJob, stream_job
@@ -148,7 +147,7 @@ class Handle:
         self._sink = open_sink(settings.output, settings.file_format)
         self._rejects: Sink | None = None
         if settings.rejects is not None:
-            self._rejects = open_sink(settings.rejects, settings.file_format)
+            self._rejects = open_rejects(settings.rejects, settings.file_format)
         self._folder: Place = place(settings.checkpoint)
         self._fields: dict[str, pa.Field] = {}
         self._changing = threading.RLock()
@@ -355,10 +354,7 @@ class Handle:
             self._delay_ms,
             replaced,
         )
-        conditions = dict.fromkeys(c for n in stream.asked for c in stream.job.exchanges[n].conditions)
-        bits = translatable(conditions, schema_of(stream.job.schema))
-        emits_updates = settings.emit == "update"
-        return replace(stream, job=replace(stream.job, bits=bits), emits_updates=emits_updates)
+        return replace(judged_by_spark(stream), emits_updates=settings.emit == "update")
 
     def _stop_heartbeats(self) -> None:
         if self._heartbeats is not None:

@@ -20,12 +20,13 @@ from trendfold.errors import InputError, UnsupportedError
 from trendfold.events.messages import read_messages
 from trendfold.events.text_files import CsvOptions, read_schema
 from trendfold.runtime.spark.session import needs_connector
+from trendfold.runtime.spark.sinks import TABLE
 from trendfold.runtime.spark.source import with_text
 from trendfold.runtime.stream.parcels import REFUSED, WHY
 from trendfold.runtime.topics import Topic, is_topic, read_topic
 
 FILES = ("parquet", "csv", "json")
-DELTA, TABLE, RATE = "delta", "table", "rate"
+DELTA, RATE = "delta", "rate"
 _RATE_ROWS = 1_000
 _VALUE, _PLACE = "value", ("partition", "offset")
 """Columns of Kafka messages: the content, and its position."""
@@ -59,8 +60,8 @@ def open_stream(
         return _rate(spark, rest, types)
     if is_topic(source):
         return _topic(spark, read_topic(source), csv.schema, reading)
-    if kind in (DELTA, TABLE) and rest:
-        return _table(spark, kind, rest, reading)
+    if rest and (kind == DELTA or source.startswith(TABLE)):
+        return _table(spark, source, rest, reading)
     if kind not in FILES or not rest:
         raise InputError(
             f"unknown source {source!r}; use parquet:FOLDER, csv:FOLDER, json:FOLDER, delta:FOLDER, "
@@ -83,21 +84,21 @@ def folder_read(source: str) -> str | None:
 # ---------------------------------------------------------------- tables
 
 
-def _table(spark: SparkSession, kind: str, name: str, reading: SourceSettings) -> DataFrame:
+def _table(spark: SparkSession, source: str, name: str, reading: SourceSettings) -> DataFrame:
     """A table that streams can read, such as those of Delta and Iceberg."""
     reader = spark.readStream.options(**reading.options)
     if reading.files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", reading.files_per_batch)
     try:
-        return reader.table(name) if kind == TABLE else reader.format(DELTA).load(name)
+        return reader.table(name) if source.startswith(TABLE) else reader.format(DELTA).load(name)
     except AnalysisException as error:
         told = str(error).partition("\n")[0]
         if "DATA_SOURCE_NOT_FOUND" in told or "Failed to find data source" in told:
             raise UnsupportedError(
-                "the Spark session does not have Delta; pass its jars and settings, as in "
-                "--conf spark.jars.packages=io.delta:delta-spark_2.13:VERSION (docs/streaming.md)"
+                "this Spark session has no Delta; make it with Delta's jars and settings, as "
+                "docs/streaming.md shows (--conf spark.jars.packages=io.delta:delta-spark_...)"
             ) from None
-        raise InputError(f"cannot read the {kind} {name!r} as a stream: {told}") from None
+        raise InputError(f"cannot read {source!r} as a stream: {told}") from None
 
 
 # ---------------------------------------------------------------- messages
