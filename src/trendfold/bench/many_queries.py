@@ -27,6 +27,10 @@ KINDS: dict[str, tuple[str, float]] = {
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 30000 s SLIDE 1000 s",
         0.2,
     ),
+    "next, 10 overlaps of 10,000 events": (
+        f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 10000 events SLIDE 1000 events",
+        0.25,
+    ),
     "next, windows of 12 events": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 12 s SLIDE 12 s",
         0.25,

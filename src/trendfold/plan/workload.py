@@ -9,7 +9,7 @@ from trendfold.errors import UnsupportedError
 from trendfold.plan.alike import shared_trees_key
 from trendfold.plan.logical import LANES, PLANNERS, SHARED_TREES, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.papers import PAPERS, paper
-from trendfold.query.nodes import Query, WindowUnit
+from trendfold.query.nodes import Query
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
 """Plans all queries of a workload; those with a group are folded together."""
@@ -145,7 +145,6 @@ def lanes_key(plan: QueryPlan) -> Hashable | None:
 
 def why_no_lanes(plan: QueryPlan, most_windows: int = MOST_WINDOWS) -> str:
     """The reason that a query cannot be folded in lanes (kernel.machine_lanes); empty if it can."""
-    window = plan.query.window
     if plan.finds_matches:
         return "it returns matches, not aggregates"
     if any(operand.builds_trends or operand.machine.by_event for operand in plan.operands):
@@ -154,8 +153,6 @@ def why_no_lanes(plan: QueryPlan, most_windows: int = MOST_WINDOWS) -> str:
         return "GROUP BY names an alias of one operand of AND"
     if len({key.alias for key in plan.qualified_keys}) > 1:
         return "GROUP BY names several aliases"
-    if window is not None and window.unit is not WindowUnit.MICROSECONDS:
-        return "its windows are count windows"
     if windows_at_once(plan) == PER_EVENT:
         return "it has a window per event"
     if windows_at_once(plan) > most_windows:

@@ -19,7 +19,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
-from trendfold.query.nodes import Window, WindowUnit
+from trendfold.query.nodes import Window
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     Rows,
@@ -266,7 +266,7 @@ def cut_windows(
 ) -> tuple[tuple[Items, ...], tuple[int, ...]]:
     """Cut the windows of every distinct WITHIN and SLIDE; all members' windows count towards the limit.
 
-    Also returns, per member, the index of its windows. Per-event and count windows are never shared.
+    Also returns, per member, the index of its windows. Windows per event are never shared.
     """
     limits, left = request.limits, request.limits.windows
     number: dict[Window | None, int] = {}
@@ -274,7 +274,7 @@ def cut_windows(
     window_of: list[int] = []
     for k, member in enumerate(group.members):
         window = member.query.window
-        by_event = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
+        by_event = window is not None and window.slide is None
         if by_event or window not in number:
             own = _rows_of_member(rows, alphabet, k) if by_event else rows
             number[window] = len(windows)

@@ -35,6 +35,7 @@ from trendfold.runtime.query_rows import (
     by_alias,
     by_qualified_group,
     name_plain_groups,
+    number_rows,
     own_types,
     pick,
     takers_of,
@@ -139,6 +140,7 @@ def read_lane_rows(
         k for k, plan in enumerate(group.members) if plan.query.semantics is Semantics.CONTIGUOUS
     )
     rows = rows_of_kinds(group.members[0], symbols, workspace, bool(contiguous))
+    rows = _numbered(rows, group, workspace)
     if split is not None:
         rows, taken = split(rows, taken)
     elif group.members[0].qualified_keys:
@@ -191,6 +193,13 @@ def rows_of_kinds(first: QueryPlan, symbols: Symbols, workspace: Workspace, has_
     segment, none = occupied(placed.segment), np.zeros(0, np.int64)
     rows = Rows(placed.row, placed.time, (placed.symbol,), (symbols.alphabet,), segment, none, {})
     return name_plain_groups(rows, workspace, first)
+
+
+def _numbered(rows: Rows, group: Group, workspace: Workspace) -> Rows:
+    """Number the rows for count windows; members number them alike, since they have the same groups."""
+    counted = (number_rows(plan, workspace) for plan in group.members)
+    number = next((each for each in counted if each is not None), None)
+    return rows if number is None else replace(rows, number=number[rows.row])
 
 
 # ---- Kinds of rows ------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def read_rows(
     read = [
         read_symbols(takers_of(operand.machine), workspace, by_row=not is_shared) for operand in plan.operands
     ]
-    number = _number(plan, workspace, plain)
+    number = number_rows(plan, workspace)
     # Rows that can take no position matter only where they separate neighbours.
     keeps_all = plan.query.semantics is Semantics.CONTIGUOUS
     if not keeps_all and len(read) > 1:
@@ -185,13 +185,13 @@ def _conditional_symbols(
     return symbols
 
 
-def _number(plan: QueryPlan, workspace: Workspace, plain: tuple[str, ...]) -> NDArray[np.int64] | None:
-    """Number the rows of each plain group by (time, order); ties are an error (spec 7)."""
+def number_rows(plan: QueryPlan, workspace: Workspace) -> NDArray[np.int64] | None:
+    """For count windows, number the rows of each plain group by (time, order); ties are an error (spec 7)."""
     window = plan.query.window
     if window is None or window.unit is not WindowUnit.EVENTS:
         return None
     batch = workspace.batch
-    group, distinct = workspace.partition((), plain)
+    group, distinct = workspace.partition((), tuple(key.attribute for key in plan.plain_keys))
     placed = place(workspace, np.zeros(len(batch), np.uint8), group, distinct, keeps_all=True)
     row, segment = placed.row, placed.segment
     tie = kernels.first_tie(segment, placed.time, batch.order_of(row))
