@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trendfold.runtime.spark.stream import Handle
 
 
-ARITHMETICS = ("auto", "exact")
+ARITHMETICS = ("auto", "integer", "exact")
 UNBOUNDED = 2**62
 """The limit on matches that are only counted, not kept."""
 
@@ -113,6 +113,8 @@ class Workload:
         """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
 
         time_unit    the unit of numeric times: s, ms or us
+        arithmetic   `auto`: COUNT and SUM are doubles; `integer`: COUNTs, and SUMs of integers, are 64-bit
+                     integers, and an error where they do not fit; `exact`: digits of any length, as text
         time_format  the format of times, as for Python's strptime; without it, ISO 8601 or numbers
         csv          how to read a text file: `header`, `delimiter` and `schema`
 

@@ -53,9 +53,10 @@ def test_random_workloads_with_an_order_column(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_random_workloads_in_whole_numbers(spark: SparkSession) -> None:
+@pytest.mark.parametrize("arithmetic", ["exact", "integer"])
+def test_random_workloads_in_whole_numbers(spark: SparkSession, arithmetic: str) -> None:
     workload, table = many_cases(9, 8)
-    check(workload, spark.createDataFrame(table), table, views=False, arithmetic="exact")
+    check(workload, spark.createDataFrame(table), table, views=False, arithmetic=arithmetic)
 
 
 # ---------------------------------------------------------------- arrangements

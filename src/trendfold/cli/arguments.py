@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from trendfold.api import ARITHMETICS
 from trendfold.cli.show import EXTENSIONS
 from trendfold.errors import InputError
 
@@ -45,7 +46,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_input(parser, required=True)
     _add_engine(parser, "spark; local for under 256 MB, or where pyspark is not installed")
     parser.add_argument("--strategy", default="auto", help="how queries are computed; default: auto")
-    parser.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
+    _add_arithmetic(parser)
     parser.add_argument(
         "--origin", help="what windows are aligned to: a time, or a time zone for its midnight"
     )
@@ -133,7 +134,7 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--types", default="", help="with rate: names of the event types, used in turn")
     parser.add_argument("--strategy", default="auto")
-    parser.add_argument("--arithmetic", choices=("auto", "exact"), default="auto")
+    _add_arithmetic(parser)
     parser.add_argument("--origin", help="what windows are aligned to")
     _add_limits(parser)
     parser.add_argument("--master", metavar="URL", help="Spark master, such as local[2] or spark://HOST:PORT")
@@ -229,6 +230,15 @@ def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--engine", choices=("spark", "local"), help=f"default: {default}")
     parser.add_argument(
         "--master", metavar="URL", help="Spark master, such as local[2], spark://HOST:PORT or sc://HOST:PORT"
+    )
+
+
+def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--arithmetic",
+        choices=ARITHMETICS,
+        default="auto",
+        help="COUNT and SUM as doubles (auto), 64-bit integers, or exact digits of any length",
     )
 
 

@@ -206,8 +206,8 @@ NAMES: Mapping[type[Fold], str] = {
 def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
     """Whether all values of GROUP BY T.g stay in one stream; otherwise each value gets its own stream.
 
-    HAVING and `exact` need exact integers, which are computed stream by stream. Per-event windows depend on
-    the events of their own group.
+    HAVING, `exact` and `integer` need exact integers, which are computed stream by stream. Per-event windows
+    depend on the events of their own group.
     """
     if len(plan.operands) != 1 or len({key.alias for key in plan.qualified_keys}) != 1:
         return False
@@ -276,7 +276,7 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
     Without `kinds`, all values are assumed to be floats.
     """
     strategy = plan.strategy if plan.group is None else plan.group.strategy
-    if arithmetic == "exact":
+    if arithmetic != "auto":
         return "exact arithmetic needs all events of a window"
     if any(operand.machine.predicates.cross for operand in plan.operands):
         return "a predicate compares events that need not be neighbours"

@@ -28,7 +28,7 @@ def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
     window = plan.query.window
     if plan.finds_matches:
         return Mode.COMPLETE, "finding matches needs all rows of a partition, or of a time range, in one task"
-    if arithmetic == "exact":
+    if arithmetic != "auto":
         return Mode.COMPLETE, "exact arithmetic needs all rows of a group in one task"
     if plan.query.having is not None:
         return Mode.COMPLETE, "HAVING needs exact values, and so all rows of a group in one task"

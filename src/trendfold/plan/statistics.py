@@ -44,7 +44,7 @@ class QueryStatistics:
     burst             rows per run of equal symbols
     windows           windows to fold, counted once per partition and group
     groups_are_slots  whether the values of GROUP BY T.g were left in one stream (`physical.groups_as_slots`)
-    is_exact          whether the run computes exact integers (arithmetic='exact')
+    is_exact          whether the run computes exact integers (arithmetic='exact' or 'integer')
     obstacle          why its rows cannot be a lane; empty if they can
     """
 

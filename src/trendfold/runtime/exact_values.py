@@ -53,6 +53,10 @@ _BLOCK = 1 << 23
 """The most digits decoded at once."""
 
 _WHOLE_DOUBLES = 2.0**53
+EXACT_BITS = 52
+"""Sums of absolute values below so many bits are exact in doubles, and so is every partial sum."""
+NEAR = 1e-9
+"""The relative error of a wide number, with respect to the sum of absolute values."""
 
 Whole = NDArray[np.object_]
 """An array of Python integers."""
@@ -119,6 +123,25 @@ class Exact:
                 np.add.at(found[aggregate], rows, product)
         self._check_size([np.array([abs(v).bit_length() for v in values]) for values in found.values()])
         return found
+
+    def integers(self, wanted: Aggregate, some: NDArray[np.bool_]) -> tuple[NDArray[np.int64], int | None]:
+        """A whole aggregate as 64-bit integers where `some` holds, and a row that does not fit or None.
+
+        Doubles are exact up to 2^53, and tell without digits what exceeds 2^63 by far.
+        """
+        doubles, bits = wide.to_double(*self.wide(wanted)), self.bits(wanted)
+        large = some & (bits >= EXACT_BITS)
+        slack = NEAR * np.exp2(np.minimum(bits, 1000.0))
+        huge = large & (np.abs(doubles) - slack >= 2.0**63)
+        if huge.any():
+            return np.zeros(0, np.int64), int(huge.argmax())
+        found = np.where(some & ~large, doubles, 0.0).astype(np.int64)
+        exact_values = self.values([wanted], large)[wanted]
+        for row, value in zip(np.flatnonzero(large).tolist(), exact_values.tolist(), strict=True):
+            if not -(2**63) <= value < 2**63:
+                return found, row
+            found[row] = value
+        return found, None
 
     def wide(self, wanted: Aggregate) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """The wide numbers of a COUNT or a SUM, row by row."""

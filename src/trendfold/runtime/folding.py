@@ -221,7 +221,7 @@ def prepare(
         items = slots.per_slot(plan.query.name, limits)
     operands = tuple(OperandRows(plan, i, own, rows, items, batch, limits) for i, own in enumerate(events))
     measured = [(OperandStatistics(), None)] if in_slots else [measure(each) for each in operands]
-    is_exact, lane = request.arithmetic == "exact", None
+    is_exact, lane = request.is_exact, None
     if may_be_lane(plan, is_exact) and has_guards(plan):
         lane = _lane(plan, rows, moment, items, batch)
     known = QueryStatistics(
@@ -362,7 +362,7 @@ def _lanes_of(group: Group) -> int:
 def _fold_group(
     unit: Unit, ready: ReadyGroup, started: float, request: Request
 ) -> Iterator[tuple[FoldedQuery, FoldStep | None]]:
-    together, is_exact = ready.together, request.arithmetic == "exact"
+    together, is_exact = ready.together, request.is_exact
     assert together is not None
     parts, size = _parts_of(ready, together, request)
     names, held = tuple(plan.query.name for plan in unit.plans), together.windows_held()

@@ -165,7 +165,7 @@ def read_group(
     known = GroupStatistics(
         rows=len(workspace.batch),
         group_values=group_values(group, workspace),
-        is_exact=request.arithmetic == "exact",
+        is_exact=request.is_exact,
     )
     if why_apart(group, known):
         return None, known

@@ -31,11 +31,8 @@ from trendfold.query.nodes import (
     Query,
     Unary,
 )
-from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole
+from trendfold.runtime.exact_values import EXACT_BITS, NEAR, Exact, digits_after_point, is_whole
 from trendfold.runtime.expressions import Lookup, evaluate, is_true
-
-_NEAR = 1e-9
-"""The relative error of a wide number, with respect to the sum of absolute values."""
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -84,7 +81,7 @@ class _Size:
         self.is_large = ~np.isfinite(double)
         if self.is_whole:
             bits = exact.bits(leaf)
-            self.is_large |= bits >= 52
+            self.is_large |= bits >= EXACT_BITS
             largest = np.where(bits < 1023, np.exp2(np.minimum(bits, 1023)), _LARGEST)
             self.scale = np.maximum(self.scale, largest)
         if self.scale_digits is not None:  # doubles do not have the last digit of a decimal
@@ -115,7 +112,7 @@ def _undecided(
             if any(size.is_large.any() for size in large):
                 a, b = (_doubles(evaluate(side, lookup)) for side in (left, right))
                 scale = np.maximum.reduce([np.maximum(np.abs(a), np.abs(b)), *[s.scale for s in large]])
-                near = ~(np.abs(a / 2 - b / 2) > _NEAR / 2 * scale)
+                near = ~(np.abs(a / 2 - b / 2) > NEAR / 2 * scale)
                 found |= near & np.logical_or.reduce([size.is_large for size in large])
     return found
 

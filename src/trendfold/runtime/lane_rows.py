@@ -127,7 +127,7 @@ def read_lane_rows(
 
     A stream splits rows by GROUP BY T.g itself, with `split`, since it knows values that came before.
     """
-    known = GroupStatistics(rows=len(workspace.batch), is_exact=request.arithmetic == "exact")
+    known = GroupStatistics(rows=len(workspace.batch), is_exact=request.is_exact)
     if why_apart(group, known):
         return None, known
     symbols, taken = read_taken([each.machine for plan in group.members for each in plan.operands], workspace)

@@ -122,12 +122,11 @@ def choices(plans: Sequence[QueryPlan], workspace: Workspace, request: Request) 
 
 def table_of(folded: FoldedQuery, request: Request) -> pa.Table:
     """Build the table of one query: aggregates per window and group, filtered by HAVING."""
-    is_exact = request.arithmetic == "exact"
-    if not is_exact and (table := folded.table(request.limits)) is not None:
+    if not request.is_exact and (table := folded.table(request.limits)) is not None:
         return table
     totals = folded.totals()
     exact = folded.exact(totals, request.limits)
-    return build_table(totals, exact, request.origin, is_exact=is_exact)
+    return build_table(totals, exact, request.origin, request.arithmetic)
 
 
 def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:

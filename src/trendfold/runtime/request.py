@@ -18,6 +18,11 @@ class Request:
     asked: Asked | None = None
     """Compute only these windows; None for all."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether COUNTs and SUMs of integers are exact where doubles are not."""
+        return self.arithmetic != "auto"
+
 
 EVERYTHING = Request()
 """All windows, with default limits."""

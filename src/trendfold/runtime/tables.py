@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column, decoded, from_arrow, kind_of
 from trendfold.events.schema import Kind
@@ -102,7 +104,7 @@ def add_up(part: Folded, where: NDArray[np.int64], count: int) -> Folded:
     return Folded(mantissa, exponent, extreme)
 
 
-def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = False) -> pa.Table:
+def build_table(totals: Totals, exact: Exact, origin: int, arithmetic: str = "auto") -> pa.Table:
     """Build the result of one query: window, group and aggregates, ordered by window, then group."""
     plan, rows, batch = exact.plan, exact.rows, exact.batch
     query = plan.query
@@ -113,7 +115,7 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
     values_of = {key: groups.values(key, rows, batch) for key in query.group_by}
     if query.having is not None:
         keys = {key: named.take(pa.array(groups.of_row)) for key, named in values_of.items()}
-        kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=is_exact)
+        kept = having(exact, _having_lookup(plan, totals, keys, batch), is_strict=arithmetic == "exact")
         exact.limits.check_rows(query.name, int(kept.sum()))
     order = groups.order(totals.index, list(values_of.values()))
     order = order if query.having is None else order[kept[order]]
@@ -125,17 +127,43 @@ def build_table(totals: Totals, exact: Exact, origin: int, *, is_exact: bool = F
         columns[key_column(query, key)] = named.take(of_row)
     assert not isinstance(query.returns, Matches)
     returned = [(item.name, item.value) for item in query.returns if isinstance(item.value, Aggregate)]
-    scale = {value: digits_after_point(value, batch) for _, value in returned}
-    whole = [v for v in scale if is_exact and (is_whole(v, batch) or scale[v] is not None)]
-    values = exact.values(whole, kept)
+    whole = _text_columns([value for _, value in returned], exact, kept) if arithmetic == "exact" else {}
     for name, value in returned:
-        if value in values:
-            column = _text_column(values[value], scale[value] or 0, kept & ~exact.is_null(value), kept)
-            column = column.take(pa.array(order))
+        named = name or default_column(value)
+        if value in whole:
+            columns[named] = whole[value].take(pa.array(order))
+        elif arithmetic == "integer" and is_whole(value, batch):
+            columns[named] = _integer_column(named, value, totals, exact, kept, origin).take(pa.array(order))
         else:
-            column = aggregate(value, plan, shown.operands, batch)
-        columns[name or default_column(value)] = column
+            columns[named] = aggregate(value, plan, shown.operands, batch)
     return pa.table(columns)
+
+
+def _text_columns(
+    wanted: Iterable[Aggregate], exact: Exact, kept: NDArray[np.bool_]
+) -> dict[Aggregate, pa.Array]:
+    """The columns of arithmetic='exact', per row of the totals: whole numbers and decimals as text."""
+    scale = {value: digits_after_point(value, exact.batch) for value in wanted}
+    whole = [value for value in scale if is_whole(value, exact.batch) or scale[value] is not None]
+    return {
+        value: _text_column(digits, scale[value] or 0, kept & ~exact.is_null(value), kept)
+        for value, digits in exact.values(whole, kept).items()
+    }
+
+
+def _integer_column(
+    name: str, wanted: Aggregate, totals: Totals, exact: Exact, kept: NDArray[np.bool_], origin: int
+) -> pa.Array:
+    """A column of arithmetic='integer', per row of the totals."""
+    found, too_large = exact.integers(wanted, kept)
+    if too_large is None:
+        return pa.array(found, mask=exact.is_null(wanted))
+    start = window_columns(exact.plan, totals.at(np.array([too_large])), exact.batch, origin)[0][0]
+    window = f"the window that begins at {start}" if start.is_valid else "the only window"
+    raise LimitError(
+        f"query {exact.plan.query.name!r}: {name!r} of {window} does not fit the 64 bits of "
+        f"arithmetic='integer'; use arithmetic='auto' for doubles, LOG2 of a COUNT, or arithmetic='exact' for all digits"
+    )
 
 
 @dataclass(frozen=True)
