@@ -26,6 +26,7 @@ from trendfold import api, cli, runtime
 from trendfold.cli import main, plot, show, spark_engine
 from trendfold.errors import InputError
 from trendfold.runtime.ownership import OWNER_FILE
+from trendfold.runtime.result import to_table
 from trendfold.runtime.writing import WRITERS
 
 QUERIES = """\
@@ -292,7 +293,7 @@ def test_a_terminal_sees_the_first_rows_and_how_many_more(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     table = pa.table({"count": [float(i) for i in range(25)], "name": ["[b]x[/b]"] * 25})
-    show.print_table("q", show.to_table(table, show.rows_shown()), table.num_rows)
+    show.print_table("q", to_table(table, show.rows_shown()), table.num_rows)
     out = capsys.readouterr().out
     assert "... and 5 more rows (--output DIR writes all of them)" in out
     assert "[b]x[/b]" in out

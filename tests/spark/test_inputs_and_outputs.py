@@ -42,6 +42,16 @@ def test_several_paths_are_one_input(spark: SparkSession, folder: Path) -> None:
         workload.run(urls)
 
 
+def test_results_of_every_engine_are_views_for_sql(spark: SparkSession, folder: Path) -> None:
+    workload = tf.parse('RETURN COUNT(*) PATTERN SEQ(A, B+); QUERY "my query" RETURN COUNT(*) PATTERN A')
+    for engine in ("spark", "local"):
+        result = workload.run(folder / "inp", engine=engine)
+        assert result.create_views(spark, prefix=f"{engine}_") == [f"{engine}_q1", f"{engine}_my query"]
+        asked = spark.sql(f"SELECT a.count + b.count FROM {engine}_q1 a, `{engine}_my query` b").collect()
+        assert [row[0] for row in asked] == [2.0]
+        assert result.to_pandas()["q1"]["count"].tolist() == [1.0]
+
+
 def test_a_session_of_another_thread_answers_small_files_too(spark: SparkSession, folder: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(engine_for, folder / "more.parquet").result() == ("spark", ())

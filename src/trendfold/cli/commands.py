@@ -26,10 +26,10 @@ from trendfold.cli.show import (
     say,
     table_files,
     text_file,
-    to_table,
 )
 from trendfold.cli.spark_engine import choose_engine, progress_on, session_for
 from trendfold.errors import InputError, QueryError, TrendfoldError, nearest, plural
+from trendfold.runtime.result import to_table
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files

@@ -9,11 +9,12 @@ from trendfold import api
 from trendfold.cli.folders import owner_of_run
 from trendfold.cli.plot import counts, sparkline
 from trendfold.cli.report import report
-from trendfold.cli.show import print_table, say, table_file, table_files, text_file, to_table
+from trendfold.cli.show import print_table, say, table_file, table_files, text_file
 from trendfold.cli.spark_engine import progress_on
 from trendfold.errors import plural
 from trendfold.events.generate import StreamSettings, ridesharing
 from trendfold.runtime.outputs import claimed, write_together
+from trendfold.runtime.result import to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -59,13 +59,6 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 # ---------------------------------------------------------------- printing
 
 
-def to_table(rows: Any, most: int | None = None) -> pa.Table:
-    """Rows of a result as a table; on Spark, fetches at most `most` rows."""
-    if not hasattr(rows, "toArrow"):
-        return rows.slice(0, most)
-    return (rows if most is None else rows.limit(most)).toArrow()
-
-
 def rows_shown() -> int | None:
     """How many rows of a query to print: the first few on a terminal, elsewhere all (None)."""
     return ROWS_SHOWN if sys.stdout.isatty() else None
@@ -163,6 +156,7 @@ def print_json(name: str, table: pa.Table) -> None:
 
 def table_files(tables: Mapping[str, Any], file_format: str, folder: str = "") -> dict[str, Write]:
     """One file per table, named after it, optionally in a subfolder."""
+    from trendfold.runtime.result import to_table
     from trendfold.runtime.writing import WRITERS
 
     writer = WRITERS[file_format]

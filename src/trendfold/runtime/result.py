@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trendfold.errors import nearest, plural
+from trendfold.errors import UnsupportedError, nearest, plural
 from trendfold.plan.fold_steps import PhysicalPlan
 
 
@@ -83,6 +83,26 @@ class Result(Mapping[str, Any]):
         if self.kept is not None:
             self.kept.unpersist()
 
+    def to_pandas(self) -> dict[str, Any]:
+        """The rows of each query as a pandas DataFrame, by query name; on Spark, they are fetched."""
+        return {name: to_table(rows).to_pandas() for name, rows in self.tables.items()}
+
+    def to_polars(self) -> dict[str, Any]:
+        """The rows of each query as a polars DataFrame, by query name; on Spark, they are fetched."""
+        try:
+            import polars
+        except ModuleNotFoundError:
+            raise UnsupportedError("polars is not installed; pip install 'trendfold[polars]'") from None
+        return {name: polars.from_arrow(to_table(rows)) for name, rows in self.tables.items()}
+
+    def create_views(self, spark: Any, prefix: str = "") -> list[str]:
+        """Create a temporary view of each query's rows, for SQL; returns their names."""
+        for name, rows in self.tables.items():
+            frame = rows if hasattr(rows, "createOrReplaceTempView") else spark.createDataFrame(rows)
+            quoted = (prefix + name).replace("`", "``")
+            frame.createOrReplaceTempView(f"`{quoted}`")
+        return [prefix + name for name in self.tables]
+
     def __getitem__(self, name: str) -> Any:
         if name not in self.tables:
             hint = nearest(name, self.tables) or f"queries are {', '.join(self.tables)}"
@@ -94,3 +114,10 @@ class Result(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.tables)
+
+
+def to_table(rows: Any, most: int | None = None) -> Any:
+    """Rows of a result as a pyarrow Table; on Spark, fetches at most `most` rows."""
+    if not hasattr(rows, "toArrow"):
+        return rows.slice(0, most)
+    return (rows if most is None else rows.limit(most)).toArrow()

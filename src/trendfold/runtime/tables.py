@@ -162,7 +162,8 @@ def _integer_column(
     window = f"the window that begins at {start}" if start.is_valid else "the only window"
     raise LimitError(
         f"query {exact.plan.query.name!r}: {name!r} of {window} does not fit the 64 bits of "
-        f"arithmetic='integer'; use arithmetic='auto' for doubles, LOG2 of a COUNT, or arithmetic='exact' for all digits"
+        f"arithmetic='integer'; use arithmetic='auto' for doubles, LOG2 of a COUNT, "
+        f"or arithmetic='exact' for all digits"
     )
 
 

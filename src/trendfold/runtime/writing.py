@@ -13,6 +13,9 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+_WHOLE_DOUBLES = 2**53
+"""From here on doubles are not all whole numbers."""
+
 
 def file_name(name: str) -> str:
     """A name valid on any file system: other characters are written as %XX."""
@@ -33,12 +36,17 @@ def query_lines(name: str, table: pa.Table) -> Iterator[str]:
 
 
 def _json_value(value: object) -> object:
-    """A value for JSON, which has no infinities and no times: both become text, times as ISO 8601."""
+    """A value for JSON, which has no infinities and no times: both become text, times as ISO 8601.
+
+    A double that is a whole number is written without a point, as people read counts.
+    """
     match value:
         case float() if math.isinf(value):
             return "Infinity" if value > 0 else "-Infinity"
         case float() if math.isnan(value):
             return None
+        case float() if value.is_integer() and abs(value) < _WHOLE_DOUBLES:
+            return int(value)
         case date():
             return value.isoformat()
         case None | bool() | int() | float() | str():
