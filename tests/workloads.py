@@ -12,6 +12,7 @@ Features, all off by default, so that plain COUNT(*) cases are drawn:
     rejects      rows with a null type, time or order
     matches      RETURN MATCHES (WITHIN without SLIDE, no aggregates)
     neighbours   several comparisons between neighbours, most of them on the same pair of names
+    sets         positions of several types (ANY), aliases over different types, conditions on the type
 
 Every event has all of ``COLUMNS`` (``seq`` only with an order column); the number of trends of a
 case is bounded (``TRENDS``) whatever its predicates do, by leaving out events.
@@ -66,9 +67,10 @@ def random_case(
     rejects: bool = False,
     matches: bool = False,
     neighbours: bool = False,
+    sets: bool = False,
 ) -> Case:
     """One valid case."""
-    pattern = _pattern(rng, both and rng.random() < 0.5, cross)
+    pattern = _pattern(rng, both and rng.random() < 0.5, cross, sets)
     lines = [f"PATTERN {pattern.text}"]
     semantics = rng.choice(
         ["", "any", "skip-till-any-match", "next", "skip-till-next-match", "cont", "contiguous"]
@@ -76,6 +78,9 @@ def random_case(
     if semantics:
         lines.append(f"SEMANTICS {semantics}")
     where = _where(rng, pattern, cross)
+    if sets and pattern.positive and rng.random() < 0.3:
+        where = [f"({one})" if _has_open_or(one) else one for one in where]
+        where.append(_of_type(rng, rng.choice(pattern.positive)))
     if neighbours:
         where = [f"({one})" if _has_open_or(one) else one for one in where] + _comparisons(rng, pattern)
     if where:
@@ -170,22 +175,40 @@ class _Pattern(NamedTuple):
 class _Maker:
     """Draws one operand of a pattern."""
 
-    def __init__(self, rng: random.Random, types: list[str], others: list[str], aliases: str, prefix: str):
+    def __init__(
+        self,
+        rng: random.Random,
+        types: list[str],
+        others: list[str],
+        aliases: str,
+        prefix: str,
+        sets: list[str],
+    ):
         self.rng, self.types, self.others, self.aliases, self.prefix = rng, types, others, aliases, prefix
+        self.sets = sets  # what a position of several types is drawn from; none if it is empty
         self.leaves: list[tuple] = []
         self.negatives: list[list[tuple]] = []
 
     def leaf(self) -> _Part:
-        kind = self.rng.choice(self.types)
+        kind, written = self.typed(self.types)
         alias = None
         if self.aliases == "all" or (self.aliases == "mixed" and self.rng.random() < 0.5):
-            used = [name for known, name in self.leaves if known == kind and name]
+            used = [name for known, name in self.leaves if name and (known == kind or self.sets)]
             if used and self.rng.random() < 0.25:
                 alias = self.rng.choice(used)  # one alias on several positions
             else:
-                alias = f"{self.prefix}{kind.lower()}{len(self.leaves) + 1}"
+                alias = f"{self.prefix}{(kind or 'y').lower()}{len(self.leaves) + 1}"
         self.leaves.append((kind, alias))
-        return _Part(f"{kind} {alias}" if alias else kind, False, 1, frozenset({kind, alias} - {None}))
+        return _Part(f"{written} {alias}" if alias else written, False, 1, frozenset({kind, alias} - {None}))
+
+    def typed(self, types: list[str]) -> tuple[str | None, str]:
+        """A type as name and text; a set of types has no name."""
+        if not self.sets or self.rng.random() < 0.5:
+            kind = self.rng.choice(types)
+            return kind, kind
+        if self.rng.random() < 0.4 and not self.prefix:  # beside an operand of AND there is no ANY
+            return None, "ANY"
+        return None, f"ANY({', '.join(self.rng.choices(self.sets, k=self.rng.choice([1, 2, 2, 3])))})"
 
     def part(self, depth: int, may_be_empty: bool = True) -> _Part:
         if depth == 0 or self.rng.random() < 0.5:
@@ -251,10 +274,11 @@ class _Maker:
         aliased = self.aliases == "all" or self.rng.random() < 0.4
 
         def one(repeat: float = 0.3) -> str:
-            kind = self.rng.choice(pool)
-            alias = f"{self.prefix}n{len(self.negatives)}{kind.lower()}{len(leaves)}" if aliased else None
+            kind, written = self.typed(pool)
+            label = (kind or "y").lower()
+            alias = f"{self.prefix}n{len(self.negatives)}{label}{len(leaves)}" if aliased else None
             leaves.append((kind, alias))
-            return (f"{kind} {alias}" if alias else kind) + ("+" if self.rng.random() < repeat else "")
+            return (f"{written} {alias}" if alias else written) + ("+" if self.rng.random() < repeat else "")
 
         def inner(deep: bool) -> str:
             if not deep or self.rng.random() < 0.5:
@@ -275,7 +299,7 @@ class _Maker:
         return self.rng.choice(["NOT ", "NOT ", "!"]) + text
 
 
-def _pattern(rng: random.Random, both: bool, cross: bool) -> _Pattern:
+def _pattern(rng: random.Random, both: bool, cross: bool, sets: bool = False) -> _Pattern:
     while True:
         # For cross predicates names must not overlap, so either all positions have an alias or none.
         aliases = rng.choice(["none", "all"] if cross else ["none", "none", "all", "mixed"])
@@ -287,7 +311,8 @@ def _pattern(rng: random.Random, both: bool, cross: bool) -> _Pattern:
             shares, strangers = [letters[: rng.choice([1, 2, 3, 3, 4])]], [["N", "M"]]
         parts, makers = [], []
         for number, types in enumerate(shares):
-            maker = _Maker(rng, types, strangers[number], aliases, f"o{number}" if both else "")
+            several = [*types, *strangers[number]] if sets else []
+            maker = _Maker(rng, types, strangers[number], aliases, f"o{number}" if both else "", several)
             depth = rng.choice([0, 1, 1, 2, 2, 2] if not both else [0, 1, 1])
             if depth and rng.random() < 0.65:
                 part = maker.sequence(depth - 1, outermost=True)
@@ -354,12 +379,13 @@ def _has_open_or(conjunct: str) -> bool:
 
 
 def _labels(leaves: list[tuple]) -> list[str]:
-    return list(dict.fromkeys(alias or kind for kind, alias in leaves))
+    return list(dict.fromkeys(alias or kind or "" for kind, alias in leaves))  # a set may have no name
 
 
 def _operand_names(pattern: _Pattern, rng: random.Random) -> list[str]:
     leaves = rng.choice(pattern.operands)
-    return list(dict.fromkeys([alias or kind for kind, alias in leaves] + [kind for kind, _ in leaves]))
+    names = [alias or kind for kind, alias in leaves] + [kind for kind, _ in leaves]
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _negative_names(pattern: _Pattern, leaves: list[tuple]) -> list[str]:
@@ -432,6 +458,19 @@ def _local(rng: random.Random, a: str) -> str:
             f"{a}.s {sign} 'x'",
             f"{a}.s = {a}.g",
             f"{a}.v * {a}.v >= {c}",
+        ]
+    )
+
+
+def _of_type(rng: random.Random, a: str) -> str:
+    return rng.choice(
+        [
+            f"{a}.type = '{rng.choice('ABC')}'",
+            f"{a}.type != '{rng.choice('ABC')}'",
+            f"{a}.type LIKE '{rng.choice(['A%', '_', '%B'])}'",
+            f"{a}.type IN ('A', 'D', 'X')",
+            f"{a}.type < NEXT({a}).type",
+            f"{a}.type != NEXT({a}).type",
         ]
     )
 
@@ -619,7 +658,7 @@ def _events(
     rng: random.Random, meaning: oracle.Meaning, unique: bool, rejects: bool
 ) -> tuple[list[dict], str | None]:
     """Up to 12 events; `unique` means no two are of one moment."""
-    kinds = [p.name for p in meaning.real]
+    kinds = [kind for p in meaning.real for kind in sorted(p.types or "ABCX")]
     size = rng.choice([0, *range(1, 13), *range(5, 13), *range(7, 13)])
     types = [rng.choice(kinds) if rng.random() < 0.88 else rng.choice("ABCDNMX") for _ in range(size)]
     if rng.random() < 0.9:  # sow the types of a trend, so that most cases have one
@@ -684,7 +723,8 @@ def _sown(rng: random.Random, meaning: oracle.Meaning, types: list[str]) -> list
                 start = rng.randint(0, len(types) - len(walk))
                 places = list(range(start, start + len(walk)))
             for at, p in zip(places, walk, strict=True):
-                types[at] = meaning.positions[p].name
+                kinds = meaning.positions[p].types
+                types[at] = meaning.positions[p].name or rng.choice(sorted(kinds or "ABCDX"))
     return types
 
 

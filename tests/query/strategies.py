@@ -38,6 +38,7 @@ from trendfold.query.nodes import (
     ReturnItem,
     Semantics,
     Seq,
+    TypeSet,
     Unary,
     Window,
     WindowUnit,
@@ -63,7 +64,10 @@ def _repeat(body: Pattern, low: int, more: int | None) -> Pattern:
     return Repeat(body, low, max(low + more, 1))
 
 
-events = st.builds(EventRef, types, st.none() | st.sampled_from(["x", "y", "z", "limit", "no go"]))
+sets = st.none() | st.frozensets(st.sampled_from(["A", "B", "any", "b-c"]), min_size=1)
+events = st.builds(
+    EventRef, types | st.builds(TypeSet, sets), st.none() | st.sampled_from(["x", "y", "z", "limit", "no go"])
+)
 positive: st.SearchStrategy[Pattern] = st.recursive(
     events,
     lambda inner: st.one_of(
@@ -191,9 +195,11 @@ def queries(draw: st.DrawFn) -> Query:
     query = Query(draw(names), draw(_matches), draw(patterns))
     assume(not check(query))
     known = list(
-        dict.fromkeys(name for ref, _ in refs(query.pattern) for name in (ref.alias, ref.type) if name)
+        dict.fromkeys(
+            name for ref, _ in refs(query.pattern) for name in (ref.alias, ref.type) if isinstance(name, str)
+        )
     )
-    for clause, value in _named(tuple(draw(_clauses).items()), known):
+    for clause, value in _named(tuple(draw(_clauses).items()), known or ["nothing"]):  # ANY has no name
         if value is None:
             continue
         for more in [(conjunct,) for conjunct in value] if clause == "where" else [value]:

@@ -37,6 +37,7 @@ from trendfold.query.nodes import (
     Pattern,
     Query,
     Seq,
+    TypeSet,
 )
 
 
@@ -119,16 +120,38 @@ def test_not_beside_nothing_but_what_can_be_empty_is_seen_in_nodes_too(before: t
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("SEQ(A x, B x)", "the alias 'x' refers to two types, 'A' and 'B'"),
+        ("SEQ(A x, NOT B x, C)", "the alias 'x' refers to both negated and positive events"),
         ("SEQ(A B, B)", "the alias 'B' of 'A' is the name of another type in the pattern"),
+        ("SEQ(A B, ANY(B, C))", "the alias 'B' of 'A' is the name of another type in the pattern"),
+        ("ANY(A, B) A+", "the alias 'A' of 'ANY(A, B)' is the name of another type in the pattern"),
+        ("AND(A, ANY(B, A))", "a type of ANY(A, B) is in two operands of AND"),
+        ("AND(ANY, B)", "the type 'B' is in two operands of AND"),
     ],
 )
-def test_an_alias_means_one_type(pattern: str, message: str) -> None:
+def test_an_alias_is_no_other_type_and_not_both_negated_and_positive(pattern: str, message: str) -> None:
     assert problem(count(f"PATTERN {pattern}")).message == message
+
+
+@pytest.mark.parametrize("clause", ["WHERE A.v > 1", "GROUP BY A.v", "HAVING COUNT(A) > 1"])
+def test_a_type_that_stands_only_in_sets_cannot_be_named(clause: str) -> None:
+    found = problem(count(f"PATTERN ANY(A, B) x+ {clause}"))
+    assert (found.message, found.hint) == ("unknown alias 'A'", "the pattern has x")
+
+
+def test_a_pattern_may_have_no_names() -> None:
+    assert problem(count("PATTERN ANY+ WHERE x.v > 1")).hint == "give ANY an alias, as in ANY x"
+    assert problem(count("PATTERN ANY+ WHERE v > 1")).hint == "write whose it is, as in x.v"
+
+
+def test_any_is_reserved_in_patterns_only() -> None:
+    assert problem(count("PATTERN A any")).message == "ANY is no alias: the word is reserved in PATTERN"
+    (query,) = parse('QUERY any RETURN SUM(x.any) AS any PATTERN SEQ("Any", ANY(A, "any") x) WHERE x.any > 1')
+    assert query.pattern == Seq((EventRef("Any"), EventRef(TypeSet(frozenset({"A", "any"})), "x")))
 
 
 def test_an_alias_may_stand_on_several_positions_and_be_its_own_type() -> None:
     assert parse(count("PATTERN SEQ(A x, B, A x)"))
+    assert parse(count("PATTERN OR(SEQ(A x, B), SEQ(ANY(C, D) x, ANY x))"))
     assert parse(count("PATTERN SEQ(A A, B)"))
 
 

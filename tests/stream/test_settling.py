@@ -20,6 +20,7 @@ from contract import engine
 from contract.test_machine_lanes import growing_workload, many_events, random_events, random_workload
 from contract.test_mixed_lanes import mixed_workload
 from contract.test_together import SCHEMA
+from contract.test_type_sets import with_sets
 from spark.agreement import agree
 from stream.simulation import Memory, Simulation, arrival, cuts, ordered, simulate
 from trendfold.api import Workload
@@ -112,6 +113,21 @@ def test_workloads_of_every_kind_of_query_give_the_rows_of_the_oracle(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(seed, monkeypatch, mixed_workload(random.Random(seed + 7_000), 6, WINDOWS))
+
+
+@pytest.mark.parametrize("seed", seeds(30, 100))
+def test_positions_of_several_types_give_the_rows_of_the_oracle(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed + 8_000)
+    texts = [with_sets(text, rng) for text in random_workload(rng, 6)[0]]
+    for number, pattern in enumerate(("SEQ(A, ANY(B, C) x+)", "SEQ(ANY(A, B), ANY x, C)", "ANY x+")):
+        keys = rng.choice(["g", "x.g", "x.x"])
+        texts.append(
+            f"QUERY t{number} RETURN {keys}, COUNT(*), SUM(x.x), MAX(x.y) PATTERN {pattern} "
+            f"SEMANTICS {rng.choice(['any', 'next', 'cont'])} GROUP BY {keys} {rng.choice(WINDOWS)}"
+        )
+    check(seed, monkeypatch, texts)
 
 
 @pytest.mark.parametrize("seed", seeds(15, 40))

@@ -34,7 +34,12 @@ def random_stream(seed: int, count: int) -> tuple[Workload, pa.Table]:
     tables = []
     while len(queries) < count:
         case = workloads.random_case(
-            rng, aggregates=True, having=rng.random() < 0.3, both=rng.random() < 0.2, cross=rng.random() < 0.1
+            rng,
+            aggregates=True,
+            having=rng.random() < 0.3,
+            both=rng.random() < 0.2,
+            cross=rng.random() < 0.1,
+            sets=rng.random() < 0.3,
         )
         (query,) = tf.parse(case.query)
         if query.window is None or query.window.unit is WindowUnit.EVENTS:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import product
+from operator import or_
 
-from trendfold.query.nodes import Both, Either, EventRef, Maybe, Not, Pattern, Plus, Repeat, Seq
+from trendfold.query.nodes import (
+    Both,
+    Either,
+    EventRef,
+    Maybe,
+    Not,
+    Pattern,
+    Plus,
+    Repeat,
+    Seq,
+    TypeSet,
+    type_set,
+)
 
 START, END = -1, -2
 """The window's start ⊥, followed by *first*, and its end ⊤, preceded by *last*."""
@@ -14,11 +27,21 @@ START, END = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One occurrence of an event type in the pattern; each copy made by `{m,n}` is its own position."""
+    """One occurrence of a type, or set of types, in the pattern; each copy made by `{m,n}` is its own."""
 
     index: int
-    type: str
+    type: str | TypeSet
     alias: str | None
+
+    @property
+    def types(self) -> TypeSet:
+        """The types of the events that can take it."""
+        return type_set(self.type)
+
+    @property
+    def label(self) -> str:
+        """Its type or types as text."""
+        return str(self.type)
 
     def is_called(self, name: str) -> bool:
         """Whether a name in another clause refers to this position (it may refer to others too)."""
@@ -114,6 +137,10 @@ class Automaton:
     def called(self, name: str) -> frozenset[int]:
         """The positions that `name` refers to, negated ones included."""
         return frozenset(p.index for p in self.positions if p.is_called(name))
+
+    def types_at(self, name: str) -> TypeSet:
+        """The types of the events that can take the positions that `name` refers to."""
+        return reduce(or_, (p.types for p in self.positions if p.is_called(name)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,10 +33,10 @@ class Template:
 
 def merge(automata: Sequence[Automaton]) -> Template:
     """Merge the automata of all queries; types are ordered by first occurrence."""
-    types = dict.fromkeys(p.type for automaton in automata for p in automaton.positive)
+    types = dict.fromkeys(p.label for automaton in automata for p in automaton.positive)
     found: dict[tuple[str, str], set[int]] = {}
     for number, automaton in enumerate(automata):
-        name = ENDS | {p.index: p.type for p in automaton.positive}
+        name = ENDS | {p.index: p.label for p in automaton.positive}
         for p, q in automaton.edges:
             found.setdefault((name[p], name[q]), set()).add(number)
     order = {name: i for i, name in enumerate([ENDS[START], *types, ENDS[END]])}

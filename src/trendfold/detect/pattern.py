@@ -126,13 +126,11 @@ class _JoinedElements:
     def relation(self, i: int, j: int) -> Relation:
         """All conditions between two elements."""
         order = ((i, j) in self.ordered) - ((j, i) in self.ordered)
-        types = [self.machine.automaton.positions[self.at[k]].type for k in (i, j)]
+        one, other = (self.machine.automaton.positions[self.at[k]].types for k in (i, j))
         both_ways = (i, j, False), (j, i, True)
         asked = {(c, back) for a, b, back in both_ways for c in self._asked(a, b)}
         guards = {(g, back) for a, b, back in both_ways for g in self._guards(a, b)}
-        return Relation(
-            order, tuple(sorted(asked)), tuple(sorted(guards)), not order and types[0] == types[1]
-        )
+        return Relation(order, tuple(sorted(asked)), tuple(sorted(guards)), not order and one.meets(other))
 
     def _asked(self, a: int, b: int) -> Iterator[int]:
         """The conditions whose left side is a and whose right side is b."""

@@ -128,7 +128,7 @@ def _clause(drawing: Drawing, clause: Clause, root: int | None) -> Value:
     positions = drawing.joint.machine.automaton.positions
     elements = []
     for element in clause.elements:
-        names = [positions[p].alias or positions[p].type for p in sorted(element.positions)]
+        names = [positions[p].alias or positions[p].label for p in sorted(element.positions)]
         how = "first event joined, others walked" if element.is_kleene else "walked"
         elements.append({"names": list(dict.fromkeys(names)), "how": how if element.is_walked else "joined"})
     before = sorted(clause.before)
@@ -141,7 +141,7 @@ def _node(
     """One node with the names of its query: aliases, the conditions between them, and partial matches."""
     machine = drawing.joint.machine
     positions = [machine.automaton.positions[p] for p in columns]
-    names = [position.alias or position.type for position in positions]
+    names = [position.alias or position.label for position in positions]
     before = [(names[a], names[b]) for kind, _, a, b in node.between if kind == "before"]
     asked = [
         _condition(machine.predicates, number, names[a], names[b])
@@ -152,7 +152,7 @@ def _node(
         "number": node.number,
         "joins": None if node.is_leaf else [node.left, node.right],
         "names": names,
-        "types": [position.type for position in positions],
+        "types": [position.label for position in positions],
         "before": [list(pair) for pair in before],
         "asked": asked,
         "guards": [_guard(machine, number) for kind, number, *_ in node.between if kind == "guard"],
@@ -165,7 +165,7 @@ def _node(
 def _guard(machine: Machine, number: int) -> str:
     """A NOT with the types of its events."""
     automaton = machine.automaton
-    return f"NOT {', '.join(automaton.positions[p].type for p in automaton.guards[number].positions)}"
+    return f"NOT {', '.join(automaton.positions[p].label for p in automaton.guards[number].positions)}"
 
 
 def _condition(predicates: Predicates, number: int, left: str, right: str) -> str:

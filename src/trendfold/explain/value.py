@@ -233,11 +233,12 @@ def _group_key(key: GroupKey, plan: QueryPlan) -> Value:
     outside: set[str] = set()
     for operand in plan.operands:
         for position in operand.machine.automaton.positions:
-            (inside if position.is_called(key.alias) else outside).add(position.type)
+            side = inside if position.is_called(key.alias) else outside
+            side.update(["ANY"] if position.types.names is None else position.types.names)
     return {
         "key": f"{key.alias}.{key.attribute}",
         "kind": "qualified",
-        "own_types": sorted(inside - outside),
+        "own_types": [] if "ANY" in outside else sorted(inside - outside),
         "copied_types": sorted(outside),
         "copies_other_types": is_contiguous,
     }
@@ -312,7 +313,7 @@ def _positions(automaton: Automaton) -> list[Value]:
     return [
         {
             "index": p.index,
-            "type": p.type,
+            "type": p.label,
             "alias": p.alias,
             "negated": p.index in guard_at,
             "guard": guard_at.get(p.index),
@@ -539,7 +540,7 @@ def _costs(operand: OperandPlan) -> list[Value]:
     scanned = (machine.by_event - {START}).union(_asked_inside(machine))
     takes: dict[str, list[int]] = {}
     for position in machine.automaton.positions:
-        takes.setdefault(position.type, []).append(position.index)
+        takes.setdefault(position.label, []).append(position.index)
     found: list[Value] = []
     for type_, positions in takes.items():
         reads = sorted(scanned & set[int]().union(*(sources.get(q, set()) for q in positions)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trendfold.plan import QueryPlan, plan_auto, plan_cogra, plan_greta
-from trendfold.query.nodes import Query, Semantics, WindowUnit
+from trendfold.query.nodes import Query, Semantics, TypeSet, WindowUnit
 
 OWN_STREAMS = "the type that GROUP BY names also occurs elsewhere in the pattern"
 OWN_ROWS = "no other query has the same partitions and groups"
@@ -24,6 +24,8 @@ def unfit(plan: QueryPlan) -> str:
         return "its windows are count windows"
     if plan.query.having is not None:
         return "HAVING needs exact values, which are computed query by query"
+    if any(isinstance(p.type, TypeSet) for p in plan.operands[0].machine.automaton.positions):
+        return "a position takes events of several types (ANY)"
     if plan.operands[0].machine.predicates.cross:
         return "a predicate compares events that need not be neighbours"
     return ""

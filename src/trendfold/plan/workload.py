@@ -9,7 +9,7 @@ from trendfold.errors import UnsupportedError
 from trendfold.plan.alike import shared_trees_key
 from trendfold.plan.logical import LANES, PLANNERS, SHARED_TREES, Group, QueryPlan, plan, plan_auto
 from trendfold.plan.papers import PAPERS, paper
-from trendfold.query.nodes import Query
+from trendfold.query.nodes import Query, TypeSet
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
 """Plans all queries of a workload; those with a group are folded together."""
@@ -124,13 +124,15 @@ def rows_key(plan: QueryPlan) -> Hashable | None:
     if len(plan.operands) != 1:
         return None
     automaton = plan.operands[0].machine.automaton
-    keys: list[tuple[frozenset[str] | None, str]] = []
+    keys: list[tuple[TypeSet | None, str]] = []
     for key in plan.query.group_by:
-        called = automaton.called(key.alias) if key.alias is not None else frozenset()
-        types = frozenset(automaton.positions[p].type for p in called)
-        if any(p.type in types and p.index not in called for p in automaton.positions):
+        types = None if key.alias is None else automaton.types_at(key.alias)
+        called = automaton.called(key.alias or "")
+        if types is not None and any(
+            types.meets(p.types) and p.index not in called for p in automaton.positions
+        ):
             return None
-        keys.append((types if key.alias is not None else None, key.attribute))
+        keys.append((types, key.attribute))
     return plan.partition, tuple(keys)
 
 

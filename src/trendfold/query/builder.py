@@ -48,6 +48,7 @@ from trendfold.query.nodes import (
     ReturnItem,
     Semantics,
     Seq,
+    TypeSet,
     Unary,
     Window,
     WindowUnit,
@@ -136,6 +137,14 @@ class _Equivalence:
     """`[a, b]`: must be a top-level conjunct, which an LALR grammar cannot express without conflicts."""
 
     attributes: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class _Types:
+    """`ANY` or `ANY(A, B)`, before its alias is known."""
+
+    types: TypeSet
     span: Span
 
 
@@ -240,8 +249,19 @@ class _Builder(Transformer[Token, Query]):
 
     # ------------------------------------------------------------ patterns
 
-    def event(self, type_: Token, alias: Token | None) -> EventRef:
-        return EventRef(str(type_), None if alias is None else str(alias), _span(type_, alias))
+    def any_type(self, word: Token) -> _Types:
+        return _Types(TypeSet(), _span(word))
+
+    def any_of(self, word: Token, *names: Token) -> _Types:
+        return _Types(TypeSet(frozenset(map(str, names[:-1]))), _span(word, names[-1]))
+
+    def event(self, types: Token | _Types, alias: Token | None) -> EventRef:
+        what, span = (types.types, types.span) if isinstance(types, _Types) else (str(types), _span(types))
+        if alias is None:
+            return EventRef(what, None, span)
+        if alias.upper() == "ANY" and _span(alias).end - _span(alias).start == len(alias):
+            raise query_error("ANY is no alias: the word is reserved in PATTERN", _span(alias), 'write "any"')
+        return EventRef(what, str(alias), Span(span.start, _span(alias).end))
 
     def sequence(self, *parts: Pattern) -> Pattern:
         for left, right in pairwise(parts):

@@ -50,9 +50,11 @@ from trendfold.query.nodes import (
     Query,
     Semantics,
     Seq,
+    TypeSet,
     Unary,
     Window,
     WindowUnit,
+    type_set,
 )
 from trendfold.query.printer import expression_text, quoted
 
@@ -110,17 +112,19 @@ def _pattern(query: Query) -> Iterator[Problem]:
 
 
 def _aliases(pattern: Pattern) -> Iterator[Problem]:
-    occurrences = [ref for ref, _ in refs(pattern)]
-    types = {ref.type for ref in occurrences}
-    first: dict[str, EventRef] = {}
-    for ref in occurrences:
+    occurrences = refs(pattern)
+    types = {name for ref, _ in occurrences for name in type_set(ref.type).names or ()}
+    first: dict[str, bool] = {}
+    for ref, is_negated in occurrences:
         if ref.alias is None:
             continue
         if ref.alias != ref.type and ref.alias in types:
-            message = f"the alias {ref.alias!r} of {ref.type!r} is the name of another type in the pattern"
+            message = (
+                f"the alias {ref.alias!r} of {str(ref.type)!r} is the name of another type in the pattern"
+            )
             yield Problem(message, span=ref.span, hint="choose another alias")
-        if (other := first.setdefault(ref.alias, ref)).type != ref.type:
-            message = f"the alias {ref.alias!r} refers to two types, {other.type!r} and {ref.type!r}"
+        if first.setdefault(ref.alias, is_negated) != is_negated:
+            message = f"the alias {ref.alias!r} refers to both negated and positive events"
             yield Problem(message, span=ref.span, hint="choose another alias for one of them")
 
 
@@ -225,11 +229,16 @@ def _free_conjunction(query: Query, both: Both) -> Iterator[Problem]:
 
 def _independent_operands(query: Query, both: Both) -> Iterator[Problem]:
     """Operands matched independently must not share a type or a predicate."""
-    owner: dict[str, int] = {}
+    before: list[tuple[int, TypeSet]] = []
     for i, part in enumerate(both.parts):
         for ref, _ in refs(part):
-            if owner.setdefault(ref.type, i) != i:
-                yield Problem(f"the type {ref.type!r} is in two operands of AND", span=ref.span)
+            own = type_set(ref.type)
+            if any(k != i and own.meets(other) for k, other in before):
+                text = (
+                    f"the type {ref.type!r} is" if isinstance(ref.type, str) else f"a type of {ref.type} is"
+                )
+                yield Problem(f"{text} in two operands of AND", span=ref.span)
+            before.append((i, own))
     for conjunct in query.where:
         names = {name for name, _ in named(conjunct)}
         if len(names) == 2 and names <= set(sides(both)) and not _together(both.parts, names):
@@ -247,7 +256,8 @@ def _together(patterns: Iterable[Pattern], names: set[str]) -> bool:
 def _unknown(known: Collection[str], name: str, span: Span) -> Iterator[Problem]:
     if name not in known:
         listed = ", ".join(map(quoted, list(known)[:5])) + (", ..." if len(known) > 5 else "")
-        hint = nearest(name, known) or f"the pattern has {listed}"
+        has = f"the pattern has {listed}" if known else "give ANY an alias, as in ANY x"
+        hint = nearest(name, known) or has
         yield Problem(f"unknown alias {name!r}", span=span, hint=hint)
 
 
@@ -287,7 +297,7 @@ def _names_in_where(query: Query, known: Collection[str], conjunct: Expression) 
                 message = f"the aggregate {expression_text(node)} is not allowed in WHERE"
                 yield Problem(message, span=node.span, hint="put conditions on aggregates in HAVING")
             case Attribute(None, name):
-                hint = f"write whose it is, as in {quoted(next(iter(known)))}.{quoted(name)}"
+                hint = f"write whose it is, as in {quoted(next(iter(known), 'x'))}.{quoted(name)}"
                 if query.text[node.span.start : node.span.start + 1] == '"':
                     hint = f"strings take single quotes: {expression_text(Literal(name))}; or {hint}"
                 elif node in words:

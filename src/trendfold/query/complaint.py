@@ -19,7 +19,7 @@ _CLAUSES = "RETURN PATTERN SEMANTICS WHERE GROUP_BY HAVING WITHIN SLIDE LIMIT".s
 
 # (terminals that must all be possible, their description, terminals it covers), tried in this order
 _PHRASES: tuple[tuple[str, str, str], ...] = (
-    ("_SEQ", "a pattern", "_SEQ _OR _AND NOT BANG LPAR NAME TRUE FALSE NULL"),
+    ("_SEQ", "a pattern", "_SEQ _OR _AND NOT BANG LPAR NAME TRUE FALSE NULL ANY"),
     ("NUMBER NAME", "a value", "NUMBER STRING TRUE FALSE NULL MINUS NOT NEXT FUNCTION LPAR LSQB NAME"),
     ("NUMBER STRING", "a literal", "NUMBER STRING TRUE FALSE NULL MINUS"),
     ("FUNCTION NAME", "an attribute or an aggregate", "FUNCTION NAME MATCHES COUNT"),

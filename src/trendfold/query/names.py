@@ -113,7 +113,7 @@ def sides(pattern: Pattern) -> dict[str, frozenset[bool]]:
     """Every alias and type, in the order written, with the `is_negated` of its positions: two if mixed."""
     found: dict[str, frozenset[bool]] = {}
     for ref, is_negated in refs(pattern):
-        for name in filter(None, (ref.alias, ref.type)):
+        for name in filter(None, (ref.alias, ref.type if isinstance(ref.type, str) else None)):
             found[name] = found.get(name, frozenset()) | {is_negated}
     return found
 
@@ -283,9 +283,12 @@ def default_column(aggregate: Aggregate) -> str:
 
 
 def list_names(pattern: Pattern) -> tuple[str, ...]:
-    """The names under which MATCHES lists events: the alias, or the type, of each positive position."""
-    names = (ref.alias or ref.type for ref, is_negated in refs(pattern) if not is_negated)
-    return tuple(dict.fromkeys(names))
+    """The names under which MATCHES lists events: the alias, or the type, of each positive position.
+
+    The events of a set without an alias are in no list.
+    """
+    names = (ref.name for ref, is_negated in refs(pattern) if not is_negated)
+    return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def columns(query: Query) -> tuple[str, ...]:

@@ -11,13 +11,48 @@ from trendfold.errors import NOWHERE, Span
 # ---------------------------------------------------------------- patterns (spec 2, 3)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class TypeSet:
+    """`ANY(A, B)`, or `ANY` for every type (`names` is None): what events one position takes."""
+
+    names: frozenset[str] | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return self.names is None or name in self.names
+
+    def __or__(self, other: TypeSet) -> TypeSet:
+        return TypeSet(None if self.names is None or other.names is None else self.names | other.names)
+
+    def __str__(self) -> str:
+        return "ANY" if self.names is None else f"ANY({', '.join(sorted(self.names))})"
+
+    def __repr__(self) -> str:
+        return f"TypeSet({self.names if self.names is None else sorted(self.names)})"  # the same in every run
+
+    def meets(self, other: TypeSet) -> bool:
+        """Whether some type is in both sets."""
+        if self.names is None or other.names is None:
+            return True
+        return not self.names.isdisjoint(other.names)
+
+
+def type_set(type_: str | TypeSet) -> TypeSet:
+    """The types of the events that can take a position: the set, or the one type written."""
+    return type_ if isinstance(type_, TypeSet) else TypeSet(frozenset({type_}))
+
+
 @dataclass(frozen=True, slots=True)
 class EventRef:
-    """`Travel T`: one written occurrence of an event type, with its alias if it has one."""
+    """`Travel T`: one written occurrence of an event type or a set of types, with its alias if it has one."""
 
-    type: str
+    type: str | TypeSet
     alias: str | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+    @property
+    def name(self) -> str | None:
+        """What other clauses call it at first: its alias or type. A set without an alias has no name."""
+        return self.alias or (self.type if isinstance(self.type, str) else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from trendfold.query.nodes import (
     ReturnItem,
     Semantics,
     Seq,
+    TypeSet,
     Unary,
     Window,
     WindowUnit,
@@ -144,7 +145,7 @@ def pattern_text(pattern: Pattern) -> str:
     """A pattern written with SEQ, OR, AND and NOT; only a repeated NOT needs parentheses."""
     match pattern:
         case EventRef(type_, alias):
-            return quoted(type_) if alias is None else f"{quoted(type_)} {quoted(alias)}"
+            return type_text(type_) if alias is None else f"{type_text(type_)} {_in_pattern(alias)}"
         case Seq(parts):
             return f"SEQ({_list(map(pattern_text, _regrouped(parts)))})"
         case Either(parts):
@@ -162,6 +163,21 @@ def pattern_text(pattern: Pattern) -> str:
         case Repeat(body, low, high):
             times = f"{low}" if low == high else f"{low},{'' if high is None else high}"
             return f"{_repeatable(body)}{{{times}}}"
+
+
+def type_text(type_: str | TypeSet) -> str:
+    """A type or a set of types as written in PATTERN."""
+    match type_:
+        case TypeSet(None):
+            return "ANY"
+        case TypeSet(frozenset() as names):
+            return f"ANY({_list(map(_in_pattern, sorted(names)))})"
+    return _in_pattern(str(type_))
+
+
+def _in_pattern(name: str) -> str:
+    """A name as written in PATTERN, where ANY is reserved."""
+    return f'"{name}"' if name.upper() == "ANY" else quoted(name)
 
 
 def _regrouped(parts: tuple[Pattern, ...]) -> Iterator[Pattern]:

@@ -19,7 +19,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
-from trendfold.query.nodes import Window
+from trendfold.query.nodes import TypeSet, Window
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     Rows,
@@ -210,7 +210,7 @@ def frequencies(group: Group, together: GroupRows) -> dict[str, float]:
 def _types(group: Group, symbols: tuple[Symbol, ...]) -> set[str]:
     """The types of the rows of a symbol, as members name them; empty if no member can take such rows."""
     return {
-        member.operands[0].machine.automaton.positions[p].type
+        member.operands[0].machine.automaton.positions[p].label
         for member, taken in zip(group.members, symbols, strict=True)
         for p in taken
     }
@@ -218,8 +218,8 @@ def _types(group: Group, symbols: tuple[Symbol, ...]) -> set[str]:
 
 def _takers(group: Group) -> Iterator[Taker]:
     for k, member in enumerate(group.members):
-        for type_, wanted, position in takers_of(member.operands[0].machine):
-            yield type_, wanted, k * _MEMBER + position
+        for types, wanted, position in takers_of(member.operands[0].machine):
+            yield types, wanted, k * _MEMBER + position
 
 
 def _by_member(symbol: Symbol, members: int) -> tuple[Symbol, ...]:
@@ -243,22 +243,21 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Lim
     )
     rows = name_plain_groups(rows, workspace, first)
     for alias, keys in by_alias(first.qualified_keys):
-        types, taken = _own(group, alias)
+        types, taken = _own(group, alias, workspace.batch.type_names)
         rows = by_qualified_group(rows, workspace, first, types, (taken,), keys, limits)
     return rows
 
 
-def _own(group: Group, alias: str) -> tuple[frozenset[str], frozenset[int]]:
+def _own(group: Group, alias: str, names: Sequence[str]) -> tuple[TypeSet | frozenset[str], frozenset[int]]:
     """The types of an alias of the first member, by which all members group, and all their positions.
 
     A group of one member may have positions of such a type outside the alias.
     """
-    automaton = group.members[0].operands[0].machine.automaton
     if len(group.members) == 1:
-        types, (taken,) = own_types(group.members[0], alias)
-        return types, taken
-    types = frozenset(automaton.positions[p].type for p in automaton.called(alias))
-    return types, frozenset(position for type_, _, position in _takers(group) if type_ in types)
+        own, (taken,) = own_types(group.members[0], alias, names)
+        return own, taken
+    types = group.members[0].operands[0].machine.automaton.types_at(alias)
+    return types, frozenset(position for other, _, position in _takers(group) if types.meets(other))
 
 
 def cut_windows(

@@ -25,19 +25,23 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
-from trendfold.query.nodes import Expression, Semantics
+from trendfold.query.nodes import Expression, Semantics, TypeSet
 from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values, window_share
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     NO_SYMBOL,
+    Groups,
     Rows,
     Symbols,
+    Taker,
     by_alias,
     by_qualified_group,
     name_plain_groups,
     number_rows,
     own_types,
     pick,
+    rows_of_types,
+    taken_alike,
     takers_of,
 )
 from trendfold.runtime.request import EVERYTHING, Request
@@ -101,10 +105,10 @@ class LaneRows(GroupRows):
         return len(self.taken.is_taken)
 
     def frequencies(self, group: Group) -> dict[str, float]:
-        """Events per type in one of the longest windows; all rows of a kind have the same type."""
+        """Events per type, or set of types, in one of the longest windows; rows of a kind have the same."""
         total = np.bincount(self.rows.symbols[0], minlength=self.kinds) * window_share(self)
         types = [
-            position.type
+            position.label
             for plan in group.members
             for operand in plan.operands
             for position in operand.machine.automaton.positions
@@ -210,25 +214,25 @@ _Wanted = tuple[Expression, ...]
 def read_taken(machines: Sequence[Machine], workspace: Workspace) -> tuple[Symbols, Taken]:
     """The kind of every row, and which positions of all machines rows of a kind take; kind 0 takes none.
 
-    A kind is a type, or where conditions on one event tell its rows apart, what they all say of a row.
+    A kind is a type, or several that all positions take alike, or where conditions on one event tell their
+    rows apart, what they all say of a row.
     """
     batch = workspace.batch
-    by_type, first = _positions_by_type(machines)
+    takers, first = _numbered_takers(machines)
     of_type = np.zeros(len(batch.type_names) + 1, np.int32)
     masks: list[NDArray[np.bool_]] = [np.zeros((1, first[-1]), np.bool_)]
     kinds, conditional = 1, []
-    for code, name in enumerate(batch.type_names):
-        groups = by_type.get(name, {})
+    for codes, groups in taken_alike(takers, batch.type_names):
         if set(groups) == {()}:
             masks.append(_mask(groups, {(): np.ones(1, np.bool_)}, first[-1]))
-            of_type[code] = kinds
+            of_type[codes] = kinds
             kinds += 1
-        elif groups:
-            conditional.append((code, groups))
+        else:
+            conditional.append((codes, groups))
     symbol = empty(len(batch), np.int32)
     kernels.look_up(of_type, batch.type_code, symbol)
-    for code, groups in conditional:
-        rows = np.flatnonzero(batch.type_code == code)
+    for codes, groups in conditional:
+        rows = rows_of_types(codes, batch)
         mask, kind = _conditional(groups, rows, workspace, first[-1])
         masks.append(mask[1:])
         symbol[rows] = np.where(kind > 0, kind + kinds - 1, 0)
@@ -238,22 +242,17 @@ def read_taken(machines: Sequence[Machine], workspace: Workspace) -> tuple[Symbo
     return Symbols(small, (NO_SYMBOL,) * kinds, None if conditional else of_type), taken
 
 
-def _positions_by_type(
-    machines: Sequence[Machine],
-) -> tuple[dict[str, dict[_Wanted, list[int]]], list[int]]:
-    """The positions of all machines by type and conditions, and where each one's begin."""
-    found: dict[str, dict[_Wanted, list[int]]] = {}
+def _numbered_takers(machines: Sequence[Machine]) -> tuple[list[Taker], list[int]]:
+    """The positions of all machines, numbered one after the other, and where each machine's begin."""
+    found: list[Taker] = []
     first = [0]
     for machine in machines:
-        for type_, wanted, position in takers_of(machine):
-            found.setdefault(type_, {}).setdefault(wanted, []).append(first[-1] + position)
+        found += [(types, wanted, first[-1] + position) for types, wanted, position in takers_of(machine)]
         first.append(first[-1] + len(machine.automaton.positions))
     return found, first
 
 
-def _mask(
-    groups: dict[_Wanted, list[int]], meets: dict[_Wanted, NDArray[np.bool_]], positions: int
-) -> NDArray[np.bool_]:
+def _mask(groups: Groups, meets: dict[_Wanted, NDArray[np.bool_]], positions: int) -> NDArray[np.bool_]:
     """Per kind of one type's rows the positions they take."""
     found = np.zeros((len(next(iter(meets.values()))), positions), np.bool_)
     for wanted, own in groups.items():
@@ -262,7 +261,7 @@ def _mask(
 
 
 def _conditional(
-    groups: dict[_Wanted, list[int]], rows: NDArray[np.int64], workspace: Workspace, positions: int
+    groups: Groups, rows: NDArray[np.int64], workspace: Workspace, positions: int
 ) -> tuple[NDArray[np.bool_], NDArray[Any]]:
     """The distinct masks of one type's rows, the first takes nothing, and which one each row has."""
     held, kind = tell_apart(list(dict.fromkeys(c for each in groups for c in each)), rows, workspace)
@@ -284,7 +283,7 @@ def _by_qualified_groups(
     alphabet: tuple[Symbol, ...] = tuple(frozenset(np.flatnonzero(row).tolist()) for row in taken.is_taken)
     rows = replace(rows, alphabets=(alphabet,))
     for alias, keys in by_alias(first.qualified_keys):
-        types, own = positions_of_alias(group, taken, alias)
+        types, own = positions_of_alias(group, taken, alias, workspace.batch.type_names)
         rows = by_qualified_group(rows, workspace, first, types, (own,), keys, limits)
     found = np.zeros((len(rows.alphabets[0]), taken.is_taken.shape[1]), np.bool_)
     for a, symbol in enumerate(rows.alphabets[0]):
@@ -292,17 +291,18 @@ def _by_qualified_groups(
     return rows, Taken(found, taken.first)
 
 
-def positions_of_alias(group: Group, taken: Taken, alias: str) -> tuple[frozenset[str], frozenset[int]]:
+def positions_of_alias(
+    group: Group, taken: Taken, alias: str, names: Sequence[str]
+) -> tuple[TypeSet | frozenset[str], frozenset[int]]:
     """The types of an alias of the first member, which the others group by too, and all their positions."""
-    automaton = group.members[0].operands[0].machine.automaton
     if len(group.members) == 1:
-        types, (own,) = own_types(group.members[0], alias)
-        return types, own
-    types = frozenset(automaton.positions[p].type for p in automaton.called(alias))
+        own_only, (own,) = own_types(group.members[0], alias, names)
+        return own_only, own
+    types = group.members[0].operands[0].machine.automaton.types_at(alias)
     positions = (
         int(taken.first[k]) + position
         for k, member in enumerate(group.members)
-        for type_, _, position in takers_of(member.operands[0].machine)
-        if type_ in types
+        for other, _, position in takers_of(member.operands[0].machine)
+        if types.meets(other)
     )
     return types, frozenset(positions)

@@ -133,7 +133,8 @@ def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, 
     """A warning for each type of a pattern that no event has (spec 1)."""
     asked: dict[str, list[str]] = {}
     for plan in plans:
-        types = {p.type for operand in plan.operands for p in operand.machine.automaton.positions}
+        places = (p for operand in plan.operands for p in operand.machine.automaton.positions)
+        types = {name for p in places for name in p.types.names or ()}
         for name in sorted(types - set(seen)):
             asked.setdefault(name, []).append(plan.query.name)
     found = []

@@ -180,8 +180,8 @@ class _Listed:
 
 def _listed(bindings: MatchBindings, plan: QueryPlan, first: int) -> _Listed:
     positions = plan.operands[0].machine.automaton.positions
-    names = list(dict.fromkeys(p.alias or p.type for p in positions))
-    label = np.array([names.index(p.alias or p.type) for p in positions], np.int64)
+    names = list(dict.fromkeys(p.alias or p.label for p in positions))
+    label = np.array([names.index(p.alias or p.label) for p in positions], np.int64)
     match = np.repeat(np.arange(len(bindings)), np.diff(bindings.start))
     return _Listed(names, len(bindings), match, label[bindings.position - first], bindings.row)
 

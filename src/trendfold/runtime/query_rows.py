@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.errors import InputError
+from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel import rows as kernels
 from trendfold.plan import QueryPlan
-from trendfold.query.nodes import Expression, GroupKey, Semantics, WindowUnit
+from trendfold.query.nodes import Expression, GroupKey, Semantics, TypeSet, WindowUnit
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.tell_apart import tell_apart
 from trendfold.runtime.workspace import Placed, Workspace, occupied, partitioning, place
@@ -88,7 +89,8 @@ def read_rows(
     )
     rows = name_plain_groups(rows, workspace, plan)
     for alias, keys in by_alias(plan.qualified_keys if splits else ()):
-        rows = by_qualified_group(rows, workspace, plan, *own_types(plan, alias), keys, limits)
+        own = own_types(plan, alias, workspace.batch.type_names)
+        rows = by_qualified_group(rows, workspace, plan, *own, keys, limits)
     return rows
 
 
@@ -121,14 +123,14 @@ def pick(placed: Placed, symbols: Symbols, keeps_all: bool) -> Placed:
     return Placed(row[:count], times[:count], symbol[:count], segment)
 
 
-Taker = tuple[str, tuple[Expression, ...], int]
-"""A position: the type of the events that can take it, the conditions they must satisfy, and its number."""
+Taker = tuple[TypeSet, tuple[Expression, ...], int]
+"""A position: the types of the events that can take it, the conditions they must satisfy, and its number."""
 
 
 def takers_of(machine: Machine) -> Iterator[Taker]:
     """The positions of a machine."""
     for position in machine.automaton.positions:
-        yield position.type, machine.predicates.wanted_at(position.index), position.index
+        yield position.types, machine.predicates.wanted_at(position.index), position.index
 
 
 def read_symbols(takers: Iterable[Taker], workspace: Workspace, *, by_row: bool = True) -> Symbols:
@@ -137,38 +139,80 @@ def read_symbols(takers: Iterable[Taker], workspace: Workspace, *, by_row: bool 
     Without `by_row`, symbols that the type alone determines are not looked up for every row.
     """
     batch = workspace.batch
-    code_of = {name: code for code, name in enumerate(batch.type_names)}
     alphabet: dict[Symbol, int] = {NO_SYMBOL: 0}
     of_type = np.zeros(len(batch.type_names) + 1, np.int32)
-    by_type: dict[str, dict[tuple[Expression, ...], set[int]]] = {}
-    for type_, wanted, position in takers:
-        by_type.setdefault(type_, {}).setdefault(wanted, set()).add(position)
     conditional = []
-    for type_, groups in by_type.items():
-        if type_ not in code_of:
-            continue
+    for codes, groups in taken_alike(takers, batch.type_names):
         if set(groups) == {()}:
-            of_type[code_of[type_]] = alphabet.setdefault(frozenset(groups[()]), len(alphabet))
+            of_type[codes] = alphabet.setdefault(frozenset(groups[()]), len(alphabet))
         else:
-            conditional.append((code_of[type_], groups))
+            conditional.append((codes, groups))
     if not by_row and not conditional:
         return Symbols(np.zeros(0, np.uint8), tuple(alphabet), of_type)
     symbol = empty(len(batch), np.uint8 if len(alphabet) <= 256 and not conditional else np.int32)
     kernels.look_up(of_type, batch.type_code, symbol)
-    for code, groups in conditional:
-        rows = np.flatnonzero(batch.type_code == code)
+    for codes, groups in conditional:
+        rows = rows_of_types(codes, batch)
         symbol[rows] = _conditional_symbols(groups, rows, workspace, alphabet)
     small = symbol.astype(np.uint8) if len(alphabet) <= 256 else symbol
     return Symbols(small, tuple(alphabet), None if conditional else of_type)
 
 
+Groups = dict[tuple[Expression, ...], list[int]]
+"""Positions by the conditions that events must satisfy to take them."""
+
+
+def taken_alike(takers: Iterable[Taker], names: Sequence[str]) -> list[tuple[list[int], Groups]]:
+    """The types that some position takes, as codes into `names`, and what takes them.
+
+    Types that the same positions take stand together. Only sets make types alike.
+    """
+    by_type: dict[str, Groups] = {}
+    by_set: dict[TypeSet, Groups] = {}
+    for types, wanted, position in takers:
+        is_one = types.names is not None and len(types.names) == 1
+        groups = (
+            by_type.setdefault(next(iter(types.names or ())), {}) if is_one else by_set.setdefault(types, {})
+        )
+        groups.setdefault(wanted, []).append(position)
+    found: dict[Hashable, tuple[list[int], Groups]] = {}
+    for code, name in enumerate(names):
+        sets = [types for types in by_set if name in types]
+        own = by_type.get(name, {})
+        if sets or own:
+            key = (tuple(sets), name if own else None)
+            if key not in found:
+                found[key] = [], _merged([own, *(by_set[types] for types in sets)])
+            found[key][0].append(code)
+    return list(found.values())
+
+
+def _merged(parts: Sequence[Groups]) -> Groups:
+    if len(parts) == 1:
+        return parts[0]
+    found: Groups = {}
+    for part in parts:
+        for wanted, positions in part.items():
+            found.setdefault(wanted, []).extend(positions)
+    return found
+
+
+def rows_of_types(codes: Sequence[int], batch: EventBatch) -> NDArray[np.int64]:
+    """The rows of some types."""
+    if len(codes) == 1:
+        return np.flatnonzero(batch.type_code == codes[0])
+    is_wanted = np.zeros(len(batch.type_names) + 1, np.bool_)
+    is_wanted[list(codes)] = True
+    return np.flatnonzero(is_wanted[batch.type_code])
+
+
 def _conditional_symbols(
-    groups: dict[tuple[Expression, ...], set[int]],
+    groups: Groups,
     rows: NDArray[np.int64],
     workspace: Workspace,
     alphabet: dict[Symbol, int],
 ) -> NDArray[np.int32]:
-    """The symbols of the rows of one type, by which conditions of its positions hold."""
+    """The symbols of the rows of types that are taken alike, by which conditions of its positions hold."""
     held, kind = tell_apart(list(dict.fromkeys(c for each in groups for c in each)), rows, workspace)
     kinds = int(kind.max(initial=-1)) + 1
     meets = [
@@ -232,7 +276,7 @@ def by_qualified_group(
     rows: Rows,
     workspace: Workspace,
     plan: QueryPlan,
-    own_types: frozenset[str],
+    own_types: TypeSet | frozenset[str],
     takers: tuple[frozenset[int], ...],
     keys: tuple[GroupKey, ...],
     limits: Limits,
@@ -334,18 +378,20 @@ def _can_take(rows: Rows, takers: tuple[frozenset[int], ...]) -> NDArray[np.bool
     return found
 
 
-def own_types(plan: QueryPlan, alias: str) -> tuple[frozenset[str], tuple[frozenset[int], ...]]:
-    """The types that occur only at the alias's positions, and those positions per operand."""
-    inside: set[str] = set()
-    outside: set[str] = set()
-    takers = []
-    for operand in plan.operands:
-        automaton = operand.machine.automaton
-        called = automaton.called(alias)
-        takers.append(called)
+def own_types(
+    plan: QueryPlan, alias: str, names: Sequence[str]
+) -> tuple[frozenset[str], tuple[frozenset[int], ...]]:
+    """Those of the types that occur only at the alias's positions, and these positions per operand."""
+    automata = [operand.machine.automaton for operand in plan.operands]
+    takers = tuple(automaton.called(alias) for automaton in automata)
+    inside, outside = TypeSet(frozenset()), TypeSet(frozenset())
+    for automaton, called in zip(automata, takers, strict=True):
         for position in automaton.positions:
-            (inside if position.index in called else outside).add(position.type)
-    return frozenset(inside - outside), tuple(takers)
+            if position.index in called:
+                inside |= position.types
+            else:
+                outside |= position.types
+    return frozenset(name for name in names if name in inside and name not in outside), takers
 
 
 def _without(

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from trendfold.query.nodes import Window
-from trendfold.query.printer import quoted, window_text
+from trendfold.query.nodes import TypeSet, Window
+from trendfold.query.printer import type_text, window_text
 
 
 @dataclass(frozen=True, slots=True)
 class LineElement:
     """The type and condition of the events that can take one place of a line, or break one."""
 
-    type: str
+    type: str | TypeSet
     conditions: frozenset[str] = frozenset()
     """Local predicates as text without the alias, so that equal predicates are equal strings."""
     keyed: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ class LineElement:
 
     def __str__(self) -> str:
         wanted = " AND ".join(sorted(self.conditions))
-        return quoted(self.type) + (f"[{wanted}]" if wanted else "")
+        return type_text(self.type) + (f"[{wanted}]" if wanted else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class _Units:
     def _find(self, automaton: Automaton, own: tuple[int, ...], sources: set[int], used: set[int]) -> int:
         """The first copy that the query has not used, and that does not lead back to its sources."""
         inner = frozenset((own.index(p), own.index(q)) for p in own for q in automaton.targets(p) if q in own)
-        key = tuple(automaton.positions[p].type for p in own), inner
+        key = tuple(automaton.positions[p].label for p in own), inner
         for unit in self.copies.setdefault(key, []):
             if unit not in used and not any(self.units[unit].after >> s & 1 for s in sources):
                 return unit

@@ -248,7 +248,7 @@ class _Sharers:
     def types(self) -> int:
         """The maximum number of event types in a sharer's pattern."""
         machines = [self.members[k].machine for k in self.positions]
-        return max(len({p.type for p in machine.automaton.positions}) for machine in machines)
+        return max(len({p.label for p in machine.automaton.positions}) for machine in machines)
 
     def touches(self) -> list[bool]:
         """For each member, whether rows inside a burst affect it."""

@@ -126,7 +126,7 @@ def compared_type(plan: QueryPlan) -> str:
 
 
 def _name(automaton: Automaton, place: int) -> str:
-    return automaton.positions[place].type if place >= 0 else "the ends of the pattern"
+    return automaton.positions[place].label if place >= 0 else "the ends of the pattern"
 
 
 def kleene(plan: QueryPlan) -> dict[str, int]:
@@ -138,7 +138,7 @@ def kleene(plan: QueryPlan) -> dict[str, int]:
     automaton = plan.operands[0].machine.automaton
     places: dict[str, list[int]] = {}
     for position in automaton.positions:
-        places.setdefault(position.type, []).append(position.index)
+        places.setdefault(position.label, []).append(position.index)
     return {
         type_: at[0] for type_, at in places.items() if len(at) == 1 and (at[0], at[0]) in automaton.edges
     }
@@ -153,7 +153,7 @@ def elements(plan: QueryPlan) -> dict[str, None]:
 def _elements(aggregate: Aggregate, automaton: Automaton) -> list[str]:
     if aggregate.alias is None:
         return ["COUNT(*)"]
-    name = " | ".join(sorted({automaton.positions[p].type for p in automaton.called(aggregate.alias)}))
+    name = " | ".join(sorted({automaton.positions[p].label for p in automaton.called(aggregate.alias)}))
     match aggregate.function:
         case Function.COUNT:
             return [f"COUNT({name})"]
@@ -196,7 +196,7 @@ def _no_type(one: QueryPlan, other: QueryPlan) -> str:
 
 def _loops(automaton: Automaton) -> dict[str, None]:
     """The types that can follow themselves at some position."""
-    return dict.fromkeys(p.type for p in automaton.positive if (p.index, p.index) in automaton.edges)
+    return dict.fromkeys(p.label for p in automaton.positive if (p.index, p.index) in automaton.edges)
 
 
 def _why_alone(plans: Sequence[QueryPlan], number: int) -> str:

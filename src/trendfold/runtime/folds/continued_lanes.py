@@ -43,6 +43,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.automaton.glushkov import Position
 from trendfold.automaton.machine import Machine, State
 from trendfold.errors import TrendfoldError
 from trendfold.kernel.lane_shapes import Shape, ShapeKey, shape_of
@@ -250,10 +251,17 @@ def _meaning(machine: Machine, carried: Carried) -> list[object]:
     automaton = machine.automaton
     return [
         machine.semantics.value,
-        [position.type for position in automaton.positions],
+        [_types(position) for position in automaton.positions],
         sorted(automaton.edges),
         [[g.positions, sorted(g.first), sorted(g.last), sorted(g.edges)] for g in automaton.guards],
         sorted(automaton.guard_of.items()),
         [[number.measure.value, sorted(number.positions), number.attribute] for number in carried.numbers],
         [[extreme.attribute, sorted(extreme.positions), extreme.is_max] for extreme in carried.extremes],
     ]
+
+
+def _types(position: Position) -> str | list[str]:
+    """A position's type, or for a set of types ANY and their names."""
+    if isinstance(position.type, str):
+        return position.type
+    return ["ANY", *sorted(position.type.names or ())]

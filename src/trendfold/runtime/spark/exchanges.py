@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from trendfold.events.options import Options
 from trendfold.events.schema import Kind
@@ -18,7 +20,7 @@ from trendfold.plan.spread import (
 )
 from trendfold.plan.workload import regrouped
 from trendfold.query.names import walk
-from trendfold.query.nodes import Attribute, Expression, Matches, WindowUnit
+from trendfold.query.nodes import Attribute, Expression, Matches, TypeSet, WindowUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def exchanges(
         own = [plans[n] for n in numbers]
         columns = {*options.columns, *key, *(name for plan in own for name in columns_of(plan))}
         everything = any(keeps_other_rows(plan) for plan in own)
-        types = frozenset(t for plan in own for t in types_of(plan))
+        types = types_of(own)
         found.append(
             Exchange(
                 mode,
@@ -65,7 +67,7 @@ def exchanges(
                 tuple(numbers),
                 tuple(sorted(columns)),
                 conditions_of(own),
-                None if everything else types,
+                None if everything else types.names,
                 finds_matches,
                 max(_reach(plan) or 0 for plan in own) if is_cut else None,
             )
@@ -106,9 +108,11 @@ def columns_of(plan: QueryPlan) -> frozenset[str]:
     return frozenset(found)
 
 
-def types_of(plan: QueryPlan) -> frozenset[str]:
-    """The event types of a plan's pattern."""
-    return frozenset(p.type for operand in plan.operands for p in operand.machine.automaton.positions)
+def types_of(plans: Sequence[QueryPlan]) -> TypeSet:
+    """The event types of some plans' patterns."""
+    operands = (operand for plan in plans for operand in plan.operands)
+    sets = (position.types for operand in operands for position in operand.machine.automaton.positions)
+    return reduce(or_, sets)
 
 
 def conditions_of(plans: Sequence[QueryPlan]) -> tuple[Expression, ...]:

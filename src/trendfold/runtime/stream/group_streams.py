@@ -51,13 +51,13 @@ class GroupStreams:
     def split(self, rows: Rows, taken: Taken) -> tuple[Rows, Taken]:
         """Rows of segments -> rows of streams, and what their kinds mean."""
         group, name = self.keys.group, self.keys.group.plans[0].query.name
-        types, positions = positions_of_alias(group.group, taken, group.qualified[0].alias or "")
+        batch, alias = self.workspace.batch, group.qualified[0].alias or ""
+        types, positions = positions_of_alias(group.group, taken, alias, batch.type_names)
         own = np.array(sorted(positions), np.int64)
         can_take = np.asarray(taken.is_taken[:, own].any(axis=1))[rows.symbols[0]]
         value, known = self.keys.values(self.workspace)
         value = value[rows.row]
         start, values = self._streams(rows, value, known, can_take)
-        batch = self.workspace.batch
         is_own = np.array([each in types for each in batch.type_names])[batch.type_code[rows.row]]
         segment = kernels.start_streams(rows.segment, value, is_own, start, values)
         self.limits.check_state(name, int(segment[-1]) * _COPY_BYTES, *_HELD)

@@ -12,7 +12,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.logical import LANES
 from trendfold.plan.spread import compared_attributes, segment_attributes
 from trendfold.plan.workload import rows_key, windows_at_once
-from trendfold.query.nodes import GroupKey, Semantics, Window
+from trendfold.query.nodes import GroupKey, Semantics, TypeSet, Window
 from trendfold.runtime.folds.continued_lanes import LaneFamily, families
 from trendfold.runtime.workspace import Partitioning, partitioning
 
@@ -95,11 +95,9 @@ class OnlineGroup:
         return self.plans[0].qualified_keys
 
     @property
-    def qualified_types(self) -> frozenset[str]:
-        """The types of T's events."""
-        automaton = self.plans[0].operands[0].machine.automaton
-        called = automaton.called(self.qualified[0].alias or "") if self.qualified else ()
-        return frozenset(automaton.positions[p].type for p in called)
+    def qualified_types(self) -> TypeSet:
+        """The types of T's events; asked only where there is a T."""
+        return self.plans[0].operands[0].machine.automaton.types_at(self.qualified[0].alias or "")
 
     @cached_property
     def compared(self) -> tuple[str, ...]:
@@ -140,8 +138,9 @@ def _qualified(query: int, plan: QueryPlan) -> str:
         return f" of {query}"
     names = []
     for key in plan.query.group_by:
-        types = sorted({automaton.positions[p].type for p in automaton.called(key.alias or "")})
-        names.append(f"{'|'.join(types)}.{key.attribute}" if key.alias else key.attribute)
+        types = automaton.types_at(key.alias).names if key.alias else None
+        written = "ANY" if types is None else "|".join(sorted(types))
+        names.append(f"{written}.{key.attribute}" if key.alias else key.attribute)
     return f" by {', '.join(names)}"
 
 
