@@ -41,6 +41,7 @@ from trendfold.runtime.folds.in_machine_lanes import CarriedOver, lane_material
 from trendfold.runtime.lane_rows import LaneRows, read_lane_rows
 from trendfold.runtime.local import table_of
 from trendfold.runtime.request import EVERYTHING
+from trendfold.runtime.windows import HeldWindows
 from trendfold.runtime.workspace import Workspace
 
 Window = tuple[Hashable, int]
@@ -146,7 +147,8 @@ def test_a_stream_cut_at_any_moments_has_the_oracles_rows(seed: int) -> None:
             group.members, together.with_trends([(each,) for each in store.results(together)]), strict=True
         ):
             rows = together.rows_of(plan, group.members[0])
-            found = table_of(FoldedQuery(plan, rows, items, items.index, (), together.batch, own), EVERYTHING)
+            held = HeldWindows(items.index)
+            found = table_of(FoldedQuery(plan, rows, items, held, (), together.batch, own), EVERYTHING)
             expected = oracle.rows(text_of[plan.query.name], events, order_column)
             wrong = engine.difference(found.to_pylist(), expected, 2 + len(plan.query.group_by))
             assert wrong is None, f"{plan.query.name}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}"

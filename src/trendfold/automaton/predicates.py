@@ -54,7 +54,8 @@ class Predicates:
 
     def wanted_at(self, position: int) -> tuple[Expression, ...]:
         """The local conditions an event must meet to take `position`, in the order written."""
-        return tuple(dict.fromkeys(p.condition for p in self.local if position in p.positions))
+        found = tuple(p.condition for p in self.local if position in p.positions)
+        return found if len(found) < 2 else tuple(dict.fromkeys(found))
 
     def between(self, p: int, q: int) -> tuple[int, ...]:
         """The numbers of the adjacency predicates for a binding at `p` directly followed by `q`."""

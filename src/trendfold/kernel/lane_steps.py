@@ -197,6 +197,49 @@ def _sum_wide(builder: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> tup
     return whole, builder.select(is_zero, everywhere(INTS, 0), top)
 
 
+def _each_part(builder: Any, count: Any) -> Iterator[tuple[Any, Any]]:
+    """Code for whole vectors of `count` cells, then for the rest: where each begins, and its mask."""
+    whole = builder.lshr(count, ir.Constant(INDEX, 3))
+    with _each_run(builder, whole) as at:
+        yield at, None
+    left = builder.and_(count, ir.Constant(INDEX, WIDTH - 1))
+    with builder.if_then(builder.icmp_unsigned("!=", left, ir.Constant(INDEX, 0))):
+        one = ir.Constant(_BYTE, 1)
+        bits = builder.sub(builder.shl(one, builder.trunc(left, _BYTE)), one)
+        mask = builder.bitcast(bits, ir.VectorType(ir.IntType(1), WIDTH))
+        yield builder.shl(whole, ir.Constant(INDEX, 3)), mask
+
+
+_BYTE = ir.IntType(8)
+
+
+def _fill(_context, cells, first, count, value):
+    """The same value in some cells. Not a loop of numba: many are short, and it compiles sooner."""
+
+    def generate(context, builder, signature, args):
+        data = data_of(context, builder, signature, args, 0)
+        kind = INTS if isinstance(signature.args[0].dtype, types.Integer) else DOUBLES
+        vector = spread(builder, args[3], kind)
+        for at, mask in _each_part(builder, args[2]):
+            store(builder, vector, data, builder.add(args[1], at), mask)
+        return context.get_dummy_value()
+
+    return types.void(cells, types.int64, types.int64, cells.dtype), generate
+
+
+def _copy(_context, to, to_first, cells, first, count):
+    """Some cells to others."""
+
+    def generate(context, builder, signature, args):
+        into, data = (data_of(context, builder, signature, args, i) for i in (0, 2))
+        for at, mask in _each_part(builder, args[4]):
+            found = load(builder, data, builder.add(args[3], at), DOUBLES, mask)
+            store(builder, found, into, builder.add(args[1], at), mask)
+        return context.get_dummy_value()
+
+    return types.void(to, types.int64, cells, types.int64, types.int64), generate
+
+
 def _bits(builder: Any, bit: Any) -> Any:
     """One truth value for all lanes."""
     return spread(builder, bit, ir.VectorType(ir.IntType(1), WIDTH))
@@ -295,6 +338,18 @@ def plain_least(x, d, s, m, gate, vectors, value, flags, weight, w, apace) -> No
     x[of] = np.where(part, np.inf if clears else read, np.inf if drops_read else read)
 
 
+def plain_fill(cells, first, count, value) -> None:
+    """The same value in some cells."""
+    cells[int(first) : int(first) + int(count)] = value
+
+
+def plain_copy(to, to_first, cells, first, count) -> None:
+    """Some cells to others."""
+    to[int(to_first) : int(to_first) + int(count)] = cells[int(first) : int(first) + int(count)]
+
+
+fill_cells: Any = vector_step(_fill, plain_fill)
+copy_cells: Any = vector_step(_copy, plain_copy)
 linear_step: Any = vector_step(_linear(has_spend=False), plain_linear)
 spending_step: Any = vector_step(_linear(has_spend=True), plain_linear)
 dropping_step: Any = vector_step(_dropping, plain_dropping)

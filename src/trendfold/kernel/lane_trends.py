@@ -6,7 +6,7 @@ import numpy as np
 
 from trendfold.kernel.jit import kernel
 
-_TILE = 512
+_TILE = 1024
 """Items that are read for all lanes before the next: as many as stay in a core's cache."""
 
 

@@ -39,7 +39,9 @@ from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.lane_bursts import LONGEST
 from trendfold.kernel.lane_steps import (
     NOTHING,
+    copy_cells,
     dropping_step,
+    fill_cells,
     least_step,
     linear_step,
     spending_step,
@@ -238,30 +240,32 @@ def fold_in_lanes(steps, cuts, program, mass, given, saved, out):
     """
     steps, cuts, program, mass, out = lent(steps), lent(cuts), lent(program), lent(mass), lent(out)
     given, saved = lent(given), lent(saved)
+    records = program.place.reshape(-1), program.change.reshape(-1), program.growth.reshape(-1)
+    values = steps.values.reshape(-1)
     end, last = steps.list.shape[0], cuts.step.shape[0]
     i = cut = 0
     while i < end or cut < last:
         cut = _cut_windows(i, cut, cuts, program, mass, given, saved, out)
         stop = cuts.step[cut] if cut < last else end
         if mass.open[-1] > 0:
-            _fold_steps(i, stop, steps, program, mass)
+            _fold_steps(i, stop, steps, values, program, records, mass)
         i = stop
 
 
 @inlined
-def _fold_steps(i, stop, steps, program, mass):
+def _fold_steps(i, stop, steps, values, program, records, mass):
     """The steps [i, stop), between which no window closes or opens.
 
     Coefficients are computed in this loop: by an inlined function, averages take 22 % longer.
     """
     lists, op_start = steps.list, program.op_start
-    place, change = program.place.reshape(-1), program.change.reshape(-1)
+    place, change, growth = records
     x_start, xplace, extremes, x = program.x_start, program.xplace, steps.extremes, mass.x
     m, e, bound, is_wide, weight = mass.m, mass.e, mass.bound, mass.is_wide, program.weight
-    values, columns = steps.values.reshape(-1), steps.values.shape[1]
+    columns = steps.values.shape[1]
     has_rows, has_extremes = steps.row.shape[0] > 0, program.xplace.shape[0] > 0
     drops, spends, is_usual = program.drops, program.spends, steps.is_usual
-    times, growth, has_bursts = steps.times, program.growth.reshape(-1), steps.times.shape[0] > 0
+    times, has_bursts = steps.times, steps.times.shape[0] > 0
     events, ways = 1.0, 2.0
     has_wide = mass.has_wide[0]
     for k in range(i, stop):
@@ -420,7 +424,7 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
 @inlined
 def _open(b, lane, count, state, blocks, m, bound):
     """Open a window: one state holds 1."""
-    _fill(m, blocks[b, AT] + state * blocks[b, LANES_OF] + lane, count, 1.0)
+    fill_cells(m, blocks[b, AT] + state * blocks[b, LANES_OF] + lane, count, 1.0)
     row = blocks[b, FIRST_ROW] + state
     bound[row] = max(bound[row], 1.0)
 
@@ -494,7 +498,7 @@ def _close(b, lane, count, item, to, blocks, states, mass, out):
         for which in range(states.shape[0]):
             cell = at + (w * plane + states[which]) * lanes
             if is_small and which == 0:
-                _copy(out.mantissa, to_number, m, cell, count)
+                copy_cells(out.mantissa, to_number, m, cell, count)
             elif is_small:
                 for k in range(count):
                     out.mantissa[to_number + k] += m[cell + k]
@@ -502,25 +506,9 @@ def _close(b, lane, count, item, to, blocks, states, mass, out):
                 _add_wide(m, e, cell, out, to_number, count, which == 0)
         for row in range(w * plane, w * plane + blocks[b, HELD]):
             if bound[blocks[b, FIRST_ROW] + row] > 0.0:  # otherwise all its lanes are empty
-                _fill(m, at + row * lanes, count, 0.0)
+                fill_cells(m, at + row * lanes, count, 0.0)
             if is_wide[blocks[b, FIRST_ROW] + row]:
-                _fill(e, at + row * lanes, count, 0)
-
-
-@inlined
-def _fill(cells, first, count, value):
-    """The same value in some cells. An unsigned index cannot be negative, so this becomes vectors."""
-    at = np.uint64(first)
-    for k in range(count):
-        cells[at + np.uint64(k)] = value
-
-
-@inlined
-def _copy(to, to_first, cells, first, count):
-    """Some cells to others."""
-    into, of = np.uint64(to_first), np.uint64(first)
-    for k in range(count):
-        to[into + np.uint64(k)] = cells[of + np.uint64(k)]
+                fill_cells(e, at + row * lanes, count, 0)
 
 
 @kernel
@@ -550,7 +538,7 @@ def _close_extremes(b, lane, count, item, to, blocks, states, x, out):
                 before = out[to_extreme + k] if which else NOTHING
                 out[to_extreme + k] = min(before, x[cell + k])
         for row in range(y * plane, y * plane + blocks[b, HELD]):
-            _fill(x, at + row * lanes, count, NOTHING)
+            fill_cells(x, at + row * lanes, count, NOTHING)
 
 
 @inlined

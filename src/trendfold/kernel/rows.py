@@ -72,6 +72,20 @@ def find_kinds(symbol, low, high, place, next_row, found):
 
 
 @kernel
+def hold_any(symbol, low, high, place, is_wanted, held):
+    """Whether the rows [low, high) of any item have a wanted symbol, into held[place]; `low` is in order.
+
+    is_wanted  bool[A]
+    """
+    row = 0
+    for k in range(low.shape[0]):
+        row = max(row, low[k])
+        while row < high[k] and not is_wanted[symbol[row]]:
+            row += 1
+        held[place[k]] |= row < high[k]
+
+
+@kernel
 def have_kinds(found, own, seen):
     """Whether each place has any of each member's own symbols, into seen[member, place].
 
@@ -366,29 +380,31 @@ def count_sliding(segment, at, length, slide, origin, first, last, most):
 def cut_sliding(segment, at, length, slide, origin, first, last, found):
     """Window items [origin + k·slide, + length) that hold any row, per segment; only first <= k <= last.
 
-    `at` is what windows are measured in: time, or a row's number. `found` is how many there are, as
-    `count_sliding` counts them. Returns segment, k, low, high.
+    `at` is what windows are measured in: time, or a row's number. There are at most `found`; `count_sliding`
+    counts them. Returns segment, k, low, high.
     """
     owner, index = np.empty(found, np.int32), np.empty(found, np.int64)
     low, high = np.empty(found, np.int64), np.empty(found, np.int64)
     n = 0
     for s in range(segment.shape[0] - 1):
-        i = lo = hi = segment[s]
+        i = hi = segment[s]
         end = segment[s + 1]
-        k = first
+        k = max(first, (at[i] - origin - length) // slide + 1) if i < end else first
         while i < end and k <= last:
-            # the windows that hold row i and no row before it come next
-            k = max(k, (at[i] - origin - length) // slide + 1)
+            if at[i] >= origin + k * slide + length:
+                k = (at[i] - origin - length) // slide + 1
             begin = origin + k * slide
-            while begin <= at[i] and k <= last:
-                lo = _seek(at, lo, end, begin)
-                hi = _seek(at, max(hi, lo), end, begin + length)
-                owner[n], index[n], low[n], high[n] = s, k, lo, hi
+            while begin <= at[i] and k <= last:  # the windows that hold row i and no row before it
+                hi = _seek(at, max(hi, i), end, begin + length)
+                owner[n], index[n], low[n], high[n] = s, k, i, hi
                 n += 1
                 k += 1
                 begin += slide
-            i = _seek(at, i, end, begin)
-    return owner, index, low, high
+            if slide >= length:
+                i = max(i, hi)
+            if i < end and at[i] < begin:
+                i = _seek(at, i, end, begin)
+    return owner[:n], index[:n], low[:n], high[:n]
 
 
 @kernel

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from numba.core import cgutils
 
 from trendfold.kernel.wide import RADIX_BITS
 
@@ -47,18 +48,36 @@ def data_of(context: Any, builder: Any, signature: Any, args: Any, i: int) -> An
     return context.make_array(signature.args[i])(context, builder, args[i]).data
 
 
-def load(builder: Any, data: Any, at: Any, kind: Any) -> Any:
-    """Eight values of an array."""
-    return aligned(builder.load(builder.bitcast(builder.gep(data, [at]), kind.as_pointer())), kind)
+def load(builder: Any, data: Any, at: Any, kind: Any, mask: Any = None) -> Any:
+    """Eight values of an array, or those of a mask."""
+    place = builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
+    if mask is None:
+        return aligned(builder.load(place), kind)
+    return _masked(builder, "load", kind, [place, _alignment(kind), mask, ir.Constant(kind, ir.Undefined)])
 
 
-def store(builder: Any, value: Any, data: Any, at: Any) -> None:
-    """Eight values into an array."""
+def store(builder: Any, value: Any, data: Any, at: Any, mask: Any = None) -> None:
+    """Eight values into an array, or those of a mask."""
     place = builder.bitcast(builder.gep(data, [at]), value.type.as_pointer())
-    aligned(builder.store(value, place), value.type)
+    if mask is None:
+        aligned(builder.store(value, place), value.type)
+    else:
+        _masked(builder, "store", value.type, [value, place, _alignment(value.type), mask])
+
+
+def _masked(builder: Any, what: str, kind: Any, args: list[Any]) -> Any:
+    """A masked load or store."""
+    name = f"llvm.masked.{what}.v{WIDTH}{'i32' if kind == INTS else 'f64'}.p0"
+    returned = kind if what == "load" else ir.VoidType()
+    called = ir.FunctionType(returned, [arg.type for arg in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, called, name), args)
+
+
+def _alignment(kind: Any) -> Any:
+    return ir.Constant(INT, 4 if kind == INTS else 8)
 
 
 def aligned(instruction: Any, kind: Any) -> Any:
     """An array is aligned as its values are, not as a vector of them."""
-    instruction.align = 4 if kind == INTS else 8
+    instruction.align = _alignment(kind).constant
     return instruction

@@ -61,7 +61,7 @@ from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tables import Totals, multiply_operands, total
 from trendfold.runtime.values import read_events
-from trendfold.runtime.windows import Items
+from trendfold.runtime.windows import HeldWindows, Items
 from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 
@@ -76,7 +76,7 @@ class FoldedQuery:
     plan: QueryPlan
     rows: Rows
     cut: Items
-    windows: NDArray[np.int64]
+    windows: HeldWindows
     events: tuple[Events, ...]
     batch: EventBatch
     folded: tuple[Folded, ...]
@@ -87,6 +87,11 @@ class FoldedQuery:
     def items(self) -> Items:
         """The window items of this query."""
         return self.cut if self.at is None else self.cut.at(self.at)
+
+    @property
+    def has_exponents(self) -> bool:
+        """Whether any number may be past the range of doubles; those of several operands are multiplied."""
+        return len(self.folded) > 1 or bool(self.folded[0].exponent.any())
 
     def table(self, limits: Limits) -> pa.Table | None:
         """The result table, if it can be made of columns that other queries have too."""
@@ -198,7 +203,13 @@ class ReadyQuery:
         """The query with its aggregates."""
         events = tuple(operand.events for operand in self.operands)
         return FoldedQuery(
-            self.plan, self.rows, self.items, self.windows, events, self.operands[0].batch, folded
+            self.plan,
+            self.rows,
+            self.items,
+            HeldWindows(self.windows),
+            events,
+            self.operands[0].batch,
+            folded,
         )
 
 

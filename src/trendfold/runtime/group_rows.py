@@ -14,7 +14,7 @@ from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel.program import Events, Folded
-from trendfold.kernel.rows import find_kinds, have_kinds, is_sorted, number_moments
+from trendfold.kernel.rows import find_kinds, have_kinds, hold_any, is_sorted, number_moments
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.plan.physical import why_apart
@@ -36,7 +36,7 @@ from trendfold.runtime.query_rows import (
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.sorting import numbered
 from trendfold.runtime.values import at_rows, rows_with_trends, values_beside, with_constant
-from trendfold.runtime.windows import Items, cut
+from trendfold.runtime.windows import HeldWindows, Items, cut
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
 _MEMBER = 1 << 20
@@ -74,6 +74,8 @@ class GroupRows:
 
     def rows_of(self, member: QueryPlan, first: QueryPlan) -> Rows:
         """The rows with groups named by the keys of one member instead of those of the first."""
+        if member.query.group_by == first.query.group_by:
+            return self.rows
         own = zip(member.query.group_by, first.query.group_by, strict=True)
         return replace(self.rows, group_rows={key: self.rows.group_rows[other] for key, other in own})
 
@@ -92,20 +94,40 @@ class GroupRows:
         """Per member and kind whether it needs such rows."""
         return np.array([[bool(taken) for taken in symbols] for symbols in self.alphabet], np.bool_).T
 
-    def windows_held(self) -> list[NDArray[np.int64]]:
+    def windows_held(self) -> list[HeldWindows]:
         """Per member the windows that hold a row it needs, as if it were folded alone."""
-        held: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(self.window_of)
+        held = [HeldWindows(np.zeros(0, np.int64))] * len(self.window_of)
         needed = self._needed_kinds()
         for number, items in enumerate(self.windows):
             members = [k for k, own in enumerate(self.window_of) if own == number]
             distinct, home = numbered(items.index)
-            own = _as_bits(needed[members])
-            found = _kinds_of(self.rows.symbols[0], items, self.kinds, home, len(distinct))
-            rest = np.flatnonzero(~(found & np.bitwise_and.reduce(own)).any(axis=1))  # not of all members
-            seen = _have_kinds(found[rest], own)
+            common = np.logical_and.reduce(needed[members])
+            by_all = _holding(self.rows.symbols[0], items, home, len(distinct), common)
+            rest = np.flatnonzero(~by_all)  # not of all members
+            some, place = np.flatnonzero(~by_all[home]), np.cumsum(~by_all) - 1
+            own = items.at(some), self.kinds, place[home[some]], len(rest)
+            seen = _have_kinds(_kinds_of(self.rows.symbols[0], *own), _as_bits(needed[members]))
             for k, is_held in zip(members, seen, strict=True):
-                held[k] = distinct if is_held.all() else np.delete(distinct, rest[~is_held])
+                held[k] = HeldWindows(distinct, rest[~is_held])
         return held
+
+
+def _holding(
+    symbol: NDArray[np.int32], items: Items, home: NDArray[Any], homes: int, wanted: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Whether any item of a home holds a row of a wanted kind."""
+    held = np.zeros(homes, np.bool_)
+    if wanted.any():
+        hold_any(symbol, *_by_row(items, home), wanted, held)
+    return held
+
+
+def _by_row(items: Items, home: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """The items in the order of their first rows, with their homes."""
+    if is_sorted(items.low):
+        return items.low, items.high, home
+    order = np.argsort(items.low, kind="stable")
+    return items.low[order], items.high[order], home[order]
 
 
 def kinds_held(
@@ -134,12 +156,8 @@ def _kinds_of(
     symbol: NDArray[np.int32], items: Items, kinds: int, home: NDArray[Any], homes: int
 ) -> NDArray[np.uint64]:
     """The kinds of rows of all items as bits, by `home`, which says where each item belongs."""
-    low, high = items.low, items.high
-    if not is_sorted(low):
-        order = np.argsort(low, kind="stable")
-        low, high, home = low[order], high[order], home[order]
     found = np.zeros((homes, _words(kinds)), np.uint64)
-    find_kinds(symbol, low, high, home, np.full(kinds, len(symbol), np.int64), found)
+    find_kinds(symbol, *_by_row(items, home), np.full(kinds, len(symbol), np.int64), found)
     return found
 
 

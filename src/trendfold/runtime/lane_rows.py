@@ -166,7 +166,8 @@ def read_lane_rows(
         operands=tuple(accumulate((len(plan.operands) for plan in group.members), initial=0)),
         contiguous=contiguous,
     )
-    return together, replace(known, rows=len(rows.row), burst=burst_length(rows))
+    cuts = sum(len(items.low) for items in windows)
+    return together, replace(known, rows=len(rows.row), burst=burst_length(rows, cuts))
 
 
 def one_query(
@@ -181,10 +182,14 @@ _LOOKED_AT = 1 << 16
 """The number of rows sampled to measure the length of bursts."""
 
 
-def burst_length(rows: Rows) -> float:
-    """Rows per run of equal symbols, among the first rows."""
+def burst_length(rows: Rows, windows: int = 0) -> float:
+    """Rows per run of equal symbols, among the first rows. Windows, as many as given, end runs as well."""
     symbol = rows.symbols[0][:_LOOKED_AT]
-    return len(symbol) / (1 + int(np.count_nonzero(symbol[1:] != symbol[:-1])))
+    if not len(symbol):
+        return 0.0
+    runs = 1 + int(np.count_nonzero(symbol[1:] != symbol[:-1]))
+    each = runs / len(symbol)
+    return 1.0 / (each + windows / len(rows.row) * (1.0 - each))
 
 
 def rows_of_kinds(first: QueryPlan, symbols: Symbols, workspace: Workspace, has_all: bool) -> Rows:
@@ -233,9 +238,9 @@ def read_taken(machines: Sequence[Machine], workspace: Workspace) -> tuple[Symbo
     kernels.look_up(of_type, batch.type_code, symbol)
     for codes, groups in conditional:
         rows = rows_of_types(codes, batch)
-        mask, kind = _conditional(groups, rows, workspace, first[-1])
+        mask, of_kind, kind = _conditional(groups, rows, workspace, first[-1])
         masks.append(mask[1:])
-        symbol[rows] = np.where(kind > 0, kind + kinds - 1, 0)
+        symbol[rows] = np.where(of_kind > 0, of_kind + kinds - 1, 0).astype(np.int32)[kind]
         kinds += len(mask) - 1
     taken = Taken(np.concatenate(masks), np.array(first, np.int64))
     small = symbol.astype(np.uint8) if kinds <= 256 else symbol
@@ -262,8 +267,8 @@ def _mask(groups: Groups, meets: dict[_Wanted, NDArray[np.bool_]], positions: in
 
 def _conditional(
     groups: Groups, rows: NDArray[np.int64], workspace: Workspace, positions: int
-) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """The distinct masks of one type's rows, the first takes nothing, and which one each row has."""
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[Any]]:
+    """The distinct masks of one type's rows, the first takes nothing; rows of a kind have the same one."""
     held, kind = tell_apart(list(dict.fromkeys(c for each in groups for c in each)), rows, workspace)
     kinds = int(kind.max(initial=-1)) + 1
     everything = np.ones(kinds, np.bool_)
@@ -272,7 +277,7 @@ def _conditional(
     bits = np.packbits(np.concatenate([np.zeros((1, positions), np.bool_), mask]), axis=1)
     distinct, code = np.unique(bits, axis=0, return_inverse=True)  # nothing taken sorts first
     whole = np.unpackbits(distinct, axis=1, count=positions).astype(np.bool_)
-    return whole, code.reshape(-1)[1:][kind]
+    return whole, code.reshape(-1)[1:], kind
 
 
 def _by_qualified_groups(

@@ -58,10 +58,13 @@ def run(
     first = (unit.plans[0] for unit in units(dict(enumerate(plans))))  # a unit reads its rows once
     workspace = Workspace(batch, shared=shared_partitionings(first))
     tables: dict[str, pa.Table] = {}
+    exceeding: set[str] = set()
     steps: list[FoldStep] = []
     windows = 0
     for answer in answers(plans, workspace, options, Request(origin, limits, arithmetic)):
         tables[answer.query] = answer.table
+        if answer.may_be_infinite:
+            exceeding.add(answer.query)
         windows += answer.windows
         steps += [answer.step] if answer.step is not None else []
         if progress is not None:
@@ -84,7 +87,7 @@ def run(
             *told,
             *source.warnings,
             *unseen_types(plans, batch.type_names),
-            *infinite_columns(tables),
+            *infinite_columns({name: table for name, table in tables.items() if name in exceeding}),
         ),
         reject_reasons=found.rejects,
     )
@@ -99,6 +102,7 @@ class Answer:
     table: pa.Table
     windows: int = 0
     step: FoldStep | None = None
+    may_be_infinite: bool = True
 
 
 def answers(
@@ -111,7 +115,8 @@ def answers(
         yield Answer(name, table, step=told.get(name))
     for unit in units({i: plan for i, plan in enumerate(plans) if not plan.finds_matches}):
         for folded, step in fold_unit(unit, workspace, request):
-            yield Answer(folded.plan.query.name, table_of(folded, request), len(folded.windows), step)
+            table, many = table_of(folded, request), len(folded.windows)
+            yield Answer(folded.plan.query.name, table, many, step, folded.has_exponents)
 
 
 def choices(plans: Sequence[QueryPlan], workspace: Workspace, request: Request) -> PhysicalPlan:

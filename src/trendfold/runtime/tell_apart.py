@@ -33,8 +33,8 @@ def tell_apart(
     cut_by, bits = _comparisons(conditions, workspace)
     parts = [_intervals(workspace.batch.column(name).take(rows), cuts) for name, cuts in cut_by.items()]
     parts += [_packed(bits[k : k + _BITS], rows, workspace) for k in range(0, len(bits), _BITS)]
-    code, high = np.zeros(len(rows), np.int64), 1
-    for part, limit in parts:
+    code, high = parts[0] if parts else (np.zeros(len(rows), np.int64), 1)
+    for part, limit in parts[1:]:
         code, high = combine(code, high, part, limit)
     kinds, kind = dense(code, high)
     example = np.zeros(kinds, np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -34,6 +34,26 @@ class Items:
     def at(self, some: NDArray[Any]) -> Items:
         """Some of the items."""
         return Items(self.segment[some], self.index[some], self.low[some], self.high[some])
+
+
+@dataclass(frozen=True)
+class HeldWindows:
+    """The windows that hold a row of a query: those of many queries, without a few.
+
+    every    int64[n]  numbers of windows, sorted
+    without  int[m]    places among them
+    """
+
+    every: NDArray[np.int64]
+    without: NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.every) - len(self.without)
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Their numbers."""
+        return np.delete(self.every, self.without) if len(self.without) else self.every
 
 
 LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
@@ -92,7 +112,9 @@ def cut(
     elif asked is not None:
         first, last = asked.numbers(window.length, window.slide, origin)
     sliding = rows.segment, at, window.length, window.slide, origin, first, last
-    count = limits.check_windows(name, kernels.count_sliding(*sliding, limits.windows))
+    count = len(at)  # windows that do not overlap are no more than rows
+    if window.slide < window.length or count > limits.windows:
+        count = limits.check_windows(name, kernels.count_sliding(*sliding, limits.windows))
     return Items(*kernels.cut_sliding(*sliding, count))
 
 

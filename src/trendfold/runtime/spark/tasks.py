@@ -457,7 +457,7 @@ def _answer(
 ) -> Iterator[Blob]:
     """The aggregates of one query as finished rows, or as totals if other tasks have some of a group."""
     if request.asked is None:
-        yield _windows(query, folded.windows)
+        yield _windows(query, folded.windows.numbers)
     if exchange.mode is Mode.COMPLETE:
         yield Blob(0, Content.GROUPS, query, group_count(folded.rows))
         yield from _results(job, query, table_of(folded, request))
@@ -469,7 +469,7 @@ def _answer_part(
     job: Job, exchange: Exchange, query: int, folded: FoldedQuery, request: Request
 ) -> Iterator[Blob]:
     """The finished rows of windows that no other task has rows of; other tasks have the same groups."""
-    yield _windows(query, folded.windows)
+    yield _windows(query, folded.windows.numbers)
     if group_count(folded.rows) * len(job.ranges) > job.limits.groups:
         yield Blob(0, Content.GROUPS, query, 0, _group_hashes(folded).tobytes())
     yield from _results(job, query, table_of(folded, request))
