@@ -1028,7 +1028,7 @@ def matches(
     labels = dict.fromkeys(p.label for p in meaning.real if not p.negated and p.label)
     found = []
     for group, streams in meaning.streams(kept).items():
-        for required, stream, _ in streams:
+        for required, stream, values in streams:
             reach = _in_reach(stream, w, numbers if kind == "events" else None)
             place = {e.key: numbers[e.index] if kind == "events" else e.time for e in stream}
             operands = [meaning.trends(o, stream, required, q.semantics, reach) for o in meaning.operands]
@@ -1043,6 +1043,7 @@ def matches(
                     continue
                 row: dict[str, Any] = {"start": first.time, "end": last.time}
                 row.update(zip(meaning.group_columns(), group, strict=True))
+                row.update((a, values[a]) for a in meaning.equivalence if a not in row)  # section 2.7
                 for label in labels:
                     row[label] = [
                         {

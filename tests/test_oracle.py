@@ -60,6 +60,33 @@ def test_published_cases(path: Path):
     assert wrong == []
 
 
+def test_published_matches():
+    path = SHARED / "spec" / "cases-2-matches.json"
+    if not path.exists():
+        pytest.skip("the published cases are not here")
+    cases = json.loads(path.read_text())
+    wrong = [number for number, case in enumerate(cases) if _as_published(case) != _published(case)]
+    assert wrong == []
+
+
+def _published(case: dict) -> list[str]:
+    """The matches of a published case, in any order; groups and partitions are lists of values."""
+    return sorted(json.dumps(match, sort_keys=True) for match in case["matches"])
+
+
+def _as_published(case: dict) -> list[str]:
+    meaning = oracle.Meaning(case["query"])
+    labels = {p.label for p in meaning.real if not p.negated and p.label}
+    found = []
+    for row in oracle.matches(case["query"], case["events"], case["order_column"]):
+        match = {"start": row["start"], "end": row["end"]}
+        match["group"] = [row[name] for name in meaning.group_columns()]
+        match["partition"] = [row[name] for name in meaning.equivalence]
+        match["bindings"] = {name: [e["id"] for e in row[name]] for name in labels if row[name]}
+        found.append(json.dumps(match, sort_keys=True))
+    return sorted(found)
+
+
 # ---- Section 5: semantics ------------------------------------------------------------------------
 
 

@@ -95,6 +95,56 @@ def test_random_workloads_in_any_order_and_any_cut_give_the_rows_of_batch(
         )
 
 
+ALERTS = """
+QUERY trips RETURN g, COUNT(*) PATTERN SEQ(A, B+) GROUP BY g WITHIN 60 s SLIDE 60 s;
+QUERY rising RETURN MATCHES(v) PATTERN SEQ(A, B, C) WHERE [g] AND A.v < C.v WITHIN 8 s;
+QUERY missing RETURN MATCHES PATTERN SEQ(A, NOT C) WHERE [g] WITHIN 20 s;
+QUERY keyless RETURN MATCHES PATTERN SEQ(C, A) SEMANTICS contiguous WITHIN 5 s
+"""
+
+
+def test_matches_beside_aggregates_come_once_and_are_those_of_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rng, count = random.Random(1), 1_200
+    table = pa.table(
+        {
+            "type": rng.choices("AABBC", k=count),
+            "ts": pa.array(range(10_000, 10_000 + count), pa.int64()),
+            "g": pa.array([rng.randrange(5) for _ in range(count)], pa.int64()),
+            "v": [rng.choice([None, 0.0, 2.0, 7.25]) for _ in range(count)],
+            "id": [f"e{i}" for i in range(count)],
+        }
+    )
+    shuffled = table.take(pa.array(arrival(table.column("ts").to_pylist(), 5, rng)))
+    inbox = Inbox(spark, tmp_path / "in", table.schema)
+    for low in range(0, count, 300):
+        inbox.put(shuffled.slice(low, 300))
+    workload = tf.parse(ALERTS)
+    handle = workload.start(
+        inbox.stream(),
+        watermark="5 s",
+        checkpoint=tmp_path / "checkpoint",
+        output=tmp_path / "out",
+        trigger="availableNow",
+        id_column="id",
+        flush=True,
+        shards=2,
+    )
+    assert handle.await_termination()
+    batch = workload.run(table, engine="local", id_column="id")
+    for query in workload:
+        wanted = batch[query.name]
+        parts = sorted((tmp_path / "out" / query.name).glob("batch=*/*.parquet"))
+        found = pa.concat_tables(pq.read_table(path, partitioning=None) for path in parts)
+        assert found.column_names == wanted.column_names
+        assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))
+        assert query.name == "trips" or len(parts) >= 2  # as the stream flows, not only at its end
+    progress = handle.progress
+    assert progress.raw["rising"] == "matches consist of events"
+    assert (progress.late, progress.state_rows) == (0, 0)
+
+
 ONLINE = """
 QUERY tumbling RETURN g, COUNT(*), SUM(B.v), MAX(B.v) PATTERN SEQ(A, B+) GROUP BY g WITHIN 60 s SLIDE 60 s;
 QUERY sliding RETURN g, COUNT(*), AVG(B.v) PATTERN SEQ(A, NOT C, B+) GROUP BY g WITHIN 60 s SLIDE 10 s;

@@ -276,6 +276,8 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
     Without `kinds`, all values are assumed to be floats.
     """
     strategy = plan.strategy if plan.group is None else plan.group.strategy
+    if plan.finds_matches:
+        return "matches consist of events"
     if arithmetic != "auto":
         return "exact arithmetic needs all events of a window"
     if any(operand.machine.predicates.cross for operand in plan.operands):

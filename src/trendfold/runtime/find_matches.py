@@ -18,7 +18,7 @@ from trendfold.runtime.detection import Detection, DetectionRun, lay_out
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import read_rows
 from trendfold.runtime.values import read_events
-from trendfold.runtime.whole_matches import DetectionInput
+from trendfold.runtime.whole_matches import ALL_MATCHES, DetectionInput, MatchChoice
 from trendfold.runtime.workspace import Workspace
 
 SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8
@@ -26,9 +26,9 @@ SEARCH_S, SEARCH_S_PER_ROW = 5.0, 5e-8
 
 
 def read_detection_input(
-    joint: JointQueries, workspace: Workspace, limits: Limits, ends: tuple[int, int] | None = None
+    joint: JointQueries, workspace: Workspace, limits: Limits, chosen: MatchChoice = ALL_MATCHES
 ) -> DetectionInput:
-    """Read the rows of joint queries and evaluate their conditions; `ends` as in `run_matches`."""
+    """Read the rows of joint queries and evaluate their conditions."""
     batch, machine = workspace.batch, joint.machine
     rows = read_rows(joint.merged, workspace, limits=limits)
     moment = empty(len(rows.row), np.int32)
@@ -41,7 +41,7 @@ def read_detection_input(
     windows = (plan.query.window for plan in joint.plans)
     lengths = (None if window is None else window.length for window in windows)
     reaches = read_reaches(ranges, rows.segment, lengths)
-    return DetectionInput(joint, rows, events, ranges, pairs, latest, reaches, ends)
+    return DetectionInput(joint, rows, events, ranges, pairs, latest, reaches, chosen)
 
 
 def plan_joins(ready: DetectionInput, planner: JoinPlanner | None = None) -> Detection:

@@ -19,6 +19,7 @@ from trendfold.detect.workplan import JoinPlanner
 from trendfold.errors import plural
 from trendfold.events.batch import EventBatch
 from trendfold.events.options import Options
+from trendfold.events.sources import untaken
 from trendfold.plan import QueryPlan
 from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.physical import Joins, Walks
@@ -28,7 +29,14 @@ from trendfold.runtime.detection import Detection, DetectionRun
 from trendfold.runtime.find_matches import find_matches, plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.tables import times_column, values_at
-from trendfold.runtime.whole_matches import DetectionInput, MatchBindings, QueryMatches, concatenated
+from trendfold.runtime.whole_matches import (
+    ALL_MATCHES,
+    DetectionInput,
+    MatchBindings,
+    MatchChoice,
+    QueryMatches,
+    concatenated,
+)
 from trendfold.runtime.workspace import Workspace
 
 
@@ -40,19 +48,19 @@ def run_matches(
     planner: JoinPlanner | None = None,
     *,
     has_positions: bool = True,
-    ends: tuple[int, int] | None = None,
+    chosen: MatchChoice = ALL_MATCHES,
 ) -> tuple[dict[str, pa.Table], tuple[FoldStep, ...]]:
     """The table of every query that returns matches, and how they were found.
 
     has_positions  whether a row's position is meaningful, so that it is the id of an event without id column
-    ends           only matches whose last event is at a time in [ends[0], ends[1])
+    chosen         which matches are wanted
     """
     shown = Shown(workspace.batch, options, has_positions)
     tables: dict[str, pa.Table] = {}
     steps = []
     for joint in joint_queries(plan for plan in plans if plan.finds_matches):
         started = perf_counter()
-        ready = read_detection_input(joint, workspace, limits, ends)
+        ready = read_detection_input(joint, workspace, limits, chosen)
         run = find_matches(ready, limits, planner)
         tables |= match_tables(run, ready, shown)
         steps.append(_step(run, ready, perf_counter() - started))
@@ -140,7 +148,7 @@ def _match_table(found: QueryMatches, ready: DetectionInput, first: int, shown: 
 def _span_columns(
     plan: QueryPlan, bindings: MatchBindings, ready: DetectionInput, batch: EventBatch
 ) -> dict[str, pa.Array]:
-    """The times at which matches start and end, and their groups."""
+    """The times at which matches start and end, their groups, and their equivalence attributes."""
     rows, least = ready.rows, bindings.least()
     columns = {
         "start": times_column(rows.time[least], batch),
@@ -150,6 +158,10 @@ def _span_columns(
     for key in plan.query.group_by:
         at = rows.group_rows[key][rows.group[segment]]
         columns[key_column(plan.query, key)] = values_at(batch, key.attribute, at)
+    for attribute in plan.partition:
+        if attribute not in columns:
+            name = untaken(attribute, list_names(plan.query.pattern))
+            columns[name] = values_at(batch, attribute, rows.row[least])
     return columns
 
 

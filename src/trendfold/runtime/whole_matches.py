@@ -27,6 +27,7 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import Rows
+from trendfold.runtime.windows import Asked
 
 PORTION = 1 << 16
 """The most trends that one call of a walk returns."""
@@ -90,6 +91,21 @@ def concatenated(parts: Sequence[MatchBindings]) -> MatchBindings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class MatchChoice:
+    """Which matches are wanted.
+
+    ends   those whose last event is at a time in [ends[0], ends[1])
+    asked  those that are complete in (after, until] and begin in (since, begin_by]; see release.MatchRelease
+    """
+
+    ends: tuple[int, int] | None = None
+    asked: Asked | None = None
+
+
+ALL_MATCHES = MatchChoice()
+
+
 @dataclass(frozen=True)
 class DetectionInput:
     """Joint queries with their rows, as detection reads them."""
@@ -101,8 +117,7 @@ class DetectionInput:
     pairs: Pairs
     latest: NDArray[np.int32]
     reaches: Reaches
-    ends: tuple[int, int] | None = None
-    """Only matches whose last event is at a time in [ends[0], ends[1]) are wanted."""
+    chosen: MatchChoice
     _walkers: dict[tuple[Clause, int], _Walker] = field(default_factory=dict)
 
     def rows_of(self, positions: frozenset[int]) -> RowNumbers:
@@ -194,15 +209,36 @@ class ClauseFinder:
                 return
 
     def _wanted(self, bindings: MatchBindings) -> MatchBindings:
-        """The matches that no NOT at their start or end breaks, and that end in `ends`."""
+        """The matches that no NOT at their start or end breaks, and that are wanted."""
         for operand, guard in self.clause.at_start:
             bindings = bindings.keep(self._is_unbroken_at_start(bindings, operand, guard))
         for operand, guard in self.clause.at_end:
             bindings = bindings.keep(self._is_unbroken_at_end(bindings, operand, guard))
-        if self.ready.ends is not None and len(bindings):
+        ends, asked = self.ready.chosen.ends, self.ready.chosen.asked
+        if ends is not None and len(bindings):
             end = self.ready.rows.time[bindings.most()]
-            bindings = bindings.keep((end >= self.ready.ends[0]) & (end < self.ready.ends[1]))
+            bindings = bindings.keep((end >= ends[0]) & (end < ends[1]))
+        if asked is not None and len(bindings):
+            bindings = bindings.keep(self._is_asked(bindings, asked))
         return bindings
+
+    def _is_asked(self, bindings: MatchBindings, asked: Asked) -> NDArray[np.bool_]:
+        """Whether matches became complete in a range of watermarks, and begin in the range of their query.
+
+        With NOT at the end the last time that can break a match is the last one before start + w. With NOT at
+        the start a match begins where that NOT begins to look.
+        """
+        time, window = self.ready.rows.time, self.window
+        assert window is not None
+        complete, begin = time[bindings.most()], time[bindings.least()]
+        for operand, _ in self.clause.at_end:
+            waits_for = time[self._rows_of_operand(bindings, operand)[0]] + (window - 1)
+            complete = np.maximum(complete, waits_for)
+        if self.clause.at_start:
+            begin = begin - (window - 1)
+        is_due = (complete > asked.after) & (complete <= asked.until)
+        found: NDArray[np.bool_] = is_due & (begin > asked.since) & (begin <= asked.begin_by)
+        return found
 
     # ------------------------------------------------------------ joined elements
 

@@ -118,7 +118,9 @@ def with_finality(stream: StreamJob, query: int, table: pa.Table, watermark: int
         return table
     release = stream.releases[query]
     assert release is not None
-    if watermark in (ALWAYS, NEVER):
+    if stream.job.plans[query].finds_matches:
+        is_final = pa.array([True] * table.num_rows, pa.bool_())
+    elif watermark in (ALWAYS, NEVER):
         is_final = pa.array([watermark == NEVER] * table.num_rows, pa.bool_())
     else:
         until = times_column(np.array([watermark - (release.window.slide is None)]), stream.job.nothing)

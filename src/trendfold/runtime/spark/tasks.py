@@ -64,6 +64,7 @@ from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.spark.ranges import EVER, alone_between
 from trendfold.runtime.tables import Groups, Totals, add_up, build_table, total
+from trendfold.runtime.whole_matches import MatchChoice
 from trendfold.runtime.windows import Asked, Items, distinct_windows
 from trendfold.runtime.workspace import Partitioning, Workspace, shared_partitionings
 
@@ -379,11 +380,12 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
             case _:
                 yield blob
     for number, part in list(overlapping):
-        yield from _find(job, number, overlapping.pop((number, part)), _parts(job)[part])
+        here = gather(job, number, overlapping.pop((number, part)))
+        yield from find_in_rows(job, job.exchanges[number].queries, here, ends=_parts(job)[part])
     for number, exchange in enumerate(job.exchanges):
         if exchange.finds_matches:
             if number in rows:
-                yield from _find(job, number, rows.pop(number), None)
+                yield from find_in_rows(job, exchange.queries, gather(job, number, rows.pop(number)))
             continue
         workspace = gather(job, number, rows.pop(number)) if number in rows else None
         cut = [query for query in exchange.queries if query in pieces]
@@ -394,13 +396,24 @@ def fold(job: Job, blobs: Iterable[Blob]) -> Iterator[Blob]:
             yield from fold_rows(job, exchange, whole, workspace)
 
 
-def _find(job: Job, number: int, tables: list[pa.Table], ends: tuple[int, int] | None) -> Iterator[Blob]:
-    """Find the matches of an exchange's queries in these rows; only those that end in `ends`."""
-    queries = job.exchanges[number].queries
+def find_in_rows(
+    job: Job,
+    queries: Sequence[int],
+    workspace: Workspace,
+    *,
+    ends: tuple[int, int] | None = None,
+    asked: Asked | None = None,
+) -> Iterator[Blob]:
+    """Find the matches of queries in these rows: all, those that end in `ends`, or those `asked` for."""
     plans = [job.plans[query] for query in queries]
     try:
         found, steps = run_matches(
-            plans, gather(job, number, tables), job.options, job.limits, has_positions=False, ends=ends
+            plans,
+            workspace,
+            job.options,
+            job.limits,
+            has_positions=False,
+            chosen=MatchChoice(ends, asked),
         )
     except TrendfoldError as error:
         yield failure(queries[0], error)

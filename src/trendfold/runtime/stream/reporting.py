@@ -86,10 +86,14 @@ def _fold_raw(
     if not len(workspace.batch):
         return
     asked = {query: releases[query].asked(index.released, watermark) for query in queries}
+    here = stream.job.exchanges[exchange]
     # Per-event windows are released one moment later than the others.
     for windows in dict.fromkeys(asked.values()):
         due = [query for query in queries if asked[query] == windows]
-        yield from tasks.fold_rows(stream.job, stream.job.exchanges[exchange], due, workspace, windows)
+        if here.finds_matches:
+            yield from tasks.find_in_rows(stream.job, due, workspace, asked=windows)
+        else:
+            yield from tasks.fold_rows(stream.job, here, due, workspace, windows)
 
 
 def _without_vectors(stream: StreamJob, exchange: int, settling: Settling, workspace: Workspace) -> Workspace:

@@ -15,7 +15,7 @@ from trendfold.events.options import Options
 from trendfold.plan import QueryPlan
 from trendfold.plan.physical import why_raw
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.release import ALWAYS, NEVER, Release
+from trendfold.runtime.release import ALWAYS, NEVER, Release, release_of
 from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
 from trendfold.runtime.spark.tasks import Job, Route
 from trendfold.runtime.stream.online_groups import OnlineGroup, online_groups
@@ -123,8 +123,7 @@ def stream_job(
         for exchange in exchanges(epoch.plans, kinds, options, arithmetic):
             own.append(replace(exchange, queries=tuple(len(plans) + query for query in exchange.queries)))
         for plan in epoch.plans:
-            assert plan.query.window is not None
-            release = Release(plan.query.window, origin, epoch.since, replaced.get(len(plans), NEVER))
+            release = release_of(plan, origin, epoch.since, replaced.get(len(plans), NEVER))
             releases.append(None if len(plans) in removed else release)
             plans.append(plan)
     job = Job(

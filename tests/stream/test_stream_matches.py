@@ -1,0 +1,163 @@
+"""RETURN MATCHES on streams: each match once, when it is complete, in any arrival order (spec 8, 10)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import trendfold as tf
+import workloads
+from contract import engine, matching
+from contract.engine import many
+from stream.simulation import Simulation, arrival, cuts, simulate
+from trendfold.api import Workload
+from trendfold.errors import QueryError
+from trendfold.query.nodes import Matches, Query, Window, WindowUnit
+from trendfold.runtime.release import require_streamable
+from trendfold.runtime.stream.stream_job import Epoch, stream_job
+
+SEEDS = st.integers(0, 2**40)
+SECOND = 1_000_000
+
+
+def random_query(rng: random.Random) -> tuple[Query, pa.Table]:
+    """A query for matches within a duration, and its events."""
+    if rng.random() < 0.3:
+        case = matching.nested_case(rng)
+    else:
+        features = {"cross": rng.random() < 0.5, "both": rng.random() < 0.4}
+        case = workloads.random_case(rng, matches=True, rejects=True, **features)
+    (query,) = tf.parse(case.query)
+    window = Window(rng.choice([3, 6, 12, 30]) * SECOND, None, WindowUnit.MICROSECONDS)
+    if query.window is None or query.window.unit is WindowUnit.EVENTS:
+        query = replace(query, window=window)
+    assert isinstance(query.returns, Matches)
+    returns = replace(query.returns, attributes=tuple(dict.fromkeys((*query.returns.attributes, "id"))))
+    table = engine.to_table(case)
+    ids = pa.array(range(table.num_rows), pa.int64())
+    at = table.schema.get_field_index("ts")
+    times = pa.array([None if t is None else t + 1_000 for t in table.column("ts").to_pylist()])
+    table = table.set_column(at, "ts", times.cast(table.schema.field("ts").type)).append_column("id", ids)
+    return replace(query, limit=None, returns=returns), table
+
+
+def canonical(tables: list[pa.Table]) -> list[str]:
+    """Matches without the order of their rows."""
+    return sorted(repr(row) for table in tables for row in table.to_pylist())
+
+
+def expected(workload: Workload, table: pa.Table, **options: Any) -> pa.Table:
+    return workload.run(table, engine="local", id_column="id", **options)[workload.queries[0].name]
+
+
+def run(workload: Workload, table: pa.Table, delay: int, rng: random.Random, **options: Any) -> Simulation:
+    order = arrival(table.column("ts").to_pylist(), delay, rng)
+    shuffled = table.take(pa.array(order, pa.int64()))
+    stream = simulate(
+        workload, table.schema, delay * SECOND, shards=rng.choice([1, 3]), id_column="id", **options
+    )
+    for cut in cuts(len(order), rng):
+        stream.feed(shuffled.slice(cut.start, cut.stop - cut.start))
+    return stream
+
+
+@many(150)
+@given(seed=SEEDS)
+def test_any_order_inside_the_delay_gives_the_matches_of_batch(seed: int) -> None:
+    rng = random.Random(seed)
+    query, table = random_query(rng)
+    workload = Workload((query,))
+    options = {"order_column": "seq"} if "seq" in table.column_names else {}
+    stream = run(workload, table, rng.choice([0, 1, 5, 30]), rng, **options)
+    early = canonical(stream.results()[query.name])
+    stream.flush()
+    wanted = canonical([expected(workload, table, **options)])
+    assert stream.late() == 0
+    assert canonical(stream.results()[query.name]) == wanted, f"seed {seed}\n{workload}\n{table.to_pylist()}"
+    assert set(early) <= set(wanted)
+    assert not any(store.text or store.parts for store in stream.shards.values())
+
+
+def events(*rows: tuple[str, int]) -> pa.Table:
+    types, times = zip(*rows, strict=True)
+    table = pa.table({"type": types, "ts": pa.array(times, pa.int64())})
+    return table.append_column("id", pa.array([f"{t}{s}" for t, s in rows]))
+
+
+def found(stream: Simulation, name: str = "q1") -> list[tuple[int, int]]:
+    return [(row["start"], row["end"]) for part in stream.results()[name] for row in part.to_pylist()]
+
+
+def test_a_match_is_reported_when_the_watermark_has_passed_its_end() -> None:
+    stream = simulate(
+        tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 10 s"), events(("A", 0)).schema, 2 * SECOND
+    )
+    stream.feed(events(("A", 1_000), ("B", 1_004)))
+    assert found(stream) == []
+    stream.feed(events(("C", 1_006)))  # the watermark is 1,004: another event of that time may come
+    assert found(stream) == []
+    stream.feed(events(("B", 1_004), ("C", 1_007)))
+    assert found(stream) == [(1_000, 1_004)] * 2
+    stream.feed(events(("C", 1_030)))
+    assert found(stream) == [(1_000, 1_004)] * 2
+
+
+def test_a_missing_event_is_told_when_its_time_is_over() -> None:
+    workload = tf.parse("RETURN MATCHES PATTERN SEQ(Request, NOT Pickup) WITHIN 30 min")
+    stream = simulate(workload, events(("Request", 0)).schema, 0)
+    stream.feed(events(("Request", 1_000), ("Request", 1_100), ("Pickup", 2_850)))
+    assert found(stream) == [(1_000, 1_000)]
+    stream.feed(events(("Other", 2_899)))
+    assert found(stream) == [(1_000, 1_000)]
+    stream.feed(events(("Other", 9_000)))
+    assert found(stream) == [(1_000, 1_000)]  # the second one was picked up
+
+
+def test_the_state_holds_the_events_of_one_window() -> None:
+    stream = simulate(tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 10 s"), events(("A", 0)).schema, 0)
+    sizes = []
+    for start in range(1_000, 3_000, 100):
+        stream.feed(events(*(("A", start + i) for i in range(100))))
+        sizes.append(sum(len(part) for store in stream.shards.values() for part in store.parts.values()))
+    assert max(sizes[1:]) <= 1.5 * sizes[1]
+
+
+def test_a_query_that_is_added_reports_matches_that_begin_later() -> None:
+    asked = "RETURN MATCHES PATTERN SEQ(A, B) WITHIN 10 s"
+    stream = simulate(tf.parse(asked), events(("A", 0)).schema, 0)
+    stream.feed(events(("A", 1_000), ("A", 1_002)))
+    old, job = stream.stream, stream.stream.job
+    plans = tf.parse(f"QUERY later {asked}").plan()
+    epochs = [Epoch(job.plans), Epoch(plans, 1_002 * SECOND)]
+    stream.stream = replace(
+        stream_job(epochs, (), job.schema, job.options, 0, job.limits, "auto", 3, True), delay_ms=old.delay_ms
+    )
+    stream.feed(events(("B", 1_003), ("A", 1_004), ("B", 1_005)))
+    stream.flush()
+    assert sorted(found(stream)) == [
+        (1_000, 1_003),
+        (1_000, 1_005),
+        (1_002, 1_003),
+        (1_002, 1_005),
+        (1_004, 1_005),
+    ]
+    assert found(stream, "later") == [(1_004, 1_005)]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "message"),
+    [
+        ("", "needs WITHIN: without it every event may still be part of a match"),
+        ("WITHIN 5 events", "count windows are for batch"),
+        ("WITHIN 5 s LIMIT 3", "LIMIT is for batch: a stream reports every match"),
+    ],
+)
+def test_what_a_stream_cannot_report_is_an_error(clauses: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        require_streamable(tf.parse(f"RETURN MATCHES PATTERN SEQ(A, B) {clauses}").queries)
