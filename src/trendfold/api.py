@@ -179,7 +179,8 @@ class Workload:
 
         watermark   how late an event may arrive, such as `10 min`
         checkpoint  a folder; a stream restarted on it resumes where it stopped
-        output      a folder, `table:NAME`, `terminal`, or a function of (rows, batch, query)
+        output      a folder, `table:NAME`, `kafka:SERVERS/TOPIC`, `webhook:URL`, `terminal`, or a function of
+                    (rows, batch, query)
         trigger     a duration, `availableNow`, or Spark's own keywords
         flush       with `availableNow`: report the windows that are open at the end
         rejects     a folder for rejected rows, late events and events too far in the future

@@ -79,7 +79,7 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         metavar="DIR",
-        help="write a folder per query instead of printing, or table:NAME, or kafka:SERVERS/TOPIC",
+        help="write a folder per query instead of printing, or table:NAME, kafka:SERVERS/TOPIC, webhook:URL",
     )
     parser.add_argument(
         "--format",

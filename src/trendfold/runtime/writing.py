@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import IO, Any
@@ -33,6 +35,25 @@ def query_lines(name: str, table: pa.Table) -> Iterator[str]:
     """One JSON object per row, starting with `query`; a column of that name gets an underscore."""
     columns = [f"_{column}" if column == "query" else column for column in table.column_names]
     return json_lines(table.rename_columns(columns), {"query": name})
+
+
+def keyed_lines(tables: Mapping[str, pa.Table]) -> list[tuple[str, str]]:
+    """The rows of queries as JSON objects with keys, for receivers that may get a row more than once.
+
+    A key is `QUERY/HASH`, where the hash is that of the row: the same match or window has the same key in
+    every run. Equal rows of one table are numbered.
+    """
+    found = []
+    for name, table in tables.items():
+        seen: Counter[str] = Counter()
+        for line in sorted(query_lines(name, table)):
+            key = f"{name}/{hashlib.sha256(line.encode()).hexdigest()[:_KEY_DIGITS]}"
+            seen[key] += 1
+            found.append((key if seen[key] == 1 else f"{key}/{seen[key]}", line))
+    return found
+
+
+_KEY_DIGITS = 32
 
 
 def _json_value(value: object) -> object:

@@ -1,4 +1,4 @@
-"""The sinks of a stream: a folder, a table, a Kafka topic, the terminal, or a user's function.
+"""The sinks of a stream: a folder, a table, a Kafka topic, a webhook, the terminal, or a user's function.
 
 A micro-batch that is rerun after a crash delivers the same rows under the same number, so a sink that stores
 them by number stores them once. Folders and tables also record their owner (sink_claims.py).
@@ -23,7 +23,8 @@ from trendfold.runtime.ownership import OWNER_FILE, Owner, owner_of, read_owner
 from trendfold.runtime.places import Place, place
 from trendfold.runtime.spark.session import needs_connector, with_settings
 from trendfold.runtime.topics import Topic, is_topic, read_topic
-from trendfold.runtime.writing import WRITERS, file_name, query_lines
+from trendfold.runtime.webhooks import is_webhook, post_rows, read_webhook
+from trendfold.runtime.writing import WRITERS, file_name, keyed_lines
 
 Foreach = Callable[[DataFrame, int, str], None]
 """Called with the rows of one query in one micro-batch, the batch's number, and the query's name."""
@@ -63,6 +64,8 @@ def open_sink(output: Output, file_format: str = "parquet") -> Sink:
         return _table(text.removeprefix(TABLE), file_format)
     if is_topic(text):
         return TopicSink(read_topic(text))
+    if is_webhook(text):
+        return WebhookSink(read_webhook(text))
     if file_format not in FORMATS:
         if file_format in TABLE_FORMATS:
             raise InputError(f"{file_format!r} is a format of tables; write to table:NAME, not to {text!r}")
@@ -77,11 +80,12 @@ def open_rejects(output: str | os.PathLike[str], file_format: str) -> Sink:
 
 
 def folder_of(output: Output | None) -> str | None:
-    """The folder of an output; None for a table, a topic, the terminal or a function."""
+    """The folder of an output; None for any other place."""
     if output is None or callable(output):
         return None
     text = os.fspath(output)
-    return None if text == TERMINAL or text.startswith(TABLE) or is_topic(text) else text
+    is_elsewhere = text == TERMINAL or text.startswith(TABLE) or is_topic(text) or is_webhook(text)
+    return None if is_elsewhere else text
 
 
 def _table(name: str, file_format: str) -> TableSink:
@@ -317,12 +321,11 @@ class TopicSink:
     def write(
         self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
     ) -> None:
-        """Send rows with keys `QUERY/BATCH/NUMBER`; numbers do not depend on the order of arrival."""
-        lines = {name: sorted(query_lines(name, table)) for name, table in tables.items()}
-        keys = [f"{name}/{batch}/{number}" for name, own in lines.items() for number in range(len(own))]
-        values = [line for own in lines.values() for line in own]
-        if not values:
+        """Send every row as JSON, with its key."""
+        lines = keyed_lines(tables)
+        if not lines:
             return
+        keys, values = zip(*lines, strict=True)
         rows = spark.createDataFrame(pa.table({"key": keys, "value": values}))
         with needs_connector(spark):
             rows.write.format("kafka").options(
@@ -339,3 +342,16 @@ def no_place(output: Any) -> InputError:
         f"output is {output!r}; pass a folder, 'table:NAME', 'kafka:SERVERS/TOPIC', 'terminal', or a "
         f"function of (rows, batch, query)"
     )
+
+
+@dataclass(frozen=True)
+class WebhookSink:
+    """A web address that takes rows as JSON; a batch that is rerun posts its rows with the same keys."""
+
+    url: str
+
+    def write(
+        self, spark: SparkSession, batch: int, tables: Mapping[str, pa.Table], is_again: bool = False
+    ) -> None:
+        """Post the rows of a micro-batch."""
+        post_rows(self.url, batch, keyed_lines(tables))
