@@ -690,6 +690,10 @@ def test_input_without_a_row(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (["--limit", "groups=few"], "limit 'groups' is 'few'; it must be a positive whole number"),
         (["--limit", "groups=0"], "limit 'groups' is 0; it must be a positive whole number"),
         (["--limit", "groups=1", "--limit", "groups=2"], "--limit 'groups' is given twice; leave one out"),
+        (["--param", "x"], "--param is 'x'; write a name and a value, as in 'least=10'"),
+        (["--param", "x=Paris"], "--param x is 'Paris'; write a number, a 'string',"),
+        (["--param", "x=1", "--param", "x=2"], "--param 'x' is given twice; leave one out"),
+        (["--param", "x=1"], "no query has the parameter 'x'"),
         (["--time-unit", "ns"], "invalid choice: 'ns'"),
         (["--time-format", "%d/%m"], "time_format '%d/%m' has no year"),
         (["--no-such-option"], "unrecognized arguments: --no-such-option"),
@@ -699,6 +703,19 @@ def test_wrong_options_of_run(
     folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     assert message in fails(capsys, [*RUN, *options])
+
+
+@pytest.mark.parametrize("command", ["run", "check", "explain"])
+def test_parameters_are_given_as_literals(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    Path("p.tql").write_text(
+        "RETURN COUNT(*) PATTERN A WHERE A.x >= :least AND A.driver = :who WITHIN :w SLIDE :w"
+    )
+    arguments = [command, "p.tql", "--input", "events.csv"]
+    assert "p.tql:1:40: query 'q1': the parameter 'least' has no value" in fails(capsys, arguments)
+    given = ["--param", "least=0", "--param", "who='it''s'", "--param", "w=10 min"]
+    assert main([*arguments, *given]) == 0
 
 
 STREAM = ["stream", "q.tql", "--source", "parquet:in", "--checkpoint", "state"]

@@ -13,6 +13,7 @@ Features, all off by default, so that plain COUNT(*) cases are drawn:
     matches      RETURN MATCHES (WITHIN without SLIDE, no aggregates)
     neighbours   several comparisons between neighbours, most of them on the same pair of names
     sets         positions of several types (ANY), aliases over different types, conditions on the type
+    times        TIME, durations and TIMESTAMP in conditions: gaps between neighbours, and cross with `cross`
 
 Every event has all of ``COLUMNS`` (``seq`` only with an order column); the number of trends of a
 case is bounded (``TRENDS``) whatever its predicates do, by leaving out events.
@@ -68,6 +69,7 @@ def random_case(
     matches: bool = False,
     neighbours: bool = False,
     sets: bool = False,
+    times: bool = False,
 ) -> Case:
     """One valid case."""
     pattern = _pattern(rng, both and rng.random() < 0.5, cross, sets)
@@ -81,6 +83,9 @@ def random_case(
     if sets and pattern.positive and rng.random() < 0.3:
         where = [f"({one})" if _has_open_or(one) else one for one in where]
         where.append(_of_type(rng, rng.choice(pattern.positive)))
+    if times and pattern.positive:
+        where = [f"({one})" if _has_open_or(one) else one for one in where]
+        where += _time_conditions(rng, pattern, cross)
     if neighbours:
         where = [f"({one})" if _has_open_or(one) else one for one in where] + _comparisons(rng, pattern)
     if where:
@@ -471,6 +476,59 @@ def _of_type(rng: random.Random, a: str) -> str:
             f"{a}.type IN ('A', 'D', 'X')",
             f"{a}.type < NEXT({a}).type",
             f"{a}.type != NEXT({a}).type",
+        ]
+    )
+
+
+def _time_conditions(rng: random.Random, pattern: _Pattern, cross: bool) -> list[str]:
+    found = []
+    for _ in range(rng.choice([1, 1, 2])):
+        names = [name for name in _operand_names(pattern, rng) if name in pattern.positive]
+        if not names:
+            continue
+        found.append(_gap(rng, *_neighbours(rng, names)) if rng.random() < 0.7 else _clock(rng, names[0]))
+        labels = [label for label in _labels(rng.choice(pattern.operands)) if label in pattern.positive]
+        if cross and len(labels) > 1 and rng.random() < 0.5:
+            a, b = rng.sample(labels, 2)
+            found.append(f"TIME({a}) - TIME({b}) {rng.choice(SIGNS)} {rng.randint(-3, 5)} s")
+    return found
+
+
+def _gap(rng: random.Random, a: str, b: str) -> str:
+    """A bound on the time between neighbours, in one of the ways to write it."""
+    sign, c = rng.choice(SIGNS), rng.randint(0, 4)
+    return rng.choice(
+        [
+            f"TIME(NEXT({b})) - TIME({a}) <= {c} s",
+            f"TIME(NEXT({b})) - TIME({a}) {sign} {c * 1000} ms",
+            f"{c} s {sign} TIME(NEXT({b})) - TIME({a})",
+            f"TIME({a}) - TIME(NEXT({b})) {sign} -{c} s",
+            f"TIME(NEXT({b})) {sign} TIME({a}) + {c} s",
+            f"TIME(NEXT({b})) - {c} s {sign} TIME({a})",
+            f"TIME(NEXT({b})) - TIME({a}) BETWEEN 1 s AND {c} s",
+            f"TIME(NEXT({b})) - TIME({a}) {sign} {a}.v * 1 s",
+            f"TIME(NEXT({b})) - TIME({a}) {sign} 500 ms * NEXT({b}).v + {a}.w * 1 s",
+            f"ABS(TIME({a}) - TIME(NEXT({b}))) {sign} {c} s",
+            f"(TIME(NEXT({b})) - TIME({a})) * 2 {sign} {c} s + 0.5 s",
+            f"(TIME(NEXT({b})) - TIME({a}) <= {c} s OR {a}.v < NEXT({b}).v)",
+            f"TIME(NEXT({b})) - TIME({a}) IN (1 s, {c} s, NULL)",
+            f"NOT TIME(NEXT({b})) - TIME({a}) > {c} s",
+            f"(TIME(NEXT({b})) - TIME({a}) <= {c} s AND {a}.v < NEXT({b}).v)",
+        ]
+    )
+
+
+def _clock(rng: random.Random, a: str) -> str:
+    """A condition on the time of one event."""
+    sign, c = rng.choice(SIGNS), rng.randint(0, 20)
+    return rng.choice(
+        [
+            f"TIME({a}) {sign} TIMESTAMP '1970-01-01 00:00:{c:02}'",
+            f"TIMESTAMP '1970-01-01T00:00:{c:02}Z' - TIME({a}) {sign} 0.0001 week",
+            f"TIME({a}) - {a}.v * 2 s {sign} TIMESTAMP '1970-01-01 01:00:{c:02}+01:00'",
+            f"TIME({a}) BETWEEN TIMESTAMP '1970-01-01 00:00:03' AND TIMESTAMP '1970-01-01 00:00:{c:02}'",
+            f"TIME({a}) IS NOT NULL",
+            f"{a}.ts {sign} {c}",
         ]
     )
 

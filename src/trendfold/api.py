@@ -282,13 +282,23 @@ def _misfit_durations(query: Query, ticks: int) -> list[Problem]:
     return [Problem(message, query.name, query.text, window.span, "pass a finer time_unit")]
 
 
-def parse(text: str) -> Workload:
-    """Parse a workload; raises one QueryError with every problem in the text."""
-    return Workload(parse_queries(text))
+def parse(text: str, params: Mapping[str, Any] | None = None) -> Workload:
+    """Parse a workload; raises one QueryError with every problem in the text.
+
+    `params` gives the values of parameters, written `:name`. They never become text of the query.
+
+    >>> import trendfold as tf
+    >>> print(tf.parse("RETURN COUNT(*) PATTERN A WHERE A.city = :city", params={"city": "it's"}))
+    QUERY q1
+    RETURN COUNT(*)
+    PATTERN A
+    WHERE A.city = 'it''s';
+    """
+    return Workload(parse_queries(text, params))
 
 
-def read(path: str | Path) -> Workload:
-    """Read a workload from a file."""
+def read(path: str | Path, params: Mapping[str, Any] | None = None) -> Workload:
+    """Read a workload from a file; `params` as for `parse`."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -303,4 +313,4 @@ def read(path: str | Path) -> Workload:
         raise InputError(f"{path} is not UTF-8 at byte {error.start}; save it as UTF-8") from None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    return parse(text)
+    return parse(text, params)

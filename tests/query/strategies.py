@@ -12,18 +12,21 @@ from trendfold.errors import Span
 from trendfold.query import check
 from trendfold.query.names import named, refs
 from trendfold.query.nodes import (
+    EVENT_TIME,
     Aggregate,
     Attribute,
     Between,
     Binary,
     Both,
     Compare,
+    Duration,
     Either,
     EventRef,
     Expression,
     Function,
     GroupKey,
     In,
+    Instant,
     IsNull,
     Like,
     Literal,
@@ -114,13 +117,17 @@ literals = st.builds(
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=4),
+    | st.text(max_size=4)
+    | st.builds(Instant, st.integers(-(10**16), 10**17))
+    | st.builds(
+        Duration, st.integers(-(10**17), 10**17) | st.integers(-9, 9).map(lambda n: n * 3_600_000_000)
+    ),
 )
 
 
 def _minus(operand: Expression) -> Expression:
     """A minus before a number is part of the number."""
-    if isinstance(operand, Literal) and type(operand.value) in (int, float):
+    if isinstance(operand, Literal) and type(operand.value) in (int, float, Duration):
         return operand
     return Unary("-", operand)
 
@@ -148,7 +155,9 @@ def expressions(leaves: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expr
 
 # Aliases are drawn as numbers and named once the pattern is known: to build strategies in a draw is slow.
 _numbers = st.sampled_from(["0", "1", "2", "3"])
-_conditions = expressions(st.builds(Attribute, _numbers, names, st.booleans()) | literals)
+_conditions = expressions(
+    st.builds(Attribute, _numbers, names | st.just(EVENT_TIME), st.booleans()) | literals
+)
 _counts = st.builds(Aggregate, st.just(Function.COUNT), st.none() | _numbers, st.none(), st.booleans())
 _sums = st.builds(
     Aggregate, st.sampled_from([Function.SUM, Function.MIN, Function.MAX, Function.AVG]), _numbers, names

@@ -100,6 +100,7 @@ def many_cases(seed: int, count: int) -> tuple[Workload, pa.Table]:
             both=rng.random() < 0.2,
             cross=rng.random() < 0.1,
             sets=rng.random() < 0.3,
+            times=rng.random() < 0.3,
         )
         (query,) = tf.parse(case.query)
         if query.window is not None and query.window.unit is WindowUnit.EVENTS:

@@ -40,6 +40,7 @@ def random_stream(seed: int, count: int) -> tuple[Workload, pa.Table]:
             both=rng.random() < 0.2,
             cross=rng.random() < 0.1,
             sets=rng.random() < 0.3,
+            times=rng.random() < 0.3,
         )
         (query,) = tf.parse(case.query)
         if query.window is None or query.window.unit is WindowUnit.EVENTS:

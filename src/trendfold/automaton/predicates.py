@@ -6,21 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from trendfold.automaton.gaps import separated
 from trendfold.automaton.glushkov import Automaton
-from trendfold.query.names import PredicateKind, kind, named, refs, stands_for
+from trendfold.query.names import (
+    PredicateKind,
+    children,
+    kind,
+    named,
+    refs,
+    stands_for,
+    with_children,
+)
 from trendfold.query.nodes import (
+    EVENT_TIME,
     Attribute,
-    Between,
-    Binary,
     Compare,
     Expression,
-    In,
-    IsNull,
-    Like,
-    Logic,
     Pattern,
     Query,
-    Unary,
 )
 
 
@@ -93,12 +96,14 @@ def split(query: Query, automaton: Automaton) -> Predicates:
 def _adjacency(conjunct: Expression, automaton: Automaton) -> Pairwise:
     left = next(name for name, is_next in named(conjunct) if not is_next)
     right = next(name for name, is_next in named(conjunct) if is_next)
-    return Pairwise(_strip(conjunct, {}), automaton.called(left), automaton.called(right))
+    condition = separated(_strip(conjunct, {}))
+    return Pairwise(condition, automaton.called(left), automaton.called(right))
 
 
 def _cross(conjunct: Expression, automaton: Automaton) -> Pairwise:
     left, right = sorted(name for name, _ in named(conjunct))
-    return Pairwise(_strip(conjunct, {right: True}), automaton.called(left), automaton.called(right))
+    condition = separated(_strip(conjunct, {right: True}))
+    return Pairwise(condition, automaton.called(left), automaton.called(right))
 
 
 def _connecting_attributes(query: Query) -> tuple[str, ...]:
@@ -118,7 +123,7 @@ def _equal_attribute(conjunct: Expression) -> str | None:
             op="=",
             left=Attribute(alias=a, name=u, is_next=False),
             right=Attribute(alias=b, name=v, is_next=False),
-        ) if u == v and a != b:
+        ) if u == v and a != b and u != EVENT_TIME:
             return u
     return None
 
@@ -157,21 +162,6 @@ def between_names(condition: Expression, left: str, right: str, *, is_adjacency:
 
 def _mapped(part: Expression, change: Callable[[Attribute], Attribute]) -> Expression:
     """Apply `change` to all attributes of an expression."""
-    match part:
-        case Attribute():
-            return change(part)
-        case Unary(operand=operand) | IsNull(operand=operand) | Like(operand=operand):
-            return replace(part, operand=_mapped(operand, change))
-        case In(operand=operand, items=items):
-            return replace(
-                part, operand=_mapped(operand, change), items=tuple(_mapped(i, change) for i in items)
-            )
-        case Binary(left=left, right=right) | Compare(left=left, right=right):
-            return replace(part, left=_mapped(left, change), right=_mapped(right, change))
-        case Logic(parts=parts):
-            return replace(part, parts=tuple(_mapped(p, change) for p in parts))
-        case Between(operand=operand, low=low, high=high):
-            operand, low, high = (_mapped(p, change) for p in (operand, low, high))
-            return replace(part, operand=operand, low=low, high=high)
-        case _:
-            return part
+    if isinstance(part, Attribute):
+        return change(part)
+    return with_children(part, tuple(_mapped(child, change) for child in children(part)))

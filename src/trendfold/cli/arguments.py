@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from trendfold.api import ARITHMETICS
+from trendfold.api import ARITHMETICS, Workload, read
 from trendfold.cli.show import EXTENSIONS
 from trendfold.errors import InputError
+from trendfold.query import read_literal
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files
@@ -42,7 +43,7 @@ class _StoreOnce(argparse.Action):
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """The options of `trendfold run`."""
-    parser.add_argument("queries", metavar="QUERIES.tql")
+    _add_queries(parser)
     _add_input(parser, required=True)
     _add_engine(parser, "spark; local for under 256 MB, or where pyspark is not installed")
     parser.add_argument("--strategy", default="auto", help="how queries are computed; default: auto")
@@ -62,7 +63,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def add_stream(parser: argparse.ArgumentParser) -> None:
     """The options of `trendfold stream`."""
-    parser.add_argument("queries", metavar="QUERIES.tql")
+    _add_queries(parser)
     parser.add_argument(
         "--source",
         required=True,
@@ -144,13 +145,13 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
 
 def add_check(parser: argparse.ArgumentParser) -> None:
     """The options of `trendfold check`."""
-    parser.add_argument("queries", metavar="QUERIES.tql")
+    _add_queries(parser)
     _add_input(parser, required=False)
 
 
 def add_explain(parser: argparse.ArgumentParser) -> None:
     """The options of `trendfold explain`."""
-    parser.add_argument("queries", metavar="QUERIES.tql")
+    _add_queries(parser)
     _add_input(parser, required=False)
     parser.add_argument("--strategy", default="auto")
     parser.add_argument("--format", choices=("text", "json", "html"), default="text")
@@ -213,6 +214,17 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
 def _add_overwrite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help="write into a folder that holds other results or data"
+    )
+
+
+def _add_queries(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("queries", metavar="QUERIES.tql")
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="the value of :NAME in the queries, as a literal: 5, \"'Paris'\", '10 min'; repeatable",
     )
 
 
@@ -285,6 +297,19 @@ def limits_of(args: argparse.Namespace) -> dict[str, Any]:
             raise InputError(f"--limit {name!r} is given twice; leave one out")
         found[name] = number_or_text(value)
     return found
+
+
+def workload_of(args: argparse.Namespace) -> Workload:
+    """The queries, with the values of their parameters."""
+    found: dict[str, Any] = {}
+    for text in args.param:
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise InputError(f"--param is {text!r}; write a name and a value, as in 'least=10'")
+        if name in found:
+            raise InputError(f"--param {name!r} is given twice; leave one out")
+        found[name] = read_literal(value, f"--param {name}")
+    return read(args.queries, found)
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:

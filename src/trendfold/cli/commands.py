@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from trendfold import api
-from trendfold.cli.arguments import columns_of, csv_options, files_of, limits_of, number_or_text
+from trendfold.cli.arguments import (
+    columns_of,
+    csv_options,
+    files_of,
+    limits_of,
+    number_or_text,
+    workload_of,
+)
 from trendfold.cli.show import (
     EXTENSIONS,
     located,
@@ -61,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.output is None and args.format not in (None, "json"):
         raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")
-    workload = api.read(args.queries)
+    workload = workload_of(args)
     require_input(args)  # report what is wrong before Spark starts
     _settle_engine(args, files_of(args))
     with claim_folders(workload, args) as claims, session_for(args.engine, args.master, args.debug):
@@ -80,7 +87,7 @@ def stream(args: argparse.Namespace) -> int:
     from trendfold.runtime.limits import read_limits
     from trendfold.runtime.release import require_streamable
 
-    workload = api.read(args.queries)
+    workload = workload_of(args)
     require_streamable(workload.queries)  # report what is wrong before Spark starts
     limits = limits_of(args)
     read_limits(limits)
@@ -128,7 +135,7 @@ def _say_rejects(result: Result, folder: str | None) -> None:
 
 def check(args: argparse.Namespace) -> int:
     """Check a query file, and the events it would read if they are given."""
-    workload = api.read(args.queries)
+    workload = workload_of(args)
     about = _check_input(workload, args) if args.input is not None else None
     for caution in workload.cautions():
         say(f"warning: {caution}")
@@ -183,7 +190,7 @@ def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
 
 def explain(args: argparse.Namespace) -> int:
     """Print how each query would be computed, or was."""
-    workload = api.read(args.queries)
+    workload = workload_of(args)
     if args.input is None:
         if args.analyze:
             raise InputError("--analyze runs the queries, so it needs --input PATH")

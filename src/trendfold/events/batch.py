@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from trendfold.errors import InputError, RejectError
-from trendfold.events.columns import Column, codes, decoded, from_arrow, kind_of
+from trendfold.events.columns import Column, all_valid, codes, decoded, from_arrow, kind_of
 from trendfold.events.findings import (
     NULL_ORDER,
     NULL_TIME,
@@ -59,10 +59,13 @@ class EventBatch:
         return len(self.time)
 
     def column(self, name: str) -> Column:
-        """A column as numpy arrays, converted on first use."""
+        """A column as numpy arrays, converted on first use; the empty name is the time of events."""
         if name not in self._columns:
-            self._columns[name] = from_arrow(self.table.column(name))
+            self._columns[name] = from_arrow(self.table.column(name)) if name else self._event_time()
         return self._columns[name]
+
+    def _event_time(self) -> Column:
+        return Column(Kind.TIME, self.time, all_valid(len(self)))
 
     def order_of(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
         """The order ranks of some rows; empty without an order column."""

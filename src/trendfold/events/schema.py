@@ -15,6 +15,8 @@ class Kind(StrEnum):
     STRING = "string"
     BOOLEAN = "boolean"
     TIME = "time"
+    DURATION = "duration"
+    """A difference of times: only conditions have such values, no column."""
     NULL = "null"
     """An all-null column; compatible with every other kind."""
     OTHER = "other"

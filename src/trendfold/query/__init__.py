@@ -17,7 +17,7 @@ from trendfold.query.names import (
     stands_for,
 )
 from trendfold.query.nodes import Query
-from trendfold.query.parser import parse
+from trendfold.query.parser import parse, read_literal
 from trendfold.query.printer import expression_text, pattern_text, to_text
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "parse",
     "pattern_text",
     "read_duration",
+    "read_literal",
     "refs",
     "stands_for",
     "to_text",

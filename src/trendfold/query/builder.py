@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from fractions import Fraction
@@ -22,12 +23,14 @@ from trendfold.errors import NOWHERE, InputError, QueryError, Span, nearest, que
 from trendfold.query.check import beside_empty
 from trendfold.query.names import can_be_empty, depth, walk
 from trendfold.query.nodes import (
+    EVENT_TIME,
     Aggregate,
     Attribute,
     Between,
     Binary,
     Both,
     Compare,
+    Duration,
     Either,
     EventRef,
     Expression,
@@ -53,7 +56,8 @@ from trendfold.query.nodes import (
     Window,
     WindowUnit,
 )
-from trendfold.query.split import MAX_NESTING, unquoted
+from trendfold.query.parameters import Parameter, Parameters, instant, negative
+from trendfold.query.split import MAX_NESTING, UNITS_US, unquoted
 
 MAX_AMOUNT_DIGITS = 40
 MAX_NUMBER_DIGITS = 4_000
@@ -62,25 +66,13 @@ MAX_NUMBER_DIGITS = 4_000
 _SEMANTICS = {"any": Semantics.ANY, "next": Semantics.NEXT, "cont": Semantics.CONTIGUOUS} | {
     semantics.value: semantics for semantics in Semantics
 }
-_UNITS_US = {
-    word: microseconds
-    for words, microseconds in (
-        ("ms millisecond milliseconds", 1_000),
-        ("s sec second seconds", 1_000_000),
-        ("min minute minutes", 60_000_000),
-        ("h hour hours", 3_600_000_000),
-        ("d day days", 86_400_000_000),
-    )
-    for word in words.split()
-}
 _EVENTS = ("events", "event")
-_FUNCTIONS = [*(function.value for function in Function), "LOG2", "ABS"]
+_FUNCTIONS = [*(function.value for function in Function), "LOG2", "ABS", "TIME"]
 _OTHER_UNITS = {
     "m": "write min for minutes, ms for milliseconds",
     "us": "the shortest unit is ms",
     "ns": "the shortest unit is ms",
     "microseconds": "the shortest unit is ms",
-    "week": "write 7 d for a week",
     "month": "months differ in length; write days, such as 30 d",
     "quarter": "quarters differ in length; write days, such as 90 d",
     "year": "years differ in length; write days, such as 365 d",
@@ -103,9 +95,9 @@ _MAX_INT64 = 2**63 - 1
 def read_duration(text: str, what: str) -> int:
     """Parse a duration such as `10 min` into microseconds; `what` names it in the error."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", str(text))
-    if found is None or found[2].lower() not in _UNITS_US:
+    if found is None or found[2].lower() not in UNITS_US:
         raise InputError(f"{what} is {text!r}; write a duration such as '10 s', '5 min' or '1 h'")
-    return int(Fraction(found[1]) * _UNITS_US[found[2].lower()])
+    return int(Fraction(found[1]) * UNITS_US[found[2].lower()])
 
 
 @cache
@@ -118,6 +110,7 @@ def grammar() -> Lark:
         "grammar.lark",
         rel_to=__file__,
         parser="lalr",
+        start=["start", "value"],
         transformer=_Builder(),
         cache=str(kept) if os.access(kept.parent, os.W_OK) else False,
     )
@@ -141,6 +134,14 @@ class _Equivalence:
 
 
 @dataclass(frozen=True, slots=True)
+class _NextEvent:
+    """`NEXT(F)` without an attribute: only TIME takes it."""
+
+    alias: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class _Types:
     """`ANY` or `ANY(A, B)`, before its alias is known."""
 
@@ -160,8 +161,23 @@ def _cover(left: Expression, sign: Token, right: Expression) -> Span:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The clauses of a query, in which parameters still stand for values."""
+
+    clauses: dict[str, _Clause]
+
+    def query(self, parameters: Parameters) -> Query:
+        """The query with values in place of its parameters."""
+        clauses = {
+            keyword: replace(clause, value=_filled(clause, parameters))
+            for keyword, clause in self.clauses.items()
+        }
+        return _query({keyword: clause.value for keyword, clause in clauses.items()}, clauses)
+
+
 @v_args(inline=True)
-class _Builder(Transformer[Token, Query]):
+class _Builder(Transformer[Token, Draft]):
     """One method per rule of the grammar, called bottom-up while parsing, so nesting costs no recursion."""
 
     def NAME(self, token: Token) -> Token:  # noqa: N802
@@ -172,12 +188,12 @@ class _Builder(Transformer[Token, Query]):
 
     # ------------------------------------------------------------ clauses
 
-    def start(self, *children: Token | _Clause) -> Query:
+    def start(self, *children: Token | _Clause) -> Draft:
         clauses: dict[str, _Clause] = {}
         for clause in children:
             if isinstance(clause, _Clause) and clauses.setdefault(clause.keyword, clause) is not clause:
                 raise query_error(f"{clause.keyword} is given twice", clause.span)
-        return _query({keyword: clause.value for keyword, clause in clauses.items()}, clauses)
+        return Draft(clauses)
 
     def return_clause(self, keyword: Token, *items: Any) -> _Clause:
         value = items[0] if isinstance(items[0], Matches) else items
@@ -211,13 +227,15 @@ class _Builder(Transformer[Token, Query]):
         _check_expression(condition, "HAVING", _span(keyword))
         return _Clause("HAVING", condition, _span(keyword))
 
-    def within_clause(self, keyword: Token, amount: Token, unit: Token) -> _Clause:
-        return _Clause("WITHIN", _length("WITHIN", amount, unit), _span(keyword, unit))
+    def within_clause(self, keyword: Token, amount: Token | Parameter, unit: Token | None = None) -> _Clause:
+        return _window_clause("WITHIN", keyword, amount, unit)
 
-    def slide_clause(self, keyword: Token, amount: Token, unit: Token) -> _Clause:
-        return _Clause("SLIDE", _length("SLIDE", amount, unit), _span(keyword, unit))
+    def slide_clause(self, keyword: Token, amount: Token | Parameter, unit: Token | None = None) -> _Clause:
+        return _window_clause("SLIDE", keyword, amount, unit)
 
-    def limit_clause(self, keyword: Token, amount: Token) -> _Clause:
+    def limit_clause(self, keyword: Token, amount: Token | Parameter) -> _Clause:
+        if isinstance(amount, Parameter):
+            return _Clause("LIMIT", amount, _span(keyword))
         return _Clause("LIMIT", _whole("LIMIT", amount, _size("LIMIT", amount)), _span(keyword))
 
     def amount(self, sign: Token | None, number: Token) -> Token:
@@ -337,7 +355,12 @@ class _Builder(Transformer[Token, Query]):
     ) -> Expression:
         return Between(operand, low, high, negation is not None, _cover(operand, word, high))
 
-    def like(self, operand: Expression, negation: Token | None, word: Token, pattern: Token) -> Expression:
+    def like(
+        self, operand: Expression, negation: Token | None, word: Token, pattern: Token | Parameter
+    ) -> Expression:
+        if isinstance(pattern, Parameter):
+            span = Span(_cover(operand, word, operand).start, pattern.span.end)
+            return Like(operand, cast(str, pattern), negation is not None, span)
         span = _cover(operand, word, Literal(str(pattern), _span(pattern)))
         return Like(operand, str(pattern), negation is not None, span)
 
@@ -348,24 +371,39 @@ class _Builder(Transformer[Token, Query]):
         return Binary(str(sign), left, right, _cover(left, sign, right))
 
     def minus(self, sign: Token, operand: Expression) -> Expression:
-        """A minus before a number is part of the number, so that printed text parses to the same node."""
-        match operand:
-            case Literal(bool()):
-                return Unary("-", operand)
-            case Literal(int() | float() as number, span):
-                return Literal(-number, Span(_span(sign).start, span.end))
-        return Unary("-", operand)
+        match negative(operand):
+            case Literal(value, span):
+                return Literal(value, Span(_span(sign).start, span.end))
+            case other:
+                return other
 
     def attribute(self, first: Token, second: Token | None) -> Expression:
         if second is None:
             return Attribute(None, str(first), span=_span(first))
         return Attribute(str(first), str(second), span=_span(first, second))
 
-    def next_attribute(self, word: Token, alias: Token, name: Token) -> Expression:
+    def next_attribute(self, word: Token, alias: Token, end: Token, name: Token | None) -> Expression:
+        if name is None:
+            return cast(Expression, _NextEvent(str(alias), _span(word, end)))
         return Attribute(str(alias), str(name), True, _span(word, name))
 
     def number(self, token: Token) -> Expression:
         return Literal(_number(token), _span(token))
+
+    def duration(self, amount: Token, unit: Token) -> Expression:
+        size = _amount("a duration", amount) * UNITS_US[unit.lower()]
+        micros = _whole("the duration", amount, size, "a whole number of microseconds")
+        return Literal(Duration(micros), _span(amount, unit))
+
+    def timestamp(self, word: Token, text: Token) -> Expression:
+        try:
+            return Literal(instant(datetime.fromisoformat(str(text))), _span(word, text))
+        except ValueError:
+            hint = "write it in ISO 8601, as in TIMESTAMP '2024-01-31 12:00:00'"
+            raise query_error(f"{str(text)!r} is not a time", _span(text), hint) from None
+
+    def parameter(self, token: Token) -> Parameter:
+        return Parameter(str(token)[1:], _span(token))
 
     def string(self, token: Token) -> Expression:
         return Literal(str(token), _span(token))
@@ -381,6 +419,34 @@ class _Builder(Transformer[Token, Query]):
 
     def call(self, word: Token, *rest: Any) -> Expression:
         return _call(word, rest[:-1], _span(word, rest[-1]))
+
+
+def _filled(clause: _Clause, parameters: Parameters) -> Any:
+    """The value of a clause with values in place of its parameters."""
+    match clause.keyword, clause.value:
+        case "WHERE", (equivalence, where):
+            return equivalence, tuple(map(parameters.fill, where))
+        case "HAVING", condition:
+            return parameters.fill(condition)
+        case "LIMIT", Parameter() as parameter:
+            value = parameters.literal(parameter).value
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MAX_INT64:
+                raise query_error(f"LIMIT is a positive whole number, not {value!r}", parameter.span)
+            return value
+        case keyword, Parameter() as parameter:
+            value = parameters.literal(parameter).value
+            if not isinstance(value, Duration) or value.micros <= 0:
+                hint = "pass a timedelta, or on the command line a duration such as '10 min'"
+                raise query_error(f"{keyword} takes a positive duration", parameter.span, hint)
+            return value.micros, WindowUnit.MICROSECONDS
+    return clause.value
+
+
+def _window_clause(name: str, keyword: Token, amount: Token | Parameter, unit: Token | None) -> _Clause:
+    if isinstance(amount, Parameter):
+        return _Clause(name, amount, Span(_span(keyword).start, amount.span.end))
+    assert unit is not None
+    return _Clause(name, _length(name, amount, unit), _span(keyword, unit))
 
 
 def _query(values: dict[str, Any], clauses: dict[str, _Clause]) -> Query:
@@ -424,14 +490,20 @@ def _window(within: _Clause | None, slide: _Clause | None) -> Window | None:
 
 
 def _size(clause: str, amount: Token) -> Fraction:
-    """A clause's number as a fraction. Checks its size first: 1e999999999 would exhaust memory."""
+    """A clause's positive number as a fraction."""
+    size = _amount(clause, amount)
+    if size <= 0:
+        raise query_error(f"{clause} must be positive, not {amount}", _span(amount))
+    return size
+
+
+def _amount(clause: str, amount: Token) -> Fraction:
+    """A number as a fraction. Checks its size first: 1e999999999 would exhaust memory."""
     if len(amount) > MAX_AMOUNT_DIGITS:
         raise query_error(f"{clause} has a number of more than {MAX_AMOUNT_DIGITS} digits", _span(amount))
     number = Decimal(amount)
     if number > _MAX_INT64 or (number != 0 and number.adjusted() < -20):
         raise query_error(f"{clause} {amount} is out of range", _span(amount))
-    if number <= 0:
-        raise query_error(f"{clause} must be positive, not {amount}", _span(amount))
     return Fraction(number)
 
 
@@ -448,15 +520,15 @@ def _length(clause: str, amount: Token, unit: Token) -> tuple[int, WindowUnit]:
     word = unit.lower()
     if word in _EVENTS:
         return _whole(clause, amount, _size(clause, amount), "a whole number of events"), WindowUnit.EVENTS
-    if word not in _UNITS_US:
+    if word not in UNITS_US:
         raise query_error(f"unknown unit {str(unit)!r}", _span(unit), _unit_hint(word))
-    size = _size(clause, amount) * _UNITS_US[word]
+    size = _size(clause, amount) * UNITS_US[word]
     return _whole(clause, amount, size, "a whole number of microseconds"), WindowUnit.MICROSECONDS
 
 
 def _unit_hint(word: str) -> str:
     other = _OTHER_UNITS.get(word) or _OTHER_UNITS.get(word.removesuffix("s"))
-    return other or nearest(word, [*_UNITS_US, "events"]) or "use ms, s, min, h, d or events"
+    return other or nearest(word, [*UNITS_US, "events"]) or "use ms, s, min, h, d or events"
 
 
 def _times(token: Token) -> int:
@@ -524,6 +596,10 @@ def _check_expression(expression: Expression, clause: str, span: Span) -> None:
             listed = ", ".join(node.attributes)
             hint = "join it to the other conjuncts by AND, outside of parentheses, OR and NOT"
             raise query_error(f"[{listed}] is not a conjunct of WHERE on its own", node.span, hint)
+        if isinstance(node, _NextEvent):
+            name = node.alias
+            hint = f"name one, as in NEXT({name}).x, or write TIME(NEXT({name}))"
+            raise query_error("NEXT is followed by an attribute", node.span, hint)
 
 
 def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
@@ -533,7 +609,13 @@ def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
             return Aggregate(Function.COUNT, span=span)
         case "COUNT", [Attribute(None, name)]:
             return Aggregate(Function.COUNT, name, span=span)
-        case "SUM" | "MIN" | "MAX" | "AVG" as name, [Attribute(str(alias), attribute, False)]:
+        case "TIME", [Attribute(None, name)]:
+            return Attribute(name, EVENT_TIME, span=span)
+        case "TIME", [_NextEvent(name)]:
+            return Attribute(name, EVENT_TIME, True, span)
+        case "SUM" | "MIN" | "MAX" | "AVG" as name, [Attribute(str(alias), str(attribute), False)] if (
+            attribute
+        ):
             return Aggregate(Function(name), alias, attribute, span=span)
         case "LOG2", [Aggregate(Function.COUNT, log2=False) as count]:
             return replace(count, log2=True, span=span)
@@ -555,4 +637,5 @@ _TAKES = {
     "COUNT": "* or an alias, as in COUNT(*) or COUNT(T)",
     "LOG2": "a COUNT, as in LOG2(COUNT(*))",
     "ABS": "one number",
+    "TIME": "an alias, as in TIME(T) or TIME(NEXT(T))",
 } | {name: f"one attribute of an alias, as in {name}(T.duration)" for name in ("SUM", "MIN", "MAX", "AVG")}

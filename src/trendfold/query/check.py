@@ -27,18 +27,21 @@ from trendfold.query.names import (
     walk,
 )
 from trendfold.query.nodes import (
+    EVENT_TIME,
     Aggregate,
     Attribute,
     Between,
     Binary,
     Both,
     Compare,
+    Duration,
     Either,
     EventRef,
     Expression,
     Function,
     GroupKey,
     In,
+    Instant,
     IsNull,
     Like,
     Literal,
@@ -462,7 +465,7 @@ def _window(query: Query) -> Iterator[Problem]:
 
 
 def _column(schema: Schema, name: str, span: Span) -> Iterator[Problem]:
-    if name not in schema:
+    if name not in schema and name != EVENT_TIME:
         yield Problem(f"there is no column {name!r}", span=span, hint=nearest(name, schema))
 
 
@@ -494,7 +497,9 @@ def _return_types(query: Query, schema: Schema) -> Iterator[Problem]:
 
 
 def _held(schema: Schema, name: str) -> Kind | None:
-    """A column's kind; None if it is all null or missing."""
+    """A column's kind; None if it is all null or missing. TIME(E) is a time, whatever the column is."""
+    if name == EVENT_TIME:
+        return Kind.TIME
     found = schema.get(name)
     return None if found is Kind.NULL else found
 
@@ -513,12 +518,42 @@ def _kind_of(query: Query, schema: Schema, expression: Expression) -> Kind | Non
             return _held(schema, name)
         case Aggregate(Function.MIN | Function.MAX, _, str(attribute)):
             return _held(schema, attribute)
-        case Aggregate() | Unary("-" | "ABS") | Binary():
+        case Binary(op, left, right):
+            return _combined(op, _kind_of(query, schema, left), _kind_of(query, schema, right))
+        case Unary("-" | "ABS", operand):
+            is_duration = _kind_of(query, schema, operand) is Kind.DURATION
+            return Kind.DURATION if is_duration else Kind.FLOAT
+        case Aggregate():
             return Kind.FLOAT
     return Kind.BOOLEAN
 
 
-_LITERALS = {int: Kind.INTEGER, float: Kind.FLOAT, str: Kind.STRING, bool: Kind.BOOLEAN, type(None): None}
+_LITERALS: dict[type, Kind | None] = {
+    **{int: Kind.INTEGER, float: Kind.FLOAT, str: Kind.STRING, bool: Kind.BOOLEAN, type(None): None},
+    **{Instant: Kind.TIME, Duration: Kind.DURATION},
+}
+
+_TIMES = (Kind.TIME, Kind.DURATION)
+_COMBINED = {
+    ("-", Kind.TIME, Kind.TIME): Kind.DURATION,
+    ("+", Kind.TIME, Kind.DURATION): Kind.TIME,
+    ("+", Kind.DURATION, Kind.TIME): Kind.TIME,
+    ("-", Kind.TIME, Kind.DURATION): Kind.TIME,
+    ("+", Kind.DURATION, Kind.DURATION): Kind.DURATION,
+    ("-", Kind.DURATION, Kind.DURATION): Kind.DURATION,
+}
+"""What arithmetic with times and durations gives; besides, numbers multiply durations."""
+
+
+def _combined(op: str, left: Kind | None, right: Kind | None) -> Kind | None:
+    """The kind of a sum, difference, product or quotient; None if it is null or means nothing."""
+    if left not in _TIMES and right not in _TIMES:
+        return Kind.FLOAT
+    if left is None or right is None:
+        return None
+    if op == "*" and Kind.DURATION in (left, right) and (left.is_number or right.is_number):
+        return Kind.DURATION
+    return _COMBINED.get((op, left, right))
 
 
 def _node_types(query: Query, schema: Schema, node: Expression) -> Iterator[Problem]:
@@ -532,6 +567,14 @@ def _node_types(query: Query, schema: Schema, node: Expression) -> Iterator[Prob
         case Unary("NOT") | Logic():
             for part in children(node):
                 yield from _boolean(query, schema, part)
+        case Unary() if _kind_of(query, schema, node.operand) is Kind.DURATION:
+            pass
+        case Binary(op, left, right) if _has_time(query, schema, node):
+            kinds = _kind_of(query, schema, left), _kind_of(query, schema, right)
+            if None not in kinds and _combined(op, *kinds) is None:
+                hint = "time - time is a duration; durations are added, subtracted and multiplied by numbers"
+                message = f"{op!r} cannot combine {_a(kinds[0])} with {_a(kinds[1])}: {expression_text(node)}"
+                yield Problem(message, span=extent(node), hint=hint)
         case Unary() | Binary():
             for part in children(node):
                 yield from _number(query, schema, part, node)
@@ -548,6 +591,10 @@ def _node_types(query: Query, schema: Schema, node: Expression) -> Iterator[Prob
                 yield Problem(f"LIKE takes a string, not {_a(found)}", span=extent(operand))
         case IsNull() | Attribute() | Aggregate() | Literal():
             pass
+
+
+def _has_time(query: Query, schema: Schema, node: Binary) -> bool:
+    return any(_kind_of(query, schema, side) in _TIMES for side in (node.left, node.right))
 
 
 def _aggregate_type(function: Function, attribute: str, found: Kind | None, span: Span) -> Iterator[Problem]:

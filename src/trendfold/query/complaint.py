@@ -17,18 +17,22 @@ from trendfold.query.split import Piece, Token
 
 _CLAUSES = "RETURN PATTERN SEMANTICS WHERE GROUP_BY HAVING WITHIN SLIDE LIMIT".split()
 
+_LITERAL = "NUMBER STRING TRUE FALSE NULL MINUS TIMESTAMP PARAMETER"
+_OPERATORS = "PLUS MINUS STAR SLASH PERCENT COMPARE _IS IN BETWEEN LIKE NOT _AND _OR"
+
 # (terminals that must all be possible, their description, terminals it covers), tried in this order
 _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("_SEQ", "a pattern", "_SEQ _OR _AND NOT BANG LPAR NAME TRUE FALSE NULL ANY"),
-    ("NUMBER NAME", "a value", "NUMBER STRING TRUE FALSE NULL MINUS NOT NEXT FUNCTION LPAR LSQB NAME"),
-    ("NUMBER STRING", "a literal", "NUMBER STRING TRUE FALSE NULL MINUS"),
+    ("NUMBER NAME", "a value", f"{_LITERAL} NOT NEXT FUNCTION LPAR LSQB NAME"),
+    ("NUMBER STRING", "a literal", _LITERAL),
     ("FUNCTION NAME", "an attribute or an aggregate", "FUNCTION NAME MATCHES COUNT"),
     ("QMARK", "a repetition such as '+'", "PLUS STAR QMARK LBRACE"),
     ("_OR_SIGN", "'|' or '&'", "_OR_SIGN _AND_SIGN"),
-    ("COMPARE PLUS", "an operator", "PLUS MINUS STAR SLASH PERCENT COMPARE _IS IN BETWEEN LIKE NOT _AND _OR"),
+    ("COMPARE PLUS", "an operator", f"{_OPERATORS} DURATION_UNIT"),
+    ("PLUS DURATION_UNIT", "an operator", f"{_OPERATORS} DURATION_UNIT"),
     ("_AND", "AND or OR", "_AND _OR"),
-    ("NUMBER", "a number", "NUMBER MINUS"),
-    ("STRING", "a 'string'", "STRING"),
+    ("NUMBER", "a number", "NUMBER MINUS PARAMETER"),
+    ("STRING", "a 'string'", "STRING PARAMETER"),
     ("NAME", "a name", "NAME"),
     ("UNIT", "a unit such as 'min' or 'events'", "UNIT"),
     ("SEMANTICS_WORD", "skip-till-any-match, skip-till-next-match or contiguous", "SEMANTICS_WORD"),

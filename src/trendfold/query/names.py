@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from enum import StrEnum
 from typing import TypeVar
 
 from trendfold.errors import NOWHERE, Span
 from trendfold.query.nodes import (
+    EVENT_TIME,
     Aggregate,
     Attribute,
     Between,
@@ -61,6 +63,22 @@ def children(node: Node) -> tuple[Node, ...]:
         case Between(child, low, high):
             return (child, low, high)
     return ()
+
+
+def with_children(node: Expression, parts: tuple[Expression, ...]) -> Expression:
+    """An expression with other nodes directly under it, in the order of `children`."""
+    match node:
+        case Logic():
+            return replace(node, parts=parts)
+        case Unary() | IsNull() | Like():
+            return replace(node, operand=parts[0])
+        case In():
+            return replace(node, operand=parts[0], items=parts[1:])
+        case Binary() | Compare():
+            return replace(node, left=parts[0], right=parts[1])
+        case Between():
+            return replace(node, operand=parts[0], low=parts[1], high=parts[2])
+    return node
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -247,6 +265,12 @@ def kind(conjunct: Expression) -> PredicateKind | None:
 # ---------------------------------------------------------------- columns
 
 
+def attributes_in(expression: Expression) -> frozenset[str]:
+    """The columns that an expression reads; TIME(E) reads none by name."""
+    names = (node.name for node in walk(expression) if isinstance(node, Attribute))
+    return frozenset(name for name in names if name != EVENT_TIME)
+
+
 def needed_columns(queries: Iterable[Query], always: Iterable[str] = ()) -> frozenset[str]:
     """The attributes that any of the queries reads, plus those in `always`."""
     found = set(always)
@@ -259,7 +283,7 @@ def needed_columns(queries: Iterable[Query], always: Iterable[str] = ()) -> froz
             expressions += [item.value for item in query.returns if isinstance(item.value, Aggregate)]
         for expression in expressions:
             for node in walk(expression):
-                if isinstance(node, Attribute) and node.alias is not None:
+                if isinstance(node, Attribute) and node.alias is not None and node.name != EVENT_TIME:
                     found.add(node.name)
                 elif isinstance(node, Aggregate) and node.attribute is not None:
                     found.add(node.attribute)

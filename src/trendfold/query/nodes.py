@@ -114,14 +114,35 @@ Pattern: TypeAlias = EventRef | Seq | Either | Both | Not | Plus | Maybe | Repea
 # ---------------------------------------------------------------- expressions (WHERE, HAVING)
 
 
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A time, in microseconds since 1970 in UTC."""
+
+    micros: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A difference of times, in microseconds."""
+
+    micros: int
+
+
+Value: TypeAlias = int | float | str | bool | Instant | Duration | None
+"""What a literal may be."""
+
+EVENT_TIME = ""
+"""The name of the attribute that TIME(E) reads; no column can be called so in a query."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A number, a string, TRUE, FALSE or NULL.
+    """A number, a string, TRUE, FALSE, NULL, a time or a duration.
 
     2 and 2.0 differ: integer arithmetic overflows to null, float arithmetic does not.
     """
 
-    value: int | float | str | bool | None
+    value: Value
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
@@ -136,7 +157,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """`T.speed`, `NEXT(T).speed`, or in HAVING a bare name (`alias` is None)."""
+    """`T.speed`, `NEXT(T).speed`, or in HAVING a bare name (`alias` is None); TIME(T) reads EVENT_TIME."""
 
     alias: str | None
     name: str

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from lark import UnexpectedInput
 from lark.utils import TextSlice
 
-from trendfold.errors import QueryError, query_error
-from trendfold.query.builder import grammar
+from trendfold.errors import InputError, QueryError, query_error
+from trendfold.query.builder import Draft, grammar
 from trendfold.query.check import check
 from trendfold.query.complaint import syntax_error
-from trendfold.query.nodes import Query
+from trendfold.query.nodes import Literal, Query, Value
+from trendfold.query.parameters import Parameters
 from trendfold.query.split import Piece, check_nesting, split_queries
 
 MAX_BYTES = 5_000_000
 
 
-def parse(text: str) -> tuple[Query, ...]:
+def parse(text: str, params: Mapping[str, Any] | None = None) -> tuple[Query, ...]:
     """Parse the queries of a workload, and check them as far as possible without data.
 
-    Raises one QueryError with one Problem per bad query.
+    `params` are the values of `:name` in the text: numbers, strings, booleans, None, datetimes (times) and
+    timedeltas (durations). Raises one QueryError with one Problem per bad query.
 
     >>> [query.name for query in parse("RETURN COUNT(*) PATTERN A+; QUERY b RETURN COUNT(*) PATTERN B")]
     ['q1', 'b']
@@ -33,10 +36,11 @@ def parse(text: str) -> tuple[Query, ...]:
         raise query_error("the workload has no query", hint="a query is at least RETURN COUNT(*) PATTERN A")
     queries, problems = [], []
     named: dict[str, Piece] = {}
+    parameters = Parameters(params or {})
     for number, piece in enumerate(pieces, start=1):
         name = piece.name or f"q{number}"
         try:
-            query = replace(_parse_piece(text, piece), name=name, text=text, span=piece.span)
+            query = replace(_parse_piece(text, piece, parameters), name=name, text=text, span=piece.span)
             _check_name(text, name, named.setdefault(name, piece), piece)
             problems += check(query)[:1]
             queries.append(query)
@@ -44,7 +48,20 @@ def parse(text: str) -> tuple[Query, ...]:
             problems += [replace(problem, query=name, text=text) for problem in error.problems]
     if problems:
         raise QueryError(problems)
+    parameters.check_all_asked()
     return tuple(queries)
+
+
+def read_literal(text: str, what: str) -> Value:
+    """Read the text of a literal, such as `10 min` or `'Paris'`; `what` names it in the error."""
+    try:
+        found = grammar().parse(text, start="value")
+        if isinstance(found, Literal):
+            return found.value
+    except (UnexpectedInput, QueryError):
+        pass
+    kinds = "a number, a 'string', TRUE, FALSE, NULL, a duration such as 10 min, or TIMESTAMP '2024-01-31'"
+    raise InputError(f"{what} is {text!r}; write {kinds}, as in a query")
 
 
 def _check_name(text: str, name: str, first: Piece, piece: Piece) -> None:
@@ -54,12 +71,12 @@ def _check_name(text: str, name: str, first: Piece, piece: Piece) -> None:
         raise query_error(message, piece.tokens[0].span, "give one of them another name with QUERY name")
 
 
-def _parse_piece(text: str, piece: Piece) -> Query:
+def _parse_piece(text: str, piece: Piece, parameters: Parameters) -> Query:
     check_nesting(piece)
     try:
-        query = grammar().parse(TextSlice(text, piece.span.start, piece.span.end))
+        draft = grammar().parse(TextSlice(text, piece.span.start, piece.span.end), start="start")
     except UnexpectedInput as error:
         raise syntax_error(text, piece, error) from None
     if piece.next is not None:
         raise query_error(f"expected ';' before {piece.next.text!r}", piece.next.span, "put ';' before it")
-    return cast(Query, query)
+    return cast(Draft, draft).query(parameters)

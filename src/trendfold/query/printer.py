@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from trendfold.query.names import RESERVED, can_be_empty
 from trendfold.query.nodes import (
+    EVENT_TIME,
     Aggregate,
     Attribute,
     Between,
     Binary,
     Both,
     Compare,
+    Duration,
     Either,
     EventRef,
     Expression,
     GroupKey,
     In,
+    Instant,
     IsNull,
     Like,
     Literal,
@@ -35,12 +39,15 @@ from trendfold.query.nodes import (
     Seq,
     TypeSet,
     Unary,
+    Value,
     Window,
     WindowUnit,
 )
 
 _BARE = re.compile(rf"(?!(?:{'|'.join(RESERVED)})\b)[^\W\d]\w*", re.IGNORECASE)
 _UNITS_US = {"d": 86_400_000_000, "h": 3_600_000_000, "min": 60_000_000, "s": 1_000_000, "ms": 1_000}
+
+_EPOCH = datetime(1970, 1, 1)
 
 # Precedence; an operand that binds less tightly than its place requires gets parentheses.
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(8)
@@ -210,6 +217,8 @@ def _expression(expression: Expression) -> tuple[str, int]:
     match expression:
         case Literal(value):
             return _literal(value), _UNARY
+        case Attribute(str(alias), name, is_next) if name == EVENT_TIME:
+            return f"TIME(NEXT({quoted(alias)}))" if is_next else f"TIME({quoted(alias)})", _PRIMARY
         case Attribute(alias, name, is_next):
             owner = "" if alias is None else f"NEXT({quoted(alias)})." if is_next else f"{quoted(alias)}."
             return owner + quoted(name), _PRIMARY
@@ -248,8 +257,12 @@ def _predicate(expression: IsNull | In | Between | Like) -> str:
             return f"{operand} {maybe_not}LIKE {_literal(pattern)}"
 
 
-def _literal(value: int | float | str | bool | None) -> str:
+def _literal(value: Value) -> str:
     match value:
+        case Instant(micros):
+            return f"TIMESTAMP '{_EPOCH + timedelta(microseconds=micros)}'"
+        case Duration(micros):
+            return f"{'-' if micros < 0 else ''}{_length(abs(micros), WindowUnit.MICROSECONDS)}"
         case None:
             return "NULL"
         case bool():

@@ -11,6 +11,20 @@ from trendfold.query.names import RESERVED
 
 MAX_NESTING = 200
 
+UNITS_US = {
+    word: microseconds
+    for words, microseconds in (
+        ("ms millisecond milliseconds", 1_000),
+        ("s sec second seconds", 1_000_000),
+        ("min minute minutes", 60_000_000),
+        ("h hour hours", 3_600_000_000),
+        ("d day days", 86_400_000_000),
+        ("week weeks", 604_800_000_000),
+    )
+    for word in words.split()
+}
+"""The units of durations, in microseconds."""
+
 _TOKEN = re.compile(
     r"""(?P<skip>[\s\ufeff]+|--[^\n]*)
       | (?P<string>'(?:[^']|'')*')
@@ -98,6 +112,9 @@ def split_queries(text: str) -> list[Piece]:
     for token, after in zip_longest(tokens, tokens[1:]):
         if token.text == ";":
             close()
+            continue
+        if current and current[-1].kind == "number" and token.text.lower() in UNITS_US:
+            current.append(token)  # a unit, never the name of a query
             continue
         if has_return and token.is_name and after and after.word in ("RETURN", "AGG"):
             close()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.predicates import Pairwise
+from trendfold.errors import UnsupportedError
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
 from trendfold.kernel.pairs import Op
@@ -29,7 +30,9 @@ from trendfold.query.nodes import (
     Literal,
     Logic,
     Unary,
+    Value,
 )
+from trendfold.query.printer import expression_text
 from trendfold.runtime.expressions import attribute_lookup, common_codes, evaluate, literal
 
 _COMPARE = {"=": Op.EQ, "!=": Op.NE, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
@@ -154,10 +157,10 @@ class _Programs:
             self.code.append((Op.NOT, 0))
         return Kind.BOOLEAN
 
-    def _emit_constant(self, value: int | float | str | bool | None) -> Kind:
+    def _emit_constant(self, value: Value) -> Kind:
         column = literal(value)
         match column.kind:
-            case Kind.INTEGER | Kind.BOOLEAN:
+            case Kind.INTEGER | Kind.BOOLEAN | Kind.TIME | Kind.DURATION:
                 self.int_constants.append(int(column.values))
                 self.code.append((Op.CONST_INT, len(self.int_constants) - 1))
             case Kind.NULL:
@@ -167,13 +170,18 @@ class _Programs:
                 self.code.append((Op.CONST, len(self.constants) - 1))
             case _:
                 raise AssertionError("a string constant is compared column-wise")
-        return column.kind
+        return _number_kind(column)
 
     def _emit_column(self, node: Expression) -> Kind:
         """Push a value that depends on one event: a column."""
         column = self._column(node)
         second = mentions(node, is_next=True)
-        if column.kind is Kind.FLOAT:
+        if column.per_microsecond != 1:
+            raise UnsupportedError(
+                f"{expression_text(node)} has nanoseconds, by which two events cannot be compared so; "
+                f"use TIME, or cast the column to microseconds"
+            )
+        if _number_kind(column) is Kind.FLOAT:
             values = np.where(column.valid, column.values, np.nan)
             self.code.append((Op.RIGHT if second else Op.LEFT, self._float_column(values)))
         elif column.kind is Kind.NULL:
@@ -182,7 +190,7 @@ class _Programs:
             self.ints.append(column.values.astype(np.int64))
             self.valid.append(column.valid)
             self.code.append((Op.RIGHT_INT if second else Op.LEFT_INT, len(self.ints) - 1))
-        return column.kind
+        return _number_kind(column)
 
     def _emit_float(self, node: Expression) -> None:
         if self._emit(node) is Kind.INTEGER:
@@ -237,6 +245,13 @@ class _Programs:
         )
 
 
+def _number_kind(column: Column) -> Kind:
+    """The kind by which programs compute: times and durations are integers, or floats where they must be."""
+    if column.kind in (Kind.TIME, Kind.DURATION):
+        return Kind.FLOAT if column.values.dtype.kind == "f" else Kind.INTEGER
+    return column.kind
+
+
 def side_column(node: Expression, lookup: Callable[[str], Column], rows: int) -> Column:
     """The values of a one-event expression, for every row."""
     column = evaluate(node, attribute_lookup(lookup))
@@ -265,14 +280,14 @@ def _with_nulls(values: NDArray[Any], column: Column) -> NDArray[np.float64]:
 
 def is_exact(column: Column) -> bool:
     """Whether doubles represent all values of a column exactly."""
-    if column.kind not in (Kind.INTEGER, Kind.TIME):
+    if column.kind not in (Kind.INTEGER, Kind.TIME, Kind.DURATION) or column.values.dtype.kind == "f":
         return True
     return bool(np.all(np.abs(column.values.astype(np.float64)) < _EXACT))
 
 
 def _joint_ranks(left: Column, right: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Ranks in the sorted union of two columns whose values are too large for doubles."""
-    if Kind.FLOAT in (left.kind, right.kind):
+    if Kind.FLOAT in (_number_kind(left), _number_kind(right)):
         values = np.concatenate([left.values.astype(np.float64), right.values.astype(np.float64)])
     else:
         top = max(left.per_microsecond, right.per_microsecond)

@@ -19,13 +19,16 @@ from trendfold.query.nodes import (
     Between,
     Binary,
     Compare,
+    Duration,
     Expression,
     In,
+    Instant,
     IsNull,
     Like,
     Literal,
     Logic,
     Unary,
+    Value,
 )
 
 Lookup = Callable[[Attribute | Aggregate], Column]
@@ -81,9 +84,13 @@ def is_true(column: Column) -> NDArray[np.bool_]:
     return column.values.astype(np.bool_) & column.valid
 
 
-def literal(value: int | float | str | bool | None) -> Column:
+def literal(value: Value) -> Column:
     """A literal as a column of shape ()."""
     match value:
+        case Instant(micros):
+            return Column(Kind.TIME, np.array(micros, np.int64), _TRUE)
+        case Duration(micros):
+            return Column(Kind.DURATION, np.array(micros, np.int64), _TRUE)
         case None:
             return Column(Kind.NULL, np.zeros((), np.int64), np.zeros((), np.bool_))
         case bool():
@@ -103,7 +110,7 @@ def _truth(values: NDArray[np.bool_], valid: NDArray[np.bool_]) -> Column:
 def _unary(op: str, operand: Column) -> Column:
     if op == "NOT":
         return _truth(~operand.values.astype(np.bool_), operand.valid)
-    if operand.kind is not Kind.INTEGER:
+    if operand.kind not in (Kind.INTEGER, Kind.DURATION) or operand.values.dtype.kind == "f":
         return replace(operand, values=np.abs(operand.values) if op == "ABS" else -operand.values + 0.0)
     with np.errstate(over="ignore"):
         values = np.abs(operand.values) if op == "ABS" else -operand.values
@@ -112,6 +119,8 @@ def _unary(op: str, operand: Column) -> Column:
 
 def _arithmetic(op: str, left: Column, right: Column) -> Column:
     valid = left.valid & right.valid
+    if left.kind in _TIMES or right.kind in _TIMES:
+        return _time_arithmetic(op, left, right)
     if op != "/" and left.kind is Kind.INTEGER and right.kind is Kind.INTEGER:
         return _integer_arithmetic(op, left.values.astype(np.int64), right.values.astype(np.int64), valid)
     a, b = left.values.astype(np.float64), right.values.astype(np.float64)
@@ -127,6 +136,23 @@ def _arithmetic(op: str, left: Column, right: Column) -> Column:
                 return floats(a / b, valid & (b != 0))
             case _:
                 return floats(np.fmod(a, b), valid & (b != 0))
+
+
+_TIMES = (Kind.TIME, Kind.DURATION)
+
+
+def _time_arithmetic(op: str, left: Column, right: Column) -> Column:
+    """Times and durations as integers on the finer scale; a duration times a float is a float."""
+    fine = max(left.per_microsecond, right.per_microsecond)
+    a, b = (left.values, right.values) if op == "*" else (_finer(left, fine), _finer(right, fine))
+    valid = left.valid & right.valid
+    if a.dtype.kind != "f" and b.dtype.kind != "f":
+        found = _integer_arithmetic(op, a.astype(np.int64), b.astype(np.int64), valid)
+    else:
+        with np.errstate(all="ignore"):
+            found = floats(a * b if op == "*" else a + b if op == "+" else a - b, valid)
+    is_duration = op == "*" or left.kind is right.kind
+    return replace(found, kind=Kind.DURATION if is_duration else Kind.TIME, per_microsecond=fine)
 
 
 def _integer_arithmetic(
@@ -178,15 +204,17 @@ def _comparable(left: Column, right: Column) -> tuple[NDArray[Any], NDArray[Any]
     """The values of both columns on one scale."""
     if left.words is not None and right.words is not None:
         return common_codes(left, right)
-    if left.kind is Kind.TIME and left.per_microsecond != right.per_microsecond:
+    if left.per_microsecond != right.per_microsecond:
         fine = max(left.per_microsecond, right.per_microsecond)
         return _finer(left, fine), _finer(right, fine)
     return left.values, right.values
 
 
-def _finer(column: Column, per_microsecond: int) -> NDArray[np.int64]:
-    """Times in nanoseconds; out-of-range times are clipped, which keeps their order."""
+def _finer(column: Column, per_microsecond: int) -> NDArray[Any]:
+    """Times on a finer scale; out-of-range times are clipped, which keeps their order."""
     factor = per_microsecond // column.per_microsecond
+    if factor == 1 or column.values.dtype.kind == "f":
+        return column.values if factor == 1 else column.values * factor
     values: NDArray[np.int64] = np.clip(
         column.values.astype(np.int64), _INT_MIN // factor, _INT_MAX // factor
     )

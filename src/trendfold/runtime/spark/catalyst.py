@@ -14,18 +14,22 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from trendfold.events.schema import Kind
 from trendfold.query.nodes import (
+    EVENT_TIME,
     Aggregate,
     Attribute,
     Between,
     Binary,
     Compare,
+    Duration,
     Expression,
     In,
+    Instant,
     IsNull,
     Like,
     Literal,
     Logic,
     Unary,
+    Value,
 )
 from trendfold.runtime.expressions import like_regex
 
@@ -65,7 +69,7 @@ class _Translator:
         match node:
             case Literal(value):
                 return _literal(value)
-            case Attribute(name=name):
+            case Attribute(name=name) if name != EVENT_TIME:
                 return self._attribute(name)
             case Unary(op, operand):
                 return _unary(op, *self.read(operand))
@@ -86,7 +90,7 @@ class _Translator:
                 return ~inside if negated else inside, Kind.BOOLEAN
             case Like(operand, pattern, negated):
                 return self._like(operand, pattern, negated), Kind.BOOLEAN
-            case Aggregate():
+            case Attribute() | Aggregate():
                 raise Untranslatable
 
     def _attribute(self, name: str) -> tuple[Column, Kind]:
@@ -150,8 +154,10 @@ def _finite(column: Column) -> Column:
     return F.when(F.abs(column) < F.lit(float("inf")), column)
 
 
-def _literal(value: int | float | str | bool | None) -> tuple[Column, Kind]:
+def _literal(value: Value) -> tuple[Column, Kind]:
     match value:
+        case Instant() | Duration():
+            raise Untranslatable
         case None:
             return F.lit(None), Kind.NULL
         case bool():

@@ -29,8 +29,8 @@ from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
 from trendfold.plan.fold_steps import from_value, merged
 from trendfold.plan.spread import Mode, ends_with_segment
-from trendfold.query.names import key_column, walk
-from trendfold.query.nodes import Attribute, Expression
+from trendfold.query.names import attributes_in, key_column
+from trendfold.query.nodes import Expression
 from trendfold.runtime.compiling import tell_of_compiling_on_workers
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import Progress, unseen_types
@@ -487,7 +487,7 @@ def _columns_read(job: Job) -> frozenset[str]:
     for exchange in job.exchanges:
         for condition in exchange.conditions:
             if condition not in job.bits:
-                found |= {node.name for node in walk(condition) if isinstance(node, Attribute)}
+                found |= attributes_in(condition)
     return frozenset(found)
 
 

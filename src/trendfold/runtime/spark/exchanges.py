@@ -19,8 +19,8 @@ from trendfold.plan.spread import (
     segment_attributes,
 )
 from trendfold.plan.workload import regrouped
-from trendfold.query.names import walk
-from trendfold.query.nodes import Attribute, Expression, Matches, TypeSet, WindowUnit
+from trendfold.query.names import attributes_in
+from trendfold.query.nodes import Expression, Matches, TypeSet, WindowUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def columns_of(plan: QueryPlan) -> frozenset[str]:
     for operand in plan.operands:
         predicates = operand.machine.predicates
         for pair in (*predicates.adjacency, *predicates.cross):
-            found |= {node.name for node in walk(pair.condition) if isinstance(node, Attribute)}
+            found |= attributes_in(pair.condition)
     return frozenset(found)
 
 
