@@ -28,8 +28,15 @@ from trendfold.plan.physical import (
     Vectors,
     choose,
     choose_exchange,
+    values_are_slots,
 )
-from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatistics, QueryStatistics
+from trendfold.plan.statistics import (
+    BatchSize,
+    GroupStatistics,
+    OperandStatistics,
+    QueryStatistics,
+    ValueStatistics,
+)
 
 
 def planned(text: str, strategy: str = "auto") -> QueryPlan:
@@ -103,7 +110,8 @@ TWO = "; ".join(COUNT.format(where) for where in ("WHERE B.x > 1", "WHERE B.x > 
 @pytest.mark.parametrize(
     "known",
     [
-        GroupStatistics(group_values=3),
+        GroupStatistics(values=ValueStatistics(rows=1_000, acting=500, copied=300_000, slots=0)),
+        GroupStatistics(values=ValueStatistics(rows=1_000, acting=500, copied=600_000, slots=1_000)),
         GroupStatistics(kinds=5_000),
         GroupStatistics(windows_fit=False),
         GroupStatistics(obstacle="events of one moment combine in too many ways"),
@@ -112,6 +120,13 @@ TWO = "; ".join(COUNT.format(where) for where in ("WHERE B.x > 1", "WHERE B.x > 
 def test_what_forbids_folding_queries_together(known: GroupStatistics) -> None:
     assert isinstance(choose(group_of(TWO), known, DEFAULT_COSTS), Apart)
     assert isinstance(choose(group_of(TWO), GroupStatistics(), DEFAULT_COSTS), Lanes)
+
+
+def test_values_are_slots_where_that_is_cheaper_than_copies_of_the_rows() -> None:
+    group = group_of(TWO)
+    for slots, copied, expected in [(20, 20_000, True), (20, 1_500, False), (0, 20_000, False)]:
+        known = ValueStatistics(rows=1_000, acting=500, copied=copied, slots=slots)
+        assert values_are_slots(group, known, DEFAULT_COSTS) is expected
 
 
 def test_a_named_strategy_keeps_its_plan() -> None:

@@ -87,6 +87,16 @@ class Automaton:
         """The positions that some position may follow."""
         return frozenset(p for p, q in self.edges if p != START and q != END)
 
+    def reachable(self, own: frozenset[int]) -> frozenset[int]:
+        """The positions a trend can stand at once it has bound one of `own`."""
+        reached, frontier = set(own), list(own)
+        while frontier:
+            p = frontier.pop()
+            fresh = {q for source, q in self.edges if source == p and q != END} - reached
+            reached |= fresh
+            frontier += fresh
+        return frozenset(reached)
+
     @cached_property
     def positive(self) -> tuple[Position, ...]:
         """The positions outside of every NOT."""

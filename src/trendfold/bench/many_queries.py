@@ -23,6 +23,10 @@ KINDS: dict[str, tuple[str, float]] = {
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} GROUP BY g {WINDOW}",
         0.25,
     ),
+    "any, 100 values of GROUP BY B.h": (
+        f"RETURN COUNT(*) PATTERN {PATTERN} {{}} GROUP BY B.h {WINDOW}",
+        0.15,
+    ),
     "next, 30 overlaps": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 30000 s SLIDE 1000 s",
         0.2,
@@ -92,5 +96,6 @@ def mixed_events(seed: int, events: int) -> pa.Table:
             "v": rng.integers(0, 1_000, events),
             "g": rng.integers(0, 1_000, events),
             "x": rng.normal(size=events),
+            "h": rng.integers(0, 100, events),
         }
     )

@@ -33,7 +33,7 @@ class Runs(NamedTuple):
     vector   int64[runs]     the first vector
     vectors  int64[runs]     how many
     weight   int64[runs]     the first weight
-    apace    int64[runs]     8 if each lane has a weight, 0 where the first eight weights stand for all
+    apace    int64[runs]     8 if each lane has a weight, 0 where eight weights stand for all vectors
     is_whole bool[masks]     whether every query takes part
     """
 
@@ -61,6 +61,9 @@ class LaneWeights:
 
     def runs(self, masks: Masks, slots: SlotLayout, covers: bool) -> Runs:
         """Masks of queries, bool[masks, queries], as runs; with `covers` they go over every lane."""
+        if slots.stride == VECTOR and slots.windows > 1 and not covers:
+            one = self.runs(masks, SlotLayout(1, VECTOR), covers)  # the same eight lanes in every slot
+            return one._replace(vectors=one.vectors * slots.windows, apace=one.apace * 0)
         vectors, of_queries = _tiled(masks, slots), _tiled(np.ones((1, masks.shape[1]), np.bool_), slots)
         some = vectors.any(axis=2)
         full = (vectors | ~of_queries).all(axis=2) & some

@@ -10,7 +10,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.automaton.glushkov import END, START, Automaton
+from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, State, Step, Symbol
 from trendfold.kernel.bindings import ANY, CONTIGUOUS, NEXT
 from trendfold.kernel.program import (
@@ -464,7 +464,7 @@ def lower_lanes(
     automaton = machine.automaton
     shared = {p: i for i, p in enumerate([START, *sorted(automaton.followed - own)])}
     lanes = {p: i for i, p in enumerate([*sorted(automaton.followed), END])}
-    after = _reachable(automaton, own)
+    after = automaton.reachable(own)
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
 
     def terms(symbol: Symbol, kind: str) -> list[_LaneTerm]:
@@ -503,18 +503,6 @@ def lower_lanes(
 
 _LaneTerm = tuple[int, int, int, bool]
 """dst, src, column, is shared."""
-
-
-def _reachable(automaton: Automaton, own: frozenset[int]) -> frozenset[int]:
-    """The positions a trend can stand at once it has bound one of `own`."""
-    reached = set(own)
-    frontier = list(own)
-    while frontier:
-        p = frontier.pop()
-        fresh = {q for source, q in automaton.edges if source == p and q != END} - reached
-        reached |= fresh
-        frontier += fresh
-    return frozenset(reached)
 
 
 def _lane_terms(per_symbol: list[list[_LaneTerm]]) -> LaneTerms:

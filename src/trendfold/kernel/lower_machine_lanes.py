@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +50,16 @@ class LaneMember:
 
     windows  how many an event can be in
     which    the kind of its windows; queries of one kind open and close theirs at the same rows
+    own      the positions of T in GROUP BY T.g, if the values of g are slots
+    values   how many values there may be at once
     """
 
     machine: Machine
     carried: Carried
     windows: int = 1
     which: int = 0
+    own: Symbol = frozenset()
+    values: int = 1
 
 
 @dataclass(frozen=True)
@@ -100,11 +104,17 @@ class Block:
 
     members  in the order of their lanes: by kind of window, then by how many kinds of rows concern them, so
              that conditions with thresholds are runs of lanes
+    own      the positions of T, where GROUP BY T.g makes slots of the values of g
+    values   how many slots a window has
+    before   the block of the same queries for what has not passed T; it is the same for all values
     """
 
     shape: Shape
     windows: int
     members: list[int]
+    own: Symbol = frozenset()
+    values: int = 1
+    before: Block | None = None
     has_fresh: bool = False
     temporaries: int = 0
     at: int = 0
@@ -113,9 +123,11 @@ class Block:
 
     @property
     def slots(self) -> SlotLayout:
-        """A slot per open window; few queries are not padded to a whole vector."""
+        """A slot per open window and value; few queries are not padded to a whole vector."""
         count = len(self.members)
-        return SlotLayout(self.windows, padded(count) if count >= VECTOR else 1 << (count - 1).bit_length())
+        is_small = count < VECTOR and not self.own
+        stride = 1 << (count - 1).bit_length() if is_small else padded(count)
+        return SlotLayout(self.windows * self.values, stride)
 
     @property
     def lanes(self) -> int:
@@ -171,16 +183,25 @@ class Block:
 def blocks_of(members: Sequence[LaneMember], taken: Taken) -> list[Block]:
     """The members by shape and overlap."""
     every = union(member.carried for member in members)
-    together: dict[tuple[ShapeKey, int], list[int]] = {}
+    together: dict[tuple[ShapeKey, int, Symbol, int], list[int]] = {}
     for k, member in enumerate(members):
-        together.setdefault((shape_key(member, every), member.windows), []).append(k)
+        key = shape_key(member, every), member.windows, member.own, member.values
+        together.setdefault(key, []).append(k)
     kinds = np.append(taken.is_taken.sum(axis=0), 0)  # that take each position
     concerned = np.add.reduceat(kinds, taken.first[:-1])
     found = []
-    for (key, windows), own in together.items():
-        order = sorted(own, key=lambda k: (members[k].which, -int(concerned[k]), k))
-        found.append(Block(shape_of(key), windows, order))
+    for (shape, windows, own, values), those in together.items():
+        order = sorted(those, key=lambda k: (members[k].which, -int(concerned[k]), k))
+        size = VECTOR if values > _MANY_VALUES else len(order)
+        for part in (order[k : k + size] for k in range(0, len(order), size)):
+            found.append(Block(shape_of(shape), windows, part, own))
+            if own:
+                found.append(Block(shape_of(shape), windows, part, own, values, found[-1]))
     return found
+
+
+_MANY_VALUES = 16
+"""With more values of GROUP BY T.g, blocks have one vector of queries: a mask then has one run for all values."""
 
 
 def shape_key(member: LaneMember, every: Carried) -> ShapeKey:
@@ -216,11 +237,13 @@ def lower_machine_lanes(
     """
     emitted = _Emitted()
     kinds = len(taken.is_taken)
+    own = own_columns(blocks, taken)
+    public, of_value = taken.is_taken & ~own, taken.is_taken & own
     lists = kinds if together is None else kinds * (1 + len(PHASES)) + len(together)
-    has_burst = np.full(kinds, in_bursts)
+    has_burst = in_bursts & ~of_value.any(axis=1)  # events of different values are no burst
     for b, block in enumerate(blocks):
         block.has_fresh = together is not None
-        symbols = _local_symbols(block, taken.is_taken, taken.first)
+        symbols = _local_symbols(block, public, taken.first)
         parts = [("alone", symbols, 0)]
         if together is not None:
             parts += [(what, symbols, kinds * number) for number, what in enumerate(PHASES, 1)]
@@ -233,10 +256,67 @@ def lower_machine_lanes(
         ops = [[block.ops_of(what, symbol) for symbol in names] for what, (names, _), _ in parts]
         if b:
             block.follow(blocks[b - 1])
-        for own, (_, (_, code), first_list) in zip(ops, parts, strict=True):
-            emitted.add(block, own, code, first_list)
+        for each, (_, (_, code), first_list) in zip(ops, parts, strict=True):
+            emitted.add(_whole(block), each, code, first_list)
+        if block.before is not None:
+            _add_events_of_values(emitted, block, _local_symbols(block, of_value, taken.first), kinds)
     burst = np.where(has_burst, lists + np.arange(kinds), -1).astype(np.int32)
     return emitted.program(blocks, lists + in_bursts * kinds, burst)
+
+
+def own_columns(blocks: Sequence[Block], taken: Taken) -> Masks:
+    """Which columns of `taken` are positions of T, whose events act on the slots of one value."""
+    found = np.zeros(taken.is_taken.shape[1], np.bool_)
+    for block in blocks:
+        found[(taken.first[block.members][:, None] + sorted(block.own)).reshape(-1).astype(np.int64)] = True
+    return found
+
+
+class _Reach(NamedTuple):
+    """The cells on which operations act: rows of two blocks, in some slots.
+
+    to, of   the blocks of the rows written and read
+    slots    the lanes of a run
+    lanes    where they begin in both blocks, once or for every open window
+    shift    how far apart the values of GROUP BY T.g are in both
+    """
+
+    to: Block
+    of: Block
+    slots: SlotLayout
+    lanes: tuple[tuple[int, int], ...] = ((0, 0),)
+    shift: tuple[int, int] = (0, 0)
+
+
+def _whole(block: Block) -> _Reach:
+    """All slots of a block."""
+    return _Reach(block, block, block.slots)
+
+
+def _add_events_of_values(
+    emitted: _Emitted, block: Block, symbols: tuple[list[Symbol], Longs], kinds: int
+) -> None:
+    """Events at T: they act on the slots of their value, and there on what has not passed T yet."""
+    before, stride = block.before, block.slots.stride
+    assert before is not None
+    names, code = symbols
+    one, windows = SlotLayout(1, stride), range(block.windows)
+    own = tuple((w * block.values * stride, w * block.values * stride) for w in windows)
+    other = tuple((w * block.values * stride, w * stride) for w in windows)
+    inside = _Reach(block, block, one, own, (stride, stride))
+    across = _Reach(block, before, one, other, (stride, 0))
+    gathered = [block.ops_of("gather", symbol) for symbol in names]
+    emitted.add(inside, [block.ops_of("alone", symbol) for symbol in names], code, 0)
+    emitted.add(across, [_at_once(ops) for ops in gathered], code, 0)
+    if block.has_fresh:
+        first_list = kinds * (1 + PHASES.index("gather"))
+        emitted.add(inside, gathered, code, first_list)
+        emitted.add(across, gathered, code, first_list)
+
+
+def _at_once(gathered: Ops) -> Ops:
+    """What an event gathers, added to the states themselves: the rows read are of another block."""
+    return Ops(tuple(op._replace(to=op.to - FRESH) for op in gathered.linear))
 
 
 def _without_burst(block: Block, symbols: list[Symbol], code: Longs) -> Masks:
@@ -319,21 +399,23 @@ class _Emitted:
     lists, cells   per operation the lists of its runs; and cells written and read, vectors, weights
     rows, numbers  per operation what is the same for all runs, and how often each is repeated
     is_last, whole per operation of its runs, see _ListRuns
+    shift          per operation, see MachineProgram
     """
 
     def __init__(self) -> None:
         self.weights = LaneWeights()
-        self.known: dict[tuple[int, bool, bytes], _ListRuns] = {}
+        self.known: dict[tuple[SlotLayout, bool, int, bytes], _ListRuns] = {}
         self.lists: list[Longs] = []
         self.cells: list[Longs] = []
         self.rows: list[tuple[int, ...]] = []
         self.numbers: list[tuple[float, ...]] = []
+        self.shift: list[tuple[int, int]] = []
         self.is_last: list[Masks] = []
         self.whole: list[Masks] = []
         self.xlists: list[Longs] = []
         self.xplace: list[Longs] = []
 
-    def add(self, block: Block, ops: Sequence[Ops], code: Longs, first_list: int) -> None:
+    def add(self, reach: _Reach, ops: Sequence[Ops], code: Longs, first_list: int) -> None:
         """The operations of local symbols; `code` tells which each list has for each member."""
         has = np.zeros((len(code), len(ops)), np.bool_)
         has[np.repeat(np.arange(len(code)), code.shape[1]), code.reshape(-1)] = True
@@ -343,32 +425,35 @@ class _Emitted:
             own = code[lists]
             for linear, sharing in merged([ops[i].linear for i in present]):
                 mask = _among(own, [present[i] for i in sharing], len(ops))
-                self._add_linear(block, linear, lists + first_list, self._runs_of(block, mask, linear))
+                self._add_linear(reach, linear, lists + first_list, self._runs_of(reach, mask, linear))
             for least, sharing in merged([ops[i].least for i in present]):
                 mask = _among(own, [present[i] for i in sharing], len(ops))
-                self._add_least(block, least, lists + first_list, self._runs_of(block, mask, least))
+                self._add_least(reach.to, least, lists + first_list, self._runs_of(reach, mask, least))
 
-    def _runs_of(self, block: Block, mask: Masks, op: LinearOp | LeastOp) -> _ListRuns:
-        """The masks of all lists as runs, found once per block."""
+    def _runs_of(self, reach: _Reach, mask: Masks, op: LinearOp | LeastOp) -> _ListRuns:
+        """The masks of all lists as runs, found once per layout of lanes."""
         covers = op.drops or op.drops_read
-        key = id(block), covers, mask.tobytes()
+        key = reach.slots, covers, mask.shape[1], mask.tobytes()
         if key not in self.known:
             distinct, code = distinct_rows(mask)
-            runs = self.weights.runs(distinct, block.slots, covers)
+            runs = self.weights.runs(distinct, reach.slots, covers)
             run, which, is_last = runs.of_lists(code)
             self.known[key] = _ListRuns(runs, run, which, is_last, runs.is_whole[code[which]])
         return self.known[key]
 
-    def _add_linear(self, block: Block, op: LinearOp, lists: Longs, on: _ListRuns) -> None:
-        to, of = block.row(op.to, op.number), block.row(op.of, op.of_number)
-        self.lists.append(lists[on.which])
-        self.cells.append(_cells(block, (block.at, to), (block.at, of), on))
-        self.rows.append((block.first_row + to, block.first_row + of, op.column))
+    def _add_linear(self, reach: _Reach, op: LinearOp, lists: Longs, on: _ListRuns) -> None:
+        to, of = reach.to.row(op.to, op.number), reach.of.row(op.of, op.of_number)
         keeps, left = float(not op.drops), float(not op.drops_read)  # of lanes that take no part
-        a, b = parts_of(op.a), parts_of(op.b)
-        self.numbers.append((*a, *b, float(op.c), keeps, left, float(bool(op.a))))
-        self.is_last.append(on.is_last)
-        self.whole.append(on.whole)
+        numbers = *parts_of(op.a), *parts_of(op.b), float(op.c), keeps, left, float(bool(op.a))
+        for k, (to_lane, of_lane) in enumerate(reach.lanes, 1):
+            cells = reach.to.at + to * reach.to.lanes + to_lane, reach.of.at + of * reach.of.lanes + of_lane
+            self.lists.append(lists[on.which])
+            self.cells.append(_cells(*cells, on))
+            self.rows.append((reach.to.first_row + to, reach.of.first_row + of, op.column))
+            self.numbers.append(numbers)
+            self.shift.append(reach.shift)
+            self.is_last.append(on.is_last & (k == len(reach.lanes)))
+            self.whole.append(on.whole & (reach.shift[0] == 0))
 
     def _add_least(self, block: Block, op: LeastOp, lists: Longs, on: _ListRuns) -> None:
         to, of = block.row(op.to, op.extreme), block.row(op.of, op.extreme)
@@ -376,12 +461,11 @@ class _Emitted:
         gate = block.at + block.row(op.gate) * block.lanes + on.runs.vector[on.run] * VECTOR
         fixed = np.broadcast_to(np.array([op.column, flags]), (len(on.run), 2))
         self.xlists.append(lists[on.which])
-        self.xplace.append(
-            np.column_stack([_cells(block, (block.xat, to), (block.xat, of), on), gate, fixed])
-        )
+        cells = block.xat + to * block.lanes, block.xat + of * block.lanes
+        self.xplace.append(np.column_stack([_cells(*cells, on), gate, fixed]))
 
-    def _changes(self) -> tuple[Longs, NDArray[np.float64], NDArray[np.float64]]:
-        """The records of all linear operations: place, change and growth, see MachineProgram."""
+    def _changes(self) -> tuple[Longs, NDArray[np.float64], NDArray[np.float64], Longs]:
+        """The records of all linear operations: place, change, growth and shift, see MachineProgram."""
         sizes = [len(each) for each in self.lists]
         rows = np.repeat(np.array(self.rows, np.int64).reshape(-1, 3), sizes, axis=0)
         place = np.column_stack([np.concatenate([np.zeros((0, 5), np.int64), *self.cells]), rows])
@@ -396,13 +480,14 @@ class _Emitted:
         ]
         growing = [a_twos, a_each, b_twos, b_each]
         growth = np.stack([*growing, *(np.where(is_last, each, 0.0) for each in growing)], axis=1)
-        return place, np.stack([a, b, c, *bounds, keeps, left], axis=1), growth
+        shift = np.repeat(np.array(self.shift, np.int64).reshape(-1, 2), sizes, axis=0)
+        return place, np.stack([a, b, c, *bounds, keeps, left], axis=1), growth, shift
 
     def program(self, blocks: Sequence[Block], lists: int, burst: NDArray[np.int32]) -> MachineProgram:
         """All operations, by list."""
         start, order = _by_list(self.lists, lists)
         x_start, x_order = _by_list(self.xlists, lists)
-        place, change, growth = (each[order] for each in self._changes())
+        place, change, growth, shift = (each[order] for each in self._changes())
         rows = [(b.at + r * b.lanes, b.lanes) for b in blocks for r in range(b.rows)]
         row_at, row_lanes = np.array(rows, np.int64).reshape(-1, 2).T.copy()
         last = blocks[-1]
@@ -417,6 +502,7 @@ class _Emitted:
                 np.concatenate([np.zeros((0, 8), np.int64), *self.xplace])[x_order].astype(np.int32)
             ),
             weight=aligned(np.concatenate(self.weights.parts)),
+            shift=(shift if shift.any() else shift[:0]).astype(np.int32),
             row_at=row_at,
             row_lanes=row_lanes,
             block=np.array([_columns_of(block) for block in blocks], np.int64),
@@ -444,11 +530,10 @@ def _among(code: Longs, symbols: Sequence[int], count: int) -> Masks:
     return is_one[code]
 
 
-def _cells(block: Block, to: tuple[int, int], of: tuple[int, int], on: _ListRuns) -> Longs:
-    """The cells that runs write and read, their vectors and weights."""
+def _cells(to: int, of: int, on: _ListRuns) -> Longs:
+    """The cells that runs write and read, from the first lanes of two rows on; their vectors and weights."""
     lane, runs, run = on.runs.vector[on.run] * VECTOR, on.runs, on.run
-    cells = [at + row * block.lanes + lane for at, row in (to, of)]
-    return np.stack([*cells, runs.vectors[run], runs.weight[run], runs.apace[run]], axis=1)
+    return np.stack([to + lane, of + lane, runs.vectors[run], runs.weight[run], runs.apace[run]], axis=1)
 
 
 def _by_list(lists: list[Longs], count: int) -> tuple[NDArray[np.int32], Longs]:

@@ -94,6 +94,8 @@ class MachineProgram(NamedTuple):
     x_start, xplace         the same for extremes: int32[T+1], int32[X,8]; they come before the others of a
                             list, because they read counts
     weight    float64[]     1 or 0 per lane; the first eight are 1
+    shift     int32[K,2]    for an operation on the lanes of the event's value of GROUP BY T.g, how many cells
+                            apart values are in the rows written and read; empty without such values
     row_at    int64[R]      where each row begins
     row_lanes int64[R]      how many cells it has
     block     int64[B,10]   where a block's cells and extremes begin, its lanes, lanes per slot, rows per
@@ -113,6 +115,7 @@ class MachineProgram(NamedTuple):
     x_start: np.ndarray
     xplace: np.ndarray
     weight: np.ndarray
+    shift: np.ndarray
     row_at: np.ndarray
     row_lanes: np.ndarray
     block: np.ndarray
@@ -132,6 +135,7 @@ class LaneSteps(NamedTuple):
     times     int32[n]      how many events it is; empty where that is always 1
     values    float64[.,V]  as in Events: column 0 is 1
     extremes  float64[.,X]
+    value     int32[.]      the event's value of GROUP BY T.g, by number; like `values`; empty without
     is_usual  whether all values are 0, or between SMALLEST and LARGEST in size
     """
 
@@ -140,6 +144,7 @@ class LaneSteps(NamedTuple):
     times: np.ndarray
     values: np.ndarray
     extremes: np.ndarray
+    value: np.ndarray
     is_usual: bool
 
 
@@ -150,8 +155,8 @@ class LaneCuts(NamedTuple):
     vector            per cut: which of the given vectors a window opens with, or as which of the saved ones
                       it is saved when it closes; -1 for none; empty where no window has one
     part_start, part  int64[P,10], per kind of window: block, first query and number of queries; the state
-                      that holds 1 in a window that opens without a vector; where results begin, those of
-                      extremes, and in the same way the vectors that are given and saved
+                      that holds 1 in a window that opens without a vector, or -1; where results begin, those
+                      of extremes, and in the same way the vectors that are given and saved
 
     A result is [item, number, query], -1 where none is wanted; a vector is [state, number, query]. Exponents
     of results are written once any result needs them (`LaneMass.has_results`).
@@ -240,7 +245,8 @@ def fold_in_lanes(steps, cuts, program, mass, given, saved, out):
     """
     steps, cuts, program, mass, out = lent(steps), lent(cuts), lent(program), lent(mass), lent(out)
     given, saved = lent(given), lent(saved)
-    records = program.place.reshape(-1), program.change.reshape(-1), program.growth.reshape(-1)
+    flat = program.place, program.change, program.growth, program.shift
+    records = flat[0].reshape(-1), flat[1].reshape(-1), flat[2].reshape(-1), flat[3].reshape(-1)
     values = steps.values.reshape(-1)
     end, last = steps.list.shape[0], cuts.step.shape[0]
     i = cut = 0
@@ -259,7 +265,7 @@ def _fold_steps(i, stop, steps, values, program, records, mass):
     Coefficients are computed in this loop: by an inlined function, averages take 22 % longer.
     """
     lists, op_start = steps.list, program.op_start
-    place, change, growth = records
+    place, change, growth, shift = records
     x_start, xplace, extremes, x = program.x_start, program.xplace, steps.extremes, mass.x
     m, e, bound, is_wide, weight = mass.m, mass.e, mass.bound, mass.is_wide, program.weight
     columns = steps.values.shape[1]
@@ -267,18 +273,25 @@ def _fold_steps(i, stop, steps, values, program, records, mass):
     drops, spends, is_usual = program.drops, program.spends, steps.is_usual
     times, has_bursts = steps.times, steps.times.shape[0] > 0
     events, ways = 1.0, 2.0
+    has_values, own = steps.value.shape[0] > 0, 0
     has_wide = mass.has_wide[0]
     for k in range(i, stop):
         t = np.uint64(lists[np.uint64(k)])
         row = steps.row[k] if has_rows else k
         if has_bursts:
             events, ways = float(times[np.uint64(k)]), _WAYS[np.uint64(times[np.uint64(k)])]
+        if has_values:
+            own = steps.value[row]
         if has_extremes:
             last = x_start[t + np.uint64(1)]
             _lower_extremes(x_start[t], last, extremes[row], xplace, m, x, weight)
         for o in range(8 * np.uint64(op_start[t]), 8 * np.uint64(op_start[t + np.uint64(1)]), 8):
             p = np.uint64(o)
             to, of = np.uint64(place[p + TO_ROW]), np.uint64(place[p + OF_ROW])
+            d, s = place[p + TO], place[p + OF]
+            if has_values:
+                d += own * shift[p >> np.uint64(2)]
+                s += own * shift[(p >> np.uint64(2)) + np.uint64(1)]
             keep, keep_bound = change[p + KEEP], change[p + KEEP_BOUND]
             gain, gain_bound = change[p + GAIN], change[p + GAIN_BOUND]
             if has_bursts:
@@ -289,7 +302,7 @@ def _fold_steps(i, stop, steps, values, program, records, mass):
             if columns:
                 value = values[row * columns + place[p + COLUMN]]
                 if not is_usual and value != 0.0 and not SMALLEST <= abs(value) <= LARGEST:
-                    _change_lane_by_lane(p, value, program, mass)
+                    _change_lane_by_lane(p, d, s, value, program, mass)
                     has_wide = mass.has_wide[0]
                     continue
                 gain *= value
@@ -302,11 +315,11 @@ def _fold_steps(i, stop, steps, values, program, records, mass):
                 continue
             top = keep_bound * bound[to] + gain_bound * bound[of]
             if has_wide and (is_wide[to] or is_wide[of]):
-                _change_wide(p, keep, gain, drops or spends, place, change, m, e, weight)
+                _change_wide(p, d, s, keep, gain, drops or spends, place, change, m, e, weight)
                 is_wide[to] = (is_wide[to] and keep_bound > 0.0) or is_wide[of]
                 is_wide[of] = is_wide[of] and change[p + LEFT_BOUND] > 0.0
             else:
-                _change(p, keep, gain, drops, spends, place, change, m, weight)
+                _change(p, d, s, keep, gain, drops, spends, place, change, m, weight)
             bound[of] *= change[p + LEFT_BOUND]
             bound[to] = top
             if top >= HEADROOM:
@@ -315,9 +328,9 @@ def _fold_steps(i, stop, steps, values, program, records, mass):
 
 
 @inlined
-def _change(p, keep, gain, drops, spends, place, change, m, weight):
+def _change(p, to, of, keep, gain, drops, spends, place, change, m, weight):
     """Carry out an operation on mantissas, by the step that writes no more than the program needs."""
-    to, of, vectors = place[p + TO], place[p + OF], place[p + VECTORS]
+    vectors = place[p + VECTORS]
     left, mask, apace = change[p + LEFT], place[p + MASK], place[p + APACE]
     if drops:
         keep_others, left_others = change[p + KEEP_OTHERS], change[p + LEFT_OTHERS]
@@ -329,9 +342,9 @@ def _change(p, keep, gain, drops, spends, place, change, m, weight):
 
 
 @inlined
-def _change_wide(p, keep, gain, writes_source, place, change, m, e, weight):
+def _change_wide(p, to, of, keep, gain, writes_source, place, change, m, e, weight):
     """The same for a row that has exponents."""
-    to, of, vectors = place[p + TO], place[p + OF], place[p + VECTORS]
+    vectors = place[p + VECTORS]
     left, mask, apace = change[p + LEFT], place[p + MASK], place[p + APACE]
     if writes_source:
         keep_others, left_others = change[p + KEEP_OTHERS], change[p + LEFT_OTHERS]
@@ -341,11 +354,11 @@ def _change_wide(p, keep, gain, writes_source, place, change, m, e, weight):
 
 
 @kernel
-def _change_lane_by_lane(p, value, program, mass):
+def _change_lane_by_lane(p, to, of, value, program, mass):
     """One operation with a value whose products may leave the range of doubles, lane by lane."""
     place, change, m, e = program.place.reshape(-1), program.change.reshape(-1), mass.m, mass.e
     for k in range(VECTOR * place[p + VECTORS]):
-        d, s = place[p + TO] + k, place[p + OF] + k
+        d, s = to + k, of + k
         weight = program.weight[place[p + MASK] + (k if place[p + APACE] else k % VECTOR)]
         keep, left = change[p + KEEP_OTHERS], change[p + LEFT_OTHERS]
         gained, gained_e = 0.0, np.int32(0)
@@ -424,6 +437,8 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
 @inlined
 def _open(b, lane, count, state, blocks, m, bound):
     """Open a window: one state holds 1."""
+    if state < 0:
+        return
     fill_cells(m, blocks[b, AT] + state * blocks[b, LANES_OF] + lane, count, 1.0)
     row = blocks[b, FIRST_ROW] + state
     bound[row] = max(bound[row], 1.0)

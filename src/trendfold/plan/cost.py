@@ -31,6 +31,8 @@ class Costs:
     alone      an event of one query, folded by itself
     window     opening and closing a window of one query
     stretch    folding a stretch between window edges into matrices, and multiplying it into a window
+    copy       copying a row for a value of GROUP BY T.g
+    slot_event an event of one query with group values as slots, folded by itself
     """
 
     event: float = 6.0
@@ -41,6 +43,8 @@ class Costs:
     alone: float = 10.0
     window: float = 1_000.0
     stretch: float = 100.0
+    copy: float = 20.0
+    slot_event: float = 80.0
 
     def apply(self, vectors: int, operations: int) -> float:
         """The cost of one event, or of a burst, which is applied as one event."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, overload
 
 from trendfold.errors import plural
 from trendfold.events.schema import Kind
 from trendfold.plan.cost import (
+    DEFAULT_COSTS,
     WORTH_NS,
     Costs,
     batches_ns,
@@ -29,7 +31,13 @@ from trendfold.plan.logical import LANES, SHARED_TREES, Group, OperandPlan, Quer
 from trendfold.plan.overlap import Sharing, matrix_shape
 from trendfold.plan.papers import PAPERS, offer, paper
 from trendfold.plan.spread import compared_attributes, ends_with_segment, keeps_other_rows, pane_of
-from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatistics, QueryStatistics
+from trendfold.plan.statistics import (
+    BatchSize,
+    GroupStatistics,
+    OperandStatistics,
+    QueryStatistics,
+    ValueStatistics,
+)
 from trendfold.plan.workload import why_no_lanes, windows_at_once
 from trendfold.query.nodes import Semantics
 
@@ -357,19 +365,48 @@ MOST_KINDS = 1 << 12
 
 def why_apart(group: Group, known: GroupStatistics) -> str:
     """The reason, given the statistics so far, to fold the queries of a group one by one; empty if none."""
-    is_lanes = group.method in (LANES, SHARED_TREES)
     if known.is_exact and group.method != LANES:
         return "exact arithmetic is computed query by query"
-    if is_lanes and known.group_values > len(group.members):
+    if group.method == SHARED_TREES and known.group_values > len(group.members):
         return (
             f"GROUP BY has {known.group_values:,} values, and folding together copies the rows once per "
             f"value: more often than {len(group.members)} queries read them"
         )
+    if known.values is not None and (why := _why_values_apart(group, known.values, DEFAULT_COSTS)):
+        return why
     if known.kinds > MOST_KINDS:
         return f"their conditions distinguish {known.kinds:,} kinds of rows, more than {MOST_KINDS:,}"
     if not known.windows_fit:
         return "together their windows exceed the limit 'windows'"
     return known.obstacle
+
+
+def values_are_slots(group: Group, known: ValueStatistics, costs: Costs) -> bool:
+    """Whether values of GROUP BY T.g are slots of lanes; otherwise each has a copy of the rows."""
+    return bool(known.slots) and _in_slots_ns(group, known, costs) < _copied_ns(group, known, costs)
+
+
+def _in_slots_ns(group: Group, known: ValueStatistics, costs: Costs) -> float:
+    """Events at T act on the slots of one value, those after T on all."""
+    vectors = _vectors(group.members)
+    cells = sum(len(operand.machine.states) for plan in group.members for operand in plan.operands)
+    if 12 * cells * known.slots * windows_at_once(group.members[0]) > LARGEST_STACKS:
+        return inf
+    return known.rows * costs.apply(vectors, 1) + known.acting * known.slots * vectors * costs.vector
+
+
+def _copied_ns(group: Group, known: ValueStatistics, costs: Costs) -> float:
+    return known.copied * (costs.apply(_vectors(group.members), 1) + costs.copy)
+
+
+def _why_values_apart(group: Group, known: ValueStatistics, costs: Costs) -> str:
+    """The reason to fold queries with GROUP BY T.g one by one; empty if lanes are cheaper."""
+    lanes = min(_copied_ns(group, known, costs), _in_slots_ns(group, known, costs) if known.slots else inf)
+    apart = known.rows * costs.slot_event + known.acting * known.slots / 8 * costs.vector
+    if lanes < apart * len(group.members):
+        return ""
+    how = "an event after T acts on all of them" if known.slots else "lanes need a copy of the rows for each"
+    return f"GROUP BY has so many values that lanes are not cheaper: {how}"
 
 
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
@@ -388,6 +425,11 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
     in_bursts = costs.pays_in_bursts(known.burst, _vectors(group.members))
     applied = "bursts are applied once" if in_bursts else "events are applied one by one"
     why = f"{_many(group)} have the same partitions and groups; {applied}"
+    if known.values is not None:
+        slots = values_are_slots(group, known.values, costs)
+        why += (
+            "; values of GROUP BY are slots" if slots else "; each value of GROUP BY has a copy of the rows"
+        )
     if shares_panes := _shares_panes(group.members, known, costs):
         why += "; overlapping windows share stretches"
     return Lanes(why, in_bursts, shares_panes)

@@ -76,10 +76,27 @@ class PaneStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueStatistics:
+    """The values of GROUP BY T.g, for queries that can be lanes.
+
+    rows    of all queries, each once
+    acting  rows that may continue a trend once it has passed T, other than those at T
+    copied  rows if each value had a stream of its own
+    slots   the most values of a segment; 0 if values cannot be slots of lanes
+    """
+
+    rows: int
+    acting: int
+    copied: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupStatistics:
     """Statistics of the rows of a group of queries; measuring stops once one forbids folding together.
 
-    group_values      distinct values of GROUP BY T.g; 1 without it
+    group_values      distinct values of GROUP BY T.g, if rows have to be copied for each; otherwise 1
+    values            the values of GROUP BY T.g, for queries that can be lanes
     kinds             kinds of rows that the conditions of all queries distinguish
     windows_fit       whether the windows of all queries together are within the limit
     obstacle          why the rows cannot be lanes; empty if they can
@@ -94,6 +111,7 @@ class GroupStatistics:
 
     rows: int = 0
     group_values: int = 1
+    values: ValueStatistics | None = None
     kinds: int = 0
     windows_fit: bool = True
     is_exact: bool = False

@@ -328,8 +328,10 @@ def _prepare_lanes(group: Group, workspace: Workspace, request: Request) -> Read
     if together is None:
         return ReadyGroup(group, choose(group, known, DEFAULT_COSTS), known, request.limits)
     material = lane_material(group, together)
-    known = replace(known, obstacle=material.obstacle, panes=measure_panes(together.windows))
-    if may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS) and not known.obstacle:
+    panes = measure_panes(together.windows) if together.slots is None else None
+    known = replace(known, obstacle=material.obstacle, panes=panes)
+    is_large = may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS)
+    if is_large and together.slots is None and not known.obstacle:
         known = _with_rates(group, together, material, known)
     way = choose(group, known, DEFAULT_COSTS)
     if isinstance(way, SharedPlan):

@@ -94,11 +94,15 @@ class GroupRows:
         """Per member and kind whether it needs such rows."""
         return np.array([[bool(taken) for taken in symbols] for symbols in self.alphabet], np.bool_).T
 
+    def _cut(self) -> tuple[Items, ...]:
+        """The windows as they are cut from the rows."""
+        return self.windows
+
     def windows_held(self) -> list[HeldWindows]:
         """Per member the windows that hold a row it needs, as if it were folded alone."""
         held = [HeldWindows(np.zeros(0, np.int64))] * len(self.window_of)
         needed = self._needed_kinds()
-        for number, items in enumerate(self.windows):
+        for number, items in enumerate(self._cut()):
             members = [k for k, own in enumerate(self.window_of) if own == number]
             distinct, home = numbered(items.index)
             common = np.logical_and.reduce(needed[members])

@@ -23,8 +23,10 @@ from trendfold.kernel import rows as kernels
 from trendfold.kernel.lower_machine_lanes import Taken, taken_of
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.physical import why_apart
-from trendfold.plan.statistics import GroupStatistics
+from trendfold.plan.cost import DEFAULT_COSTS
+from trendfold.plan.logical import LANES
+from trendfold.plan.physical import groups_as_slots, values_are_slots, why_apart
+from trendfold.plan.statistics import GroupStatistics, ValueStatistics
 from trendfold.query.nodes import Expression, Semantics, TypeSet
 from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values, window_share
 from trendfold.runtime.limits import Limits
@@ -46,6 +48,7 @@ from trendfold.runtime.query_rows import (
 )
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tell_apart import tell_apart
+from trendfold.runtime.value_slots import ValueSlots, assign_slots
 from trendfold.runtime.windows import Items
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
@@ -64,17 +67,33 @@ class OperandAlphabets(Sequence[tuple[Symbol, ...]]):
         return self.taken.alphabet(self.operands[number])
 
 
+@dataclass(frozen=True)
+class LaneValues:
+    """The values of GROUP BY T.g as slots.
+
+    windows  per kind of window its items, each for all values of its segment
+    """
+
+    values: ValueSlots
+    windows: tuple[Items, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaneRows(GroupRows):
     """GroupRows without an alphabet of sets: `taken` has what a kind of row means to each operand, as masks.
 
     operands    where the operands of each member begin
     contiguous  the members of which all rows count, whatever they can take
+    slots       the values of GROUP BY T.g, if they are slots: then `windows` has an item per window and value
     """
 
     taken: Taken
     operands: tuple[int, ...]
     contiguous: frozenset[int] = frozenset()
+    slots: LaneValues | None = None
+
+    def _cut(self) -> tuple[Items, ...]:
+        return self.windows if self.slots is None else self.slots.windows
 
     def _needed_kinds(self) -> NDArray[np.bool_]:
         begin = self.taken.first[np.array(self.operands[:-1], np.int64)]
@@ -135,8 +154,10 @@ def read_lane_rows(
     if why_apart(group, known):
         return None, known
     symbols, taken = read_taken([each.machine for plan in group.members for each in plan.operands], workspace)
+    has_values = split is None and bool(group.members[0].qualified_keys)
+    is_copied = has_values and group.method != LANES
     known = replace(
-        known, kinds=len(taken.is_taken), group_values=1 if split else group_values(group, workspace)
+        known, kinds=len(taken.is_taken), group_values=group_values(group, workspace) if is_copied else 1
     )
     if why_apart(group, known):
         return None, known
@@ -144,15 +165,25 @@ def read_lane_rows(
         k for k, plan in enumerate(group.members) if plan.query.semantics is Semantics.CONTIGUOUS
     )
     rows = rows_of_kinds(group.members[0], symbols, workspace, bool(contiguous))
-    rows = _numbered(rows, group, workspace)
+    rows, values = _numbered(rows, group, workspace), None
+    if has_values and not is_copied:
+        values, named, measured = _measure_values(group, rows, taken, workspace, request)
+        known = replace(known, values=measured)
+        if why_apart(group, known):
+            return None, known
+        is_copied = not values_are_slots(group, measured, DEFAULT_COSTS)
+        rows, values = (rows, None) if is_copied else (named, values)
     if split is not None:
         rows, taken = split(rows, taken)
-    elif group.members[0].qualified_keys:
+    elif is_copied:
         rows, taken = _by_qualified_groups(group, rows, taken, workspace, request.limits)
     moment = empty(len(rows.row), np.int32)
     kernels.number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     try:
         windows, window_of = cut_windows(group, rows, (), request)
+        slots = None if values is None else LaneValues(values, windows)
+        if values is not None:
+            windows = _per_slot(group, values, windows, window_of, request.limits)
     except LimitError:  # a query alone has fewer windows, and is judged by those
         return None, replace(known, windows_fit=False)
     together = LaneRows(
@@ -165,9 +196,23 @@ def read_lane_rows(
         taken=taken,
         operands=tuple(accumulate((len(plan.operands) for plan in group.members), initial=0)),
         contiguous=contiguous,
+        slots=slots,
     )
-    cuts = sum(len(items.low) for items in windows)
+    cuts = sum(len(items.low) for items in together._cut())
     return together, replace(known, rows=len(rows.row), burst=burst_length(rows, cuts))
+
+
+def _per_slot(
+    group: Group, values: ValueSlots, windows: tuple[Items, ...], window_of: tuple[int, ...], limits: Limits
+) -> tuple[Items, ...]:
+    """The windows of every value; those of all members count towards the limit."""
+    left, found = limits.windows, {}
+    for member, which in zip(group.members, window_of, strict=True):
+        bound = replace(limits, windows=left)
+        if which not in found:
+            found[which] = values.per_slot(windows[which], member.query.name, bound)
+        left -= bound.check_windows(member.query.name, len(found[which].low))
+    return tuple(found[which] for which in range(len(windows)))
 
 
 def one_query(
@@ -278,6 +323,40 @@ def _conditional(
     distinct, code = np.unique(bits, axis=0, return_inverse=True)  # nothing taken sorts first
     whole = np.unpackbits(distinct, axis=1, count=positions).astype(np.bool_)
     return whole, code.reshape(-1)[1:], kind
+
+
+def _measure_values(
+    group: Group, rows: Rows, taken: Taken, workspace: Workspace, request: Request
+) -> tuple[ValueSlots, Rows, ValueStatistics]:
+    """The values of GROUP BY T.g as slots, the rows with a group per slot, and statistics of the values."""
+    keys, symbol = group.members[0].qualified_keys, rows.symbols[0]
+    _, own = positions_of_alias(group, taken, keys[0].alias or "", workspace.batch.type_names)
+    at_t = np.asarray(taken.is_taken[:, sorted(own)].any(axis=1))
+    acts = np.asarray(taken.is_taken[:, positions_after(group, taken, own)].any(axis=1)) & ~at_t
+    takes = at_t[symbol]
+    values, named = assign_slots(keys, takes, rows, workspace)
+    at_or_before = np.append(0, np.cumsum(takes))[rows.segment]
+    others = np.diff(rows.segment) - np.diff(at_or_before)
+    may_be_slots = len(group.members) > 1 and all(
+        groups_as_slots(plan, request.arithmetic) for plan in group.members
+    )
+    found = ValueStatistics(
+        rows=len(symbol),
+        acting=int(np.count_nonzero(acts[symbol])),
+        copied=int((others * np.diff(values.start)).sum() + at_or_before[-1]),
+        slots=values.most if may_be_slots else 0,
+    )
+    return values, named, found
+
+
+def positions_after(group: Group, taken: Taken, own: frozenset[int]) -> NDArray[np.int64]:
+    """The positions of all members that a trend may take once it has passed one of `own`, and not these."""
+    found: set[int] = set()
+    for k, member in enumerate(group.members):
+        first, automaton = int(taken.first[k]), member.operands[0].machine.automaton
+        here = frozenset(p for p in range(len(automaton.positions)) if first + p in own)
+        found |= {first + p for p in automaton.reachable(here) - here}
+    return np.array(sorted(found), np.int64)
 
 
 def _by_qualified_groups(

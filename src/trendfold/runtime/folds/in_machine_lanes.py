@@ -6,15 +6,14 @@ those of types outside the patterns too (symbol 0): see lane_rows.
 An operand of AND is a lane of its own; results are multiplied in the end. HAVING judges what is folded here,
 and reads digits from the same rows where doubles do not suffice.
 
-Later steps, and where they come in: GROUP BY T.g makes slots of the groups, instead of copies of the rows;
-many overlapping windows share panes, whose slots are start states; windows per event need products of such
-panes (kernel.sliding).
+The values of GROUP BY T.g may be slots: then a window has a slot per value, and what has not passed T is kept
+once, in a block of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from math import prod
 from typing import Any
@@ -54,7 +53,8 @@ from trendfold.plan import Group
 from trendfold.plan.carried import union
 from trendfold.plan.statistics import Work
 from trendfold.plan.workload import windows_at_once
-from trendfold.runtime.lane_rows import LaneRows
+from trendfold.runtime.lane_rows import LaneRows, LaneValues
+from trendfold.runtime.query_rows import NO_SYMBOL
 from trendfold.runtime.values import at_rows
 from trendfold.runtime.windows import Items
 
@@ -86,16 +86,23 @@ class LanePart:
     saved: int = 0
 
     @property
+    def has_results(self) -> bool:
+        """Whether it has whole trends: what has not passed T of GROUP BY T.g has none."""
+        return not self.block.own or self.block.before is not None
+
+    @property
     def result(self) -> tuple[int, int]:
         """Numbers and extremes in the results of one window."""
+        if not self.has_results:
+            return 0, 0
         carried, queries = self.block.shape.carried, len(self.members)
         return carried.width * queries, len(carried.extremes) * queries
 
     @property
     def vector(self) -> tuple[int, int]:
         """Numbers and extremes of all states of one window."""
-        numbers, extremes = self.result
-        return numbers * len(self.block.shape.states), extremes * len(self.block.shape.states)
+        carried, cells = self.block.shape.carried, len(self.members) * len(self.block.shape.states)
+        return carried.width * cells, len(carried.extremes) * cells
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ class ReadyMachineLanes:
         """Per member the items that have a trend, in the order that `orders` has for its kind of window."""
         out, _, is_wide = self._fold(no_vectors())
         found: dict[int, LaneTrends] = {}
-        for part, results in zip(self.parts, self._by_part(out), strict=True):
+        for part, results in self._by_part(out):
             found.update(zip(part.members, trends_by_lane(orders[part.which], results, is_wide), strict=True))
         return tuple(found[k] for k in range(len(found)))
 
@@ -147,7 +154,7 @@ class ReadyMachineLanes:
         """The same for windows of which some are already open, and the vectors of those to be saved."""
         out, saved, is_wide = self._fold(given)
         found: dict[int, Folded] = {}
-        for part, results in zip(self.parts, self._by_part(out), strict=True):
+        for part, results in self._by_part(out):
             found.update(zip(part.members, turned_by_lane(results, is_wide), strict=True))
         return tuple(found[k] for k in range(len(found))), saved
 
@@ -161,14 +168,16 @@ class ReadyMachineLanes:
         fold_in_lanes(steps, cuts, self.program, mass, given, saved, out)
         return out, saved, bool(mass.has_results[0])
 
-    def _by_part(self, out: LaneVectors) -> Iterator[LaneVectors]:
-        """The results of each part: [items, numbers, lanes]."""
+    def _by_part(self, out: LaneVectors) -> Iterator[tuple[LanePart, LaneVectors]]:
+        """The parts with results: [items, numbers, lanes]."""
         for part, (at, xat) in zip(self.parts, _results_at(self.parts), strict=False):
+            if not part.has_results:
+                continue
             carried = part.block.shape.carried
             shape = part.items, carried.width, len(part.members)
             xshape = part.items, len(carried.extremes), len(part.members)
             m, e = (each[at : at + prod(shape)].reshape(shape) for each in out[:2])
-            yield LaneVectors(m, e, out.extreme[xat : xat + prod(xshape)].reshape(xshape))
+            yield part, LaneVectors(m, e, out.extreme[xat : xat + prod(xshape)].reshape(xshape))
 
 
 def room_for_results(numbers: int, extremes: int) -> LaneVectors:
@@ -266,11 +275,13 @@ class StepRows:
 
     settled   the ways in which they do, None if there are no such moments
     settling  per such moment which one
+    value     int32[n]  the row's value of GROUP BY T.g, if these are slots
     """
 
     events: Events
     settled: NDArray[np.bool_] | None
     settling: NDArray[np.int32]
+    value: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
     def obstacle(self) -> str:
@@ -287,11 +298,11 @@ class StepRows:
         """What is folded in which order, and the first step from each of some rows on; these are sorted."""
         if not len(self.settling) and not len(program.growth):
             none = np.zeros(0, np.int32)
-            values = self.events.values, self.events.extremes, self.is_usual
+            values = self.events.values, self.events.extremes, self.value, self.is_usual
             return LaneSteps(self.events.symbol, none, none, *values), row
         is_first = np.append(True, row[1:] != row[:-1]) if len(row) else np.zeros(0, np.bool_)
         edges = np.append(row[is_first], len(self.events.symbol))
-        steps, step_of = _steps(self.events, program, self.settling, edges)
+        steps, step_of = _steps(self.events, self.value, program, self.settling, edges)
         return steps._replace(is_usual=self.is_usual), step_of[np.cumsum(is_first) - 1]
 
 
@@ -304,13 +315,14 @@ def step_rows(members: Sequence[LaneMember], events: Events, taken: Taken) -> St
 class LaneMaterial:
     """A group of queries and its rows, before it is known how events are applied.
 
-    windows  per kind of window
+    windows  per kind of window; with `slots`, their items are those of all values
     """
 
     members: list[LaneMember]
     rows: StepRows
     taken: Taken
     windows: Sequence[Items]
+    slots: LaneValues | None = None
 
     @property
     def obstacle(self) -> str:
@@ -330,30 +342,46 @@ class LaneMaterial:
         blocks, rows = blocks_of(self.members, self.taken), self.rows
         program = lower_machine_lanes(blocks, self.taken, rows.settled, in_bursts and rows.is_usual)
         parts = _parts(blocks, self.members, self.windows, carry)
+        if self.slots is not None:
+            return ReadyMachineLanes(program, rows, _value_cuts(self.slots, self, parts), parts)
         return ReadyMachineLanes(program, rows, _cuts(self.windows, self.members, parts, carry), parts)
 
 
-def lane_members(group: Group, window_of: Sequence[int]) -> list[LaneMember]:
-    """All operands of the members of a group; `window_of` are the kinds of the members' windows."""
-    return [
-        LaneMember(operand.machine, operand.carried, windows_at_once(plan), which)
-        for plan, which in zip(group.members, window_of, strict=True)
-        for operand in plan.operands
-    ]
+def lane_members(group: Group, window_of: Sequence[int], values: int = 0) -> list[LaneMember]:
+    """All operands of the members of a group; `window_of` are the kinds of the members' windows.
+
+    values  how many slots there are for values of GROUP BY T.g; 0 if these are no slots
+    """
+    found = []
+    for plan, which in zip(group.members, window_of, strict=True):
+        for operand in plan.operands:
+            own = (
+                operand.machine.automaton.called(plan.qualified_keys[0].alias or "") if values else NO_SYMBOL
+            )
+            windows = windows_at_once(plan)
+            found.append(LaneMember(operand.machine, operand.carried, windows, which, own, max(1, values)))
+    return found
 
 
 def lane_material(group: Group, together: LaneRows) -> LaneMaterial:
     """The members of a group with the values of their rows."""
-    members = lane_members(group, together.window_of)
+    slots = together.slots
+    members = lane_members(group, together.window_of, 0 if slots is None else slots.values.most)
     rows = step_rows(members, together.events(union(m.carried for m in members)), together.taken)
-    return LaneMaterial(members, rows, together.taken, together.windows)
+    if slots is not None:
+        rows = replace(rows, value=slots.values.slot)
+    return LaneMaterial(members, rows, together.taken, together.windows, slots)
 
 
 # ---- Moments of several events ------------------------------------------------------------------------
 
 
 def _steps(
-    events: Events, program: MachineProgram, which: NDArray[np.int32], edges: NDArray[np.int64]
+    events: Events,
+    value: NDArray[np.int32],
+    program: MachineProgram,
+    which: NDArray[np.int32],
+    edges: NDArray[np.int64],
 ) -> tuple[LaneSteps, NDArray[np.int64]]:
     """What is folded in which order, and the first step after each edge.
 
@@ -378,7 +406,7 @@ def _steps(
         times,
         step_of,
     )
-    steps = LaneSteps(lists[:count], row[:count], times[:0], events.values, events.extremes, True)
+    steps = LaneSteps(lists[:count], row[:count], times[:0], events.values, events.extremes, value, True)
     return (_in_bursts(steps, times[:count]) if len(program.growth) else steps), step_of
 
 
@@ -389,7 +417,8 @@ def _in_bursts(steps: LaneSteps, times: NDArray[np.int32]) -> LaneSteps:
     least = empty((len(times), steps.extremes.shape[1]), np.float64)
     if columns or least.shape[1]:
         add_up_bursts(steps.row, times, steps.values, sums, steps.extremes, least)
-    return steps._replace(row=steps.row[:0], times=times, values=sums, extremes=least)
+    value = steps.value[steps.row] if len(steps.value) else steps.value
+    return steps._replace(row=steps.row[:0], times=times, values=sums, extremes=least, value=value)
 
 
 def _settled(
@@ -448,6 +477,26 @@ def _parts(
     return tuple(found)
 
 
+def _value_cuts(slots: LaneValues, material: LaneMaterial, parts: Sequence[LanePart]) -> LaneCuts:
+    """Where windows close and open if values of GROUP BY T.g are slots.
+
+    Windows of what has not passed T are kinds of their own, after the others.
+    """
+    at_once = {member.which: member.windows for member in material.members}
+    kinds, values = len(at_once), slots.values.most
+    cut = []
+    for which in sorted(at_once):
+        items, windows = material.windows[which], at_once[which]
+        slot = np.mod(items.index, windows) * values + slots.values.places(slots.windows[which])
+        cut.append(_cuts_of(items, slot, which))
+        shared = slots.windows[which]
+        cut.append(_cuts_of(shared, np.mod(shared.index, windows), kinds + which))
+    row, is_open, kind, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
+    order = np.argsort(2 * row + is_open, kind="stable")
+    columns = row[order], is_open[order].astype(np.bool_), kind[order], slot[order], item[order]
+    return LaneCuts(*columns, np.zeros(0, np.int64), *_part_table(parts, kinds))
+
+
 def _cuts(
     windows: Sequence[Items],
     members: list[LaneMember],
@@ -460,7 +509,8 @@ def _cuts(
         row, is_open, slot, item = merged
         none = np.zeros(0, np.int64)
         return LaneCuts(row, is_open, np.zeros(len(row), np.int64), slot, item, none, *_part_table(parts))
-    cut = [_cuts_of(windows[which], at_once[which], which) for which in sorted(at_once)]
+    slots = {which: np.mod(windows[which].index, at_once[which]) for which in sorted(at_once)}
+    cut = [_cuts_of(windows[which], slot, which) for which, slot in slots.items()]
     row, is_open, kind, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
     vector = np.concatenate([_vectors_of(carry[which]) for which in sorted(at_once)]) if carry else None
     is_empty = np.concatenate([np.tile(each.low == each.high, 2) for each in windows])
@@ -495,23 +545,24 @@ def _order(
     return np.lexsort((-is_open, np.where(is_empty, item, 0), 3 * row + np.where(is_empty, 1, 2 * is_open)))
 
 
-def _part_table(parts: Sequence[LanePart]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`part_start` and `part` of LaneCuts."""
+def _part_table(parts: Sequence[LanePart], kinds: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`part_start` and `part` of LaneCuts; parts without results have kinds of windows from `kinds` on."""
     out, given, saved = _results_at(parts), _given_at(parts), _saved_at(parts)
-    table = [
-        (p.which, p.number, p.lane, len(p.members), p.block.shape.start, *out[i], *given[i], *saved[i])
-        for i, p in enumerate(parts)
-    ]
+    table = []
+    for i, p in enumerate(parts):
+        which, at = (p.which, out[i]) if p.has_results else (kinds + p.which, (-1, -1))
+        start = p.block.shape.start if p.block.before is None else -1
+        table.append((which, p.number, p.lane, len(p.members), start, *at, *given[i], *saved[i]))
     found = np.array(sorted(table), np.int64)
     return np.searchsorted(found[:, 0], np.arange(found[-1, 0] + 2)).astype(np.int64), found[:, 1:].copy()
 
 
-def _cuts_of(items: Items, windows: int, which: int) -> tuple[NDArray[np.int64], ...]:
+def _cuts_of(items: Items, slot_of: NDArray[np.int64], which: int) -> tuple[NDArray[np.int64], ...]:
     """Two cuts per item: windows open at once have different slots, and a later one takes a free slot."""
     count = len(items.low)
     row = np.concatenate([items.low, items.high]).astype(np.int64)
     is_open = np.repeat(np.array([1, 0], np.int64), count)
-    slot = np.tile(np.mod(items.index, windows), 2).astype(np.int64)
+    slot = np.tile(slot_of, 2).astype(np.int64)
     return row, is_open, np.full(2 * count, which, np.int64), slot, np.tile(np.arange(count), 2)
 
 
