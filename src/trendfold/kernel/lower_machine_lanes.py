@@ -201,7 +201,7 @@ def blocks_of(members: Sequence[LaneMember], taken: Taken) -> list[Block]:
 
 
 _MANY_VALUES = 16
-"""With more values of GROUP BY T.g, blocks have one vector of queries: one run of a mask is for all values."""
+"""With more values of GROUP BY T.g, blocks have one vector of queries: a run of a mask is for all values."""
 
 
 def shape_key(member: LaneMember, every: Carried) -> ShapeKey:
