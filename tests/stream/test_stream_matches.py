@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from trendfold.api import Workload
 from trendfold.errors import QueryError
 from trendfold.query.nodes import Matches, Query, Window, WindowUnit
 from trendfold.runtime.release import require_streamable
+from trendfold.runtime.spark.blobs import Content
 from trendfold.runtime.stream.stream_job import Epoch, stream_job
 
 SEEDS = st.integers(0, 2**40)
@@ -126,6 +128,23 @@ def test_the_state_holds_the_events_of_one_window() -> None:
         stream.feed(events(*(("A", start + i) for i in range(100))))
         sizes.append(sum(len(part) for store in stream.shards.values() for part in store.parts.values()))
     assert max(sizes[1:]) <= 1.5 * sizes[1]
+
+
+def test_the_state_holds_only_events_that_can_match() -> None:
+    workload = tf.parse(
+        "RETURN MATCHES PATTERN SEQ(A, NOT N, B) WHERE A.ts > 1050 AND N.id = 'none' WITHIN 1 h"
+    )
+    table = events(*((kind, 1_000 + i) for i in range(100) for kind in "ABN"))
+    stream = simulate(workload, table.schema, 10 * SECOND)
+    stream.feed(table.slice(0, 150))
+    stream.feed(events(("A", 1_010)))  # late, though it could not match
+    stream.feed(table.slice(150))
+    states = [json.loads(bytes(b.payload)) for b in stream.told[-1] if b.content is Content.STATE]
+    rows = sum(b.rows for b in stream.told[-1] if b.content is Content.STATE)
+    assert (len(states), rows) == (1, 49 + 100)
+    assert stream.late() == 1
+    stream.flush()
+    assert len(found(stream)) == 49 * 48 / 2
 
 
 def test_a_query_that_is_added_reports_matches_that_begin_later() -> None:

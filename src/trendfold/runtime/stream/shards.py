@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from trendfold.events.batch import read_batch
 from trendfold.events.columns import decoded
+from trendfold.runtime.lane_rows import read_taken
 from trendfold.runtime.pieces import concat
 from trendfold.runtime.release import ALWAYS, NEVER
+from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, unpack
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.parcels import HOME, LATE, Parcel, refused, with_reason
@@ -62,7 +64,9 @@ def _absorb(
             yield from settle(stream, store, index, exchange, parts, until)
             continue
         for part in parts:
-            index.add(store, exchange, part.low, part.high, part.rows, part.payload)
+            kept = _that_can_match(stream, exchange, part)
+            if kept.rows:
+                index.add(store, exchange, kept.low, kept.high, kept.rows, kept.payload)
     _put_together(stream, store, index)
     index.timer = _due(stream, index)
     index.write(store)
@@ -92,6 +96,25 @@ def _without_late(stream: StreamJob, parcel: Parcel, cutoff: int) -> tuple[RawEv
         return None, late
     rest, time = table.filter(pa.array(kept)), time[kept]
     return RawEvents(int(time.min()), int(time.max()), rest.num_rows, layout.to_bytes(rest)), late
+
+
+def _that_can_match(stream: StreamJob, exchange: int, part: RawEvents) -> RawEvents:
+    """The events that can be part of a match or break one: conditions on one event may leave only a few.
+
+    Not before: a late event is reported whether or not it could have matched.
+    """
+    here = stream.job.exchanges[exchange]
+    if not here.finds_matches or here.types is None or not here.conditions:
+        return part
+    table = layout.from_bytes(part.payload)
+    plans = [stream.job.plans[query] for query in stream.of(here)]
+    machines = [operand.machine for plan in plans for operand in plan.operands]
+    kinds, _ = read_taken(machines, tasks.gather(stream.job, exchange, [table]))
+    kept = kinds.symbol > 0
+    if kept.sum() > 0.9 * len(kept):
+        return part
+    table = table.filter(pa.array(kept))
+    return RawEvents(part.low, part.high, table.num_rows, layout.to_bytes(table))
 
 
 def _forget_removed(stream: StreamJob, store: Store, index: ShardIndex) -> None:
