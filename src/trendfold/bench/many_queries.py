@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[str, float]] = {
     ),
     "next, windows of 12 events": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 12 s SLIDE 12 s",
-        0.25,
+        0.35,
     ),
     "next, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} SEMANTICS next {{}} {WINDOW}", 0.3),
     "any, sums": (f"RETURN SUM(B.x) PATTERN {PATTERN} {{}} {WINDOW}", 1 / 6),
