@@ -47,13 +47,13 @@ def in_tasks(route: Route) -> Callable[[], object]:
     return lambda: run_tasks(job, [EVENTS.slice(0, 20), EVENTS.slice(20)])
 
 
-def in_a_stream(text: str) -> Callable[[], object]:
+def in_a_stream(text: str, batches: int = 2) -> Callable[[], object]:
     events = pa.table({"type": list("ABCABBCB") * 500, "ts": range(4_000)})
 
     def run() -> object:
         stream = simulate(tf.parse(text), events.schema, delay_us=1_000_000)
-        stream.feed(events.slice(0, 2_000))
-        stream.feed(events.slice(2_000))
+        for low in range(0, 4_000, 4_000 // batches):
+            stream.feed(events.slice(low, 4_000 // batches))
         return stream
 
     return run
@@ -66,6 +66,7 @@ RUNS: dict[str, Callable[[], object]] = {
     "Spark: a task that folds rows": in_tasks(Route.PARTITION),
     "a stream": in_a_stream(COUNT),
     "a stream of raw events": in_a_stream(f"{COUNT} HAVING 2 * COUNT(*) > 1"),
+    "a stream with a window per event": in_a_stream("RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 50 min", 4),
     "matches": in_one_process(MATCHES),
 }
 

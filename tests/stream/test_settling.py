@@ -25,6 +25,7 @@ from spark.agreement import agree
 from stream.simulation import Memory, Simulation, arrival, cuts, ordered, simulate
 from trendfold.api import Workload
 from trendfold.kernel.jit import IS_PLAIN
+from trendfold.plan import stream_choices
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.release import ALWAYS, NEVER
 from trendfold.runtime.spark.blobs import Content
@@ -66,7 +67,9 @@ WINDOWS = (
 )
 
 
-def check(seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str] | None = None) -> None:
+def check(
+    seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str] | None = None, most_cuts: int = 8
+) -> None:
     """Some queries, or random ones that differ in everything but the rows they need, over any stream."""
     rng = random.Random(seed)
     if texts is None:
@@ -80,12 +83,12 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str] | None = 
     table = pa.Table.from_pylist(events, SCHEMA)
     delay = rng.choice([0, 1, 3, 10, 40])
     keep_raw(monkeypatch, rng.choice([0, 0, 1, 3, None]))
-    monkeypatch.setattr(settling, "_LIGHT", rng.choice([0, 1 << 16]))
-    monkeypatch.setattr(settling, "_PER_VECTOR", rng.choice([0, 8]))
+    monkeypatch.setattr(stream_choices, "_LIGHT", rng.choice([0, 1 << 16]))
+    monkeypatch.setattr(stream_choices, "_PER_VECTOR", rng.choice([0, 8]))
     workload = tf.parse(";".join(texts))
     shards = rng.choice([1, 2])
     stream = simulate(workload, table.schema, delay * 1_000_000, shards, order_column=order_column)
-    feed(stream, table, delay, rng)
+    feed(stream, table, delay, rng, most_cuts)
     found = stream.results()
     like = workload.run(table, order_column=order_column)
     for query, text in zip(workload, texts, strict=True):
@@ -248,7 +251,7 @@ ONLINE = {
 @pytest.mark.parametrize("kind", ONLINE)
 def test_these_queries_keep_no_events_that_are_final(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_raw(monkeypatch, 0)
-    monkeypatch.setattr(settling, "_PER_VECTOR", 0)
+    monkeypatch.setattr(stream_choices, "_PER_VECTOR", 0)
     stream = simulate(tf.parse(ONLINE[kind]), SCHEMA, 0)
     assert stream.stream.raw == {}
     for at in range(START, START + 12, 3):

@@ -19,8 +19,9 @@ from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numb
 from trendfold.plan.fold_steps import PhysicalPlan, way_name
 from trendfold.plan.logical import LANES, SHARED_TREES
 from trendfold.plan.neighbour import BOUNDS, Structure
-from trendfold.plan.physical import has_guards, may_be_lane, why_raw
+from trendfold.plan.physical import has_guards, may_be_lane
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
+from trendfold.plan.stream_choices import has_moving_windows, why_raw
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, kind, named, walk
 from trendfold.query.nodes import (
@@ -171,6 +172,9 @@ def _stream(plan: QueryPlan) -> Value:
     why = why_raw(plan, None)
     if why:
         return {"state": "raw events", "why": f"kept until their windows end: {why}"}
+    if has_moving_windows(plan):
+        why = "kept as long as a window: stretches of them are folded once, and windows multiply these"
+        return {"state": "raw events and matrices", "why": why}
     return {"state": "vectors", "why": "events are folded once they are final"}
 
 

@@ -310,6 +310,36 @@ def _multiply_vector(vector, matrix, j, starts, passes, product):
                 product[2][t, k] = min(product[2][t, k], min(x[s, k], matrix.extreme[j, r, t, k]))
 
 
+# ---- Products of stretches that are kept --------------------------------------------------------------
+
+
+@kernel
+def multiply_runs(run, frame, starts, matrix, out):
+    """Matrix k of `out` is the product of the matrices [run[k], run[k+1]): row by row, vector by matrix."""
+    states, width, extremes = frame.states, frame.width, frame.extremes
+    here = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
+    there = (
+        np.zeros((states, width)),
+        np.zeros((states, width), np.int32),
+        np.full((states, extremes), np.inf),
+    )
+    passes = np.ones(states, np.bool_)
+    for r in range(starts.shape[0]):
+        passes[starts[r]] = False
+    for k in range(run.shape[0] - 1):
+        for r in range(starts.shape[0]):
+            first = run[k]
+            here[0][:] = matrix.mantissa[first, r]
+            here[1][:] = matrix.exponent[first, r]
+            here[2][:] = matrix.extreme[first, r]
+            for j in range(first + 1, run[k + 1]):
+                _multiply_vector(here, matrix, j, starts, passes, there)
+                here, there = there, here
+            out.mantissa[k, r] = here[0]
+            out.exponent[k, r] = here[1]
+            out.extreme[k, r] = here[2]
+
+
 # ---- A stretch moment by moment --------------------------------------------------------------------
 
 

@@ -13,7 +13,6 @@ from math import inf
 from typing import Any, overload
 
 from trendfold.errors import plural
-from trendfold.events.schema import Kind
 from trendfold.plan.cost import (
     DEFAULT_COSTS,
     WORTH_NS,
@@ -26,11 +25,10 @@ from trendfold.plan.cost import (
     products_ns,
     vectors_ns,
 )
-from trendfold.plan.judged import is_decided_by_doubles
 from trendfold.plan.logical import LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
-from trendfold.plan.papers import PAPERS, offer, paper
-from trendfold.plan.spread import compared_attributes, ends_with_segment, keeps_other_rows, pane_of
+from trendfold.plan.papers import offer, paper
+from trendfold.plan.spread import keeps_other_rows, pane_of
 from trendfold.plan.statistics import (
     BatchSize,
     GroupStatistics,
@@ -272,68 +270,6 @@ def matrices_together(plans: Mapping[int, QueryPlan]) -> list[tuple[int, ...]]:
         together.append(number)
         latest[key] = together, size + cells
     return [tuple(each) for each in found]
-
-
-# ---------------------------------------------------------------- what a stream keeps
-
-
-def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str = "auto") -> str:
-    """The reason that a stream keeps a query's events until their windows end; empty if there is none.
-
-    Otherwise it folds them as they become final: an open window is then a vector of aggregates per segment.
-    Without `kinds`, all values are assumed to be floats.
-    """
-    strategy = plan.strategy if plan.group is None else plan.group.strategy
-    if plan.finds_matches:
-        return "matches consist of events"
-    if arithmetic != "auto":
-        return "exact arithmetic needs all events of a window"
-    if any(operand.machine.predicates.cross for operand in plan.operands):
-        return "a predicate compares events that need not be neighbours"
-    if any(operand.machine.by_event for operand in plan.operands):
-        return "a predicate compares neighbours"
-    if strategy in PAPERS or any(operand.builds_trends for operand in plan.operands):
-        return f"strategy {strategy!r} folds whole windows"
-    others = kinds is not None and any(
-        kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)
-    )
-    if others and not ends_with_segment(plan):
-        return "MIN and MAX of integers and times over several partitions of a group need all its events"
-    if not is_decided_by_doubles(plan.query):
-        return "HAVING may need exact values, and those need all events of a window"
-    if plan.query.having is not None and not ends_with_segment(plan):
-        return "HAVING judges groups of several partitions together"
-    return why_no_lanes(plan, MOST_OPEN_WINDOWS)
-
-
-MOST_OPEN_WINDOWS = 1_024
-"""Events of a query with more windows at once stay raw: each event would change all of their vectors."""
-
-_ID_BYTES, _NUMBER_BYTES = 12, 8
-
-
-_FEW_VALUES, _MOST_VALUES = 16, 64
-
-
-def most_values(overlap: int) -> int:
-    """With more values of GROUP BY T.g a segment stays raw.
-
-    Its other events are folded once per value; raw events are read again for every overlapping window.
-    """
-    return min(_MOST_VALUES, max(_FEW_VALUES, 2 * overlap))
-
-
-_RAW_READS = 4
-
-
-def most_raw_rows(numbers: int, row_bytes: float, overlap: int = 1) -> int:
-    """How many events of a segment a stream keeps raw; with more, vectors of so many numbers are smaller.
-
-    Where windows overlap little, raw events are read only once or twice, which is faster than loading and
-    saving vectors in every micro-batch: then they may take up to four times as much.
-    """
-    vectors = _ID_BYTES + _NUMBER_BYTES * numbers
-    return int(vectors * max(1.0, _RAW_READS / overlap) / row_bytes)
 
 
 # ---------------------------------------------------------------- the choice

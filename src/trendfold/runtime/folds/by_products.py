@@ -148,6 +148,51 @@ def multiply_matrices(
     return out
 
 
+def multiply_runs(plan: OperandPlan, matrix: Folded, run: NDArray[np.int64]) -> Folded:
+    """The products of the matrices [run[k], run[k+1])."""
+    frame, starts = lower_frame(plan.machine, plan.carried), _starts(plan.machine)
+    out = _no_matrices(len(run) - 1, len(starts), frame)
+    sliding.multiply_runs(run, frame, starts, matrix, out)
+    return out
+
+
+def fold_around(
+    plan: OperandPlan,
+    events: Events,
+    alphabet: tuple[Symbol, ...],
+    items: Items,
+    at: NDArray[np.int64],
+    matrix: Folded,
+) -> Folded:
+    """The aggregates of windows in which some rows stand for stretches that were folded before.
+
+    at  these rows, ascending; row at[k] stands for matrix k, and every window of its segment holds it
+    """
+    cut = _apart(cut_stretches(items, long=_NEVER), at)
+    frame = lower_frame(plan.machine, plan.carried)
+    out = _no_windows(len(cut.first), frame)
+    _slider(plan, events, alphabet)(cut, matrix, _no_stacks(_most_alive(cut), frame), out)
+    return out
+
+
+_NEVER = np.iinfo(np.int64).max
+"""No stretch is so long."""
+
+
+def _apart(cut: WindowStretches, at: NDArray[np.int64]) -> WindowStretches:
+    """The same stretches, with some rows each a stretch of its own, that has a matrix."""
+    own = np.searchsorted(cut.low, at, side="right") - 1
+    pieces = np.ones(len(cut.low), np.int64)
+    pieces[own] = 3
+    begin = np.append(0, np.cumsum(pieces))
+    low, high = np.repeat(cut.low, pieces), np.repeat(cut.high, pieces)
+    here = begin[own] + 1
+    high[here - 1], low[here], high[here], low[here + 1] = at, at, at + 1, at + 1
+    is_matrix = np.zeros(len(low), np.int64)
+    is_matrix[here] = 1
+    return WindowStretches(low, high, np.append(0, np.cumsum(is_matrix)), begin[cut.first], begin[cut.last])
+
+
 def _folder(
     plan: OperandPlan,
     events: Events,

@@ -243,11 +243,12 @@ def _saved(family: LaneFamily, part: LanePart, vectors: LaneVectors) -> WindowVe
 def _fingerprint(member: LaneMember, shape: Shape) -> str:
     """A digest of what a vector means. Conditions on events are not part of it: they do not change that."""
     states = [(state.place, state.cls) for state in shape.states]
-    meaning = [_LAYOUT, states, _meaning(member.machine, member.carried)]
+    meaning = [_LAYOUT, states, meaning_of(member.machine, member.carried)]
     return sha256(json.dumps(meaning).encode()).hexdigest()[:16]
 
 
-def _meaning(machine: Machine, carried: Carried) -> list[object]:
+def meaning_of(machine: Machine, carried: Carried) -> list[object]:
+    """What states and numbers stand for, as a JSON value."""
     automaton = machine.automaton
     return [
         machine.semantics.value,

@@ -213,7 +213,7 @@ def _stretch(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]:
             yield from _send_matrices(job, number, here, workspace)
             names = tuple(plan.query.name for plan in here.plans.values())
             took = len(here.cut.rows.row), perf_counter() - started, size
-            yield _step(next(iter(here.plans)), FoldStep(names, way, *took))
+            yield step_blob(next(iter(here.plans)), FoldStep(names, way, *took))
 
 
 def _send_matrices(
@@ -418,7 +418,7 @@ def find_in_rows(
     except TrendfoldError as error:
         yield failure(queries[0], error)
         return
-    yield from (_step(queries[0], step) for step in steps)
+    yield from (step_blob(queries[0], step) for step in steps)
     for query in queries:
         yield from _results(job, query, found[job.plans[query].query.name])
 
@@ -453,21 +453,19 @@ def fold_rows(
         try:
             folds = fold_unit(unit, workspace, request)
             for query, (folded, step) in zip(unit.numbers, folds, strict=True):
-                yield from [] if step is None else [_step(query, step)]
-                answer = _answer_part if is_part else _answer
-                yield from answer(job, exchange, query, folded, request)
+                yield from [] if step is None else [step_blob(query, step)]
+                tell = _answer_part if is_part else answer
+                yield from tell(job, exchange, query, folded, request)
         except TrendfoldError as error:
             yield failure(unit.numbers[0], error)
 
 
-def _step(query: int, step: FoldStep) -> Blob:
+def step_blob(query: int, step: FoldStep) -> Blob:
     """A blob that reports a step that ran to the driver."""
     return Blob(0, Content.STEP, query, 0, json.dumps(to_value(step)).encode())
 
 
-def _answer(
-    job: Job, exchange: Exchange, query: int, folded: FoldedQuery, request: Request
-) -> Iterator[Blob]:
+def answer(job: Job, exchange: Exchange, query: int, folded: FoldedQuery, request: Request) -> Iterator[Blob]:
     """The aggregates of one query as finished rows, or as totals if other tasks have some of a group."""
     if request.asked is None:
         yield _windows(query, folded.windows.numbers)
@@ -521,7 +519,7 @@ def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa
     rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
     way = Products(1, "the matrices of all parts of the source are multiplied in time order")
     seconds, size = perf_counter() - started, together.num_rows * matrix_bytes(plan)
-    yield _step(query, FoldStep((plan.query.name,), way, between, seconds, size))
+    yield step_blob(query, FoldStep((plan.query.name,), way, between, seconds, size))
     yield _windows(query, distinct_windows(items.index))
     yield from add_up_groups(job, query, total(rows, items, folded), rows, batch)
 

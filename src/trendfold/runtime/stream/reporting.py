@@ -14,6 +14,7 @@ from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.stream import layout
+from trendfold.runtime.stream.moving_windows import report_moving
 from trendfold.runtime.stream.online_groups import OnlineGroup
 from trendfold.runtime.stream.open_windows import EndedWindows, some_rows
 from trendfold.runtime.stream.segments import examples, keys_of, segment_codes
@@ -29,6 +30,7 @@ def report(
     stream: StreamJob, store: Store, index: ShardIndex, exchange: int, watermark: int
 ) -> Iterator[Blob]:
     """The rows of an exchange's windows that ended since the last release."""
+    yield from report_moving(stream, store, index, exchange, watermark)
     workspace = _raw_events(stream, store, index, exchange, watermark)
     if workspace is not None:
         yield from _fold_raw(stream, index, exchange, stream.keeps_raw(exchange), workspace, watermark)
@@ -50,7 +52,8 @@ def _raw_events(
     """The raw events of windows that end now; None if there are none."""
     own, releases = index.own(exchange), stream.of(stream.job.exchanges[exchange])
     first = min((part.low for part in own), default=watermark)
-    due = [release for release in releases.values() if release.due(first, index.released) <= watermark]
+    others = [release for query, release in releases.items() if query not in stream.moving[exchange]]
+    due = [release for release in others if release.due(first, index.released) <= watermark]
     if not due:
         return None
     low = min(release.floor(index.released) for release in due)

@@ -7,7 +7,6 @@ are kept as they are, and folded when their windows end.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -18,15 +17,16 @@ from numpy.typing import NDArray
 
 from trendfold.errors import LimitError, TrendfoldError
 from trendfold.kernel.program import Folded
-from trendfold.plan.fold_steps import FoldStep, to_value
-from trendfold.plan.physical import Online, most_raw_rows, most_values, why_apart
+from trendfold.plan.fold_steps import FoldStep
+from trendfold.plan.physical import Online, why_apart
+from trendfold.plan.stream_choices import most_raw_rows, most_values, must_weigh, pays_settling, pays_vectors
 from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fold_on
 from trendfold.runtime.folds.in_machine_lanes import CarriedOver
 from trendfold.runtime.lane_rows import read_lane_rows
 from trendfold.runtime.release import NEVER
 from trendfold.runtime.request import Request
 from trendfold.runtime.spark import tasks
-from trendfold.runtime.spark.blobs import Blob, Content
+from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.group_streams import GroupStreams
 from trendfold.runtime.stream.online_groups import OnlineGroup
@@ -42,9 +42,6 @@ from trendfold.runtime.workspace import Workspace
 Mask = NDArray[np.bool_]
 Longs = NDArray[np.int64]
 
-_LIGHT = 1 << 16
-"""Settled raw parts are not weighed again before they have grown by that many bytes."""
-
 
 @dataclass(frozen=True, slots=True)
 class RawEvents:
@@ -59,12 +56,7 @@ class RawEvents:
 def is_worth_settling(
     stream: StreamJob, index: ShardIndex, exchange: int, arrived: Sequence[RawEvents], until: int
 ) -> bool:
-    """Whether at least half of the events that would be read from the state are final.
-
-    So an event is read about twice at most, however far events of one micro-batch lie apart. Events also wait
-    while they are few beside the vectors they would change, and while no segment has vectors: then until it
-    is time to weigh them.
-    """
+    """Whether enough events are final to fold them now; without vectors, whether to weigh them."""
     if not has_vectors(stream, index, exchange) and not _has_grown(index, exchange, arrived):
         return False
     states = [index.groups[g.name] for g in stream.online[exchange] if g.name in index.groups]
@@ -72,11 +64,7 @@ def is_worth_settling(
     stored = [p for p in index.own(exchange) if not p.is_settled and p.low < until]
     parts: list[StatePart | RawEvents] = [*stored, *arrived]
     final = sum(_final_rows(part, until) for part in parts)
-    return final > 0 and final >= max(_PER_VECTOR * vectors, sum(part.rows for part in stored) / 2)
-
-
-_PER_VECTOR = 8
-"""So many events per vector wait to be folded: loading and saving a vector costs as much as a few of them."""
+    return pays_settling(final, sum(part.rows for part in stored), vectors)
 
 
 def has_vectors(stream: StreamJob, index: ShardIndex, exchange: int) -> bool:
@@ -123,7 +111,7 @@ def settle(
     index.remove(store, (*old, *taken))
     final = _final_events(stream, store, index, exchange, every, until)
     is_new = np.arange(len(final.batch)) >= sum(p.rows for p in old)
-    kept = np.full(len(is_new), bool(stream.keeps_raw(exchange)))
+    kept = np.full(len(is_new), stream.needs_events(exchange))
     for settling in groups:
         try:
             started = perf_counter()
@@ -139,13 +127,9 @@ def settle(
 
 
 def _has_grown(index: ShardIndex, exchange: int, arrived: Sequence[RawEvents] = ()) -> bool:
-    """Whether it is time to weigh raw events again: they have doubled since they were weighed.
-
-    So an event is read about twice for that.
-    """
+    """Whether it is time to weigh raw events again."""
     now = index.raw_bytes(exchange) + sum(len(part.payload) for part in arrived)
-    before = index.weighed.get(exchange, 0)
-    return exchange not in index.weighed or now >= max(2 * before, before + _LIGHT)
+    return must_weigh(now, index.weighed.get(exchange))
 
 
 _PART_BYTES = 1_200
@@ -255,7 +239,7 @@ class Settling:
         values = self._values(workspace, code, distinct)
         most = most_raw_rows(self.group.numbers, row_bytes, self.group.overlap)
         found = (rows > most * (1 + values)) & (values <= most_values(self.group.overlap))
-        return found if 2 * rows[found].sum() >= rows.sum() else np.zeros(distinct, np.bool_)
+        return found if pays_vectors(rows[found].sum(), rows.sum()) else np.zeros(distinct, np.bool_)
 
     def _values(self, workspace: Workspace, code: Longs, distinct: int) -> Longs:
         """How many values of GROUP BY T.g each segment has."""
@@ -280,7 +264,7 @@ class Settling:
         """What was done, for progress reports."""
         names = tuple(plan.query.name for plan in self.group.plans)
         step = FoldStep(names, Online(_WHY), rows, seconds, self.state.bytes)
-        return Blob(0, Content.STEP, self.group.queries[0], 0, json.dumps(to_value(step)).encode())
+        return tasks.step_blob(self.group.queries[0], step)
 
     def _fold_some(self, workspace: Workspace, segment: Longs, chosen: Mask, until: int) -> None:
         some = workspace if chosen.all() else tasks.subset(workspace, chosen, self.conditions)

@@ -1,14 +1,15 @@
 """The state of a shard: an index, and numbered parts of bytes that it lists.
 
 A part holds raw events of an exchange; or, of a group of queries that are folded online, the keys of its
-segments, the vectors of an open window, or the aggregates of windows that have ended.
+segments, the vectors of an open window, or the aggregates of windows that have ended; or, of a query with a
+window per event, matrices.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trendfold.query.nodes import Window
@@ -72,6 +73,11 @@ class WindowPart:
         return (self.length, self.slide) == (window.length, window.slide)
 
 
+def _told(part: StatePart | WindowPart | EventBlock) -> list[int]:
+    """The fields of a part, in order; an index has hundreds of parts, and `astuple` copies each deeply."""
+    return [getattr(part, name) for name in part.__slots__]
+
+
 @dataclass
 class GroupState:
     """The state of a group that is folded online.
@@ -105,8 +111,56 @@ class GroupState:
 
     def to_value(self) -> dict[str, Any]:
         """As a JSON value."""
-        lists = {name: [astuple(part) for part in getattr(self, name)] for name in ("open", "ended")}
+        lists = {name: [_told(part) for part in getattr(self, name)] for name in ("open", "ended")}
         return {"keys": self.keys, "segments": self.segments, "key_bytes": self.key_bytes, **lists}
+
+
+@dataclass(slots=True)
+class EventBlock:
+    """The events in [begin, end) as a matrix per segment, in one part; -1 if there are no events."""
+
+    begin: int
+    end: int
+    number: int = -1
+    segments: int = 0
+    events: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class MovingState:
+    """What a query with a window per event keeps beside its raw events; see moving_windows.
+
+    meaning  a digest of what its matrices mean
+    middle   blocks that begin before it reach up to it; the others reach up to the next one
+    back     from the middle up to the last block
+    blocks   ascending; the last one grows
+    """
+
+    meaning: str
+    middle: int
+    back: EventBlock
+    blocks: list[EventBlock]
+
+    @staticmethod
+    def from_value(value: list[Any]) -> MovingState:
+        """What `to_value` gave."""
+        meaning, middle, back, *blocks = value
+        return MovingState(meaning, middle, EventBlock(*back), [EventBlock(*block) for block in blocks])
+
+    def to_value(self) -> list[Any]:
+        """As a JSON value."""
+        return [self.meaning, self.middle, _told(self.back), *map(_told, self.blocks)]
+
+    @property
+    def parts(self) -> list[EventBlock]:
+        """The blocks that have a part."""
+        return [block for block in (self.back, *self.blocks) if block.number >= 0]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all parts."""
+        return sum(block.bytes for block in self.parts)
 
 
 @dataclass
@@ -117,6 +171,7 @@ class ShardIndex:
     settled   per exchange, the time before which events are folded, where queries are folded online
     weighed   per exchange, the bytes of raw parts that were kept when they were last weighed
     groups    the state of groups that are folded online, by name
+    moving    the state of queries with a window per event, by their indices in the workload
     read      how many raw events were read from the state since the index was read; not stored
     """
 
@@ -127,6 +182,7 @@ class ShardIndex:
     settled: dict[int, int] = field(default_factory=dict)
     weighed: dict[int, int] = field(default_factory=dict)
     groups: dict[str, GroupState] = field(default_factory=dict)
+    moving: dict[int, MovingState] = field(default_factory=dict)
     read: int = 0
 
     @staticmethod
@@ -142,6 +198,7 @@ class ShardIndex:
         found.settled = {int(k): v for k, v in value.get("settled", {}).items()}
         found.weighed = {int(k): v for k, v in value.get("weighed", {}).items()}
         found.groups = {k: GroupState.from_value(v) for k, v in value.get("groups", {}).items()}
+        found.moving = {int(k): MovingState.from_value(v) for k, v in value.get("moving", {}).items()}
         return found
 
     def write(self, store: Store) -> None:
@@ -156,10 +213,11 @@ class ShardIndex:
             "released": self.released,
             "next": self.next,
             "timer": self.timer,
-            "parts": [astuple(part) for part in self.parts],
+            "parts": [_told(part) for part in self.parts],
             "settled": self.settled,
             "weighed": self.weighed,
             "groups": {name: group.to_value() for name, group in self.groups.items()},
+            "moving": {query: state.to_value() for query, state in self.moving.items()},
         }
         store.set_index(json.dumps(value))
 
@@ -189,6 +247,12 @@ class ShardIndex:
         for number in gone:
             store.drop(number)
         self.parts = [part for part in self.parts if part.number not in gone]
+
+    def forget_moving(self, store: Store, query: int) -> None:
+        """Drop what a query with a window per event keeps beside its raw events."""
+        if query in self.moving:
+            for block in self.moving.pop(query).parts:
+                store.drop(block.number)
 
     def own(self, exchange: int) -> list[StatePart]:
         """The raw parts of an exchange."""

@@ -126,11 +126,18 @@ def _forget_removed(stream: StreamJob, store: Store, index: ShardIndex) -> None:
         for number in [state.keys, *(part.number for part in state.windows)]:
             if number >= 0:
                 store.drop(number)
+    for query in set(index.moving).difference(*stream.moving.values()):
+        index.forget_moving(store, query)
 
 
 def _put_together(stream: StreamJob, store: Store, index: ShardIndex) -> None:
     """Merge small parts of one pane, so that their number grows logarithmically with the batches."""
-    panes = {number: stream.pane(stream.job.exchanges[number]) for number in stream.asked}
+    panes = {}
+    for number in stream.asked:
+        has_blocks = any(
+            query in index.moving and index.moving[query].parts for query in stream.moving[number]
+        )
+        panes[number] = stream.stored_pane(stream.job.exchanges[number], has_blocks)
     while True:
         alike: dict[tuple[int, bool, int, int], list[StatePart]] = {}
         for part in index.parts:
@@ -176,9 +183,8 @@ def release(stream: StreamJob, store: Store, watermark: int) -> Iterator[Blob]:
         if _must_settle(stream, index, number, watermark):
             yield from settle(stream, store, index, number, (), watermark)
         yield from report(stream, store, index, number, watermark)
-    index.remove(
-        store, [part for part in index.parts if part.high < _floor(stream, part.exchange, watermark)]
-    )
+    floor = {number: _floor(stream, number, watermark) for number in {p.exchange for p in index.parts}}
+    index.remove(store, [part for part in index.parts if part.high < floor[part.exchange]])
     index.weighed = {number: min(size, index.raw_bytes(number)) for number, size in index.weighed.items()}
     index.released = watermark
     index.timer = _due(stream, index)
@@ -262,9 +268,11 @@ def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
     """The size of a shard's state, for progress reports."""
     vectors = [part for state in index.groups.values() for part in state.windows]
     raw = sum(part.bytes for part in index.parts)
+    folded = sum(state.bytes for state in index.groups.values())
+    folded += sum(state.bytes for state in index.moving.values())
     told = {
-        "bytes": raw + sum(state.bytes for state in index.groups.values()),
-        "vector_bytes": sum(state.bytes for state in index.groups.values()),
+        "bytes": raw + folded,
+        "vector_bytes": folded,
         "vectors": sum(part.rows for part in vectors),
         "read": index.read,
         "watermark": watermark,

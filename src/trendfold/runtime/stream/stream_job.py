@@ -13,7 +13,7 @@ import pyarrow as pa
 from trendfold.events.batch import schema_of
 from trendfold.events.options import Options
 from trendfold.plan import QueryPlan
-from trendfold.plan.physical import why_raw
+from trendfold.plan.stream_choices import BLOCKS, has_moving_windows, why_raw
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.release import ALWAYS, NEVER, Release, release_of
 from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
@@ -54,12 +54,25 @@ class StreamJob:
         return {query: why for query, why in found.items() if why}
 
     @cached_property
+    def moving(self) -> dict[int, tuple[int, ...]]:
+        """Per exchange, the queries with a window per event whose events are folded once or twice."""
+        plans = self.job.plans
+        return {
+            number: tuple(
+                query
+                for query in self.of(self.job.exchanges[number])
+                if query not in self.raw and has_moving_windows(plans[query])
+            )
+            for number in self.asked
+        }
+
+    @cached_property
     def online(self) -> dict[int, tuple[OnlineGroup, ...]]:
         """Per exchange, the queries whose events are folded as they become final."""
         found = {}
         for number in self.asked:
             own = self.of(self.job.exchanges[number])
-            queries = [query for query in own if query not in self.raw]
+            queries = [query for query in own if query not in self.raw and query not in self.moving[number]]
             since = next(iter(own.values())).since
             found[number] = online_groups(number, queries, self.job.plans, since)
         return found
@@ -69,8 +82,12 @@ class StreamJob:
         return all(r.is_over(watermark) for r in self.of(self.job.exchanges[exchange]).values())
 
     def keeps_raw(self, exchange: int) -> tuple[int, ...]:
-        """The queries of an exchange that need its events until their windows end."""
+        """The queries of an exchange that fold its events when their windows end."""
         return tuple(query for query in self.of(self.job.exchanges[exchange]) if query in self.raw)
+
+    def needs_events(self, exchange: int) -> bool:
+        """Whether all events of an exchange are kept until the windows of some query end."""
+        return bool(self.keeps_raw(exchange) or self.moving[exchange])
 
     def final(self, latest: int, watermark: int) -> int:
         """Events before this time are final after a micro-batch with an event at `latest`.
@@ -83,8 +100,15 @@ class StreamJob:
         return max(watermark, reached * 1_000) if reached > 0 else watermark
 
     def pane(self, exchange: Exchange) -> int:
-        """The length of the time ranges by which events of an exchange are stored: the shortest slide."""
+        """The length of the time ranges by which events of an exchange arrive: the shortest slide."""
         return min(r.window.slide or r.window.length for r in self.of(exchange).values())
+
+    def stored_pane(self, exchange: Exchange, has_blocks: bool) -> int:
+        """The length of the time ranges by which parts are merged: panes, or blocks of windows per event."""
+        if not has_blocks:
+            return self.pane(exchange)
+        windows = [release.window for release in self.of(exchange).values()]
+        return min(window.slide or max(1, window.length // BLOCKS) for window in windows)
 
 
 @dataclass(frozen=True, slots=True)
