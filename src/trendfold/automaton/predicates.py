@@ -11,7 +11,7 @@ from trendfold.automaton.glushkov import Automaton
 from trendfold.query.names import (
     PredicateKind,
     children,
-    kind,
+    kind_by_names,
     named,
     refs,
     stands_for,
@@ -75,14 +75,14 @@ def split(query: Query, automaton: Automaton) -> Predicates:
     partition = set(_connecting_attributes(query))
     local, adjacency, cross = [], [], []
     for conjunct in query.where:
-        names = {name for name, _ in named(conjunct)}
-        if not all(automaton.called(name) for name in names):
+        names = named(conjunct)
+        if not all(automaton.called(name) for name, _ in names):
             continue  # belongs to another operand
         if _equal_attribute(conjunct) in partition:
             continue
-        match kind(conjunct):
+        match kind_by_names(names):
             case PredicateKind.LOCAL:
-                (name,) = names
+                ((name, _),) = names
                 local.append(Local(_strip(conjunct, {}), automaton.called(name)))
             case PredicateKind.ADJACENCY:
                 adjacency.append(_adjacency(conjunct, automaton))
@@ -164,4 +164,5 @@ def _mapped(part: Expression, change: Callable[[Attribute], Attribute]) -> Expre
     """Apply `change` to all attributes of an expression."""
     if isinstance(part, Attribute):
         return change(part)
-    return with_children(part, tuple(_mapped(child, change) for child in children(part)))
+    under = children(part)
+    return with_children(part, tuple(_mapped(child, change) for child in under)) if under else part

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trendfold.errors import Problem
-from trendfold.query.names import PredicateKind, can_follow, can_meet, extent, kind, named, walk
+from trendfold.query.names import PredicateKind, can_follow, can_meet, extent, kind_by_names, named, walk
 from trendfold.query.nodes import Compare, Expression, Literal, Pattern, Query, Window
 from trendfold.query.printer import expression_text
 
@@ -27,7 +27,8 @@ def _idle_conditions(query: Query) -> Iterator[Problem]:
     """Conditions that apply to no two events of a trend, and conditions that are never true."""
     for conjunct in query.where:
         pattern = query.pattern
-        match kind(conjunct), sorted((is_next, name) for name, is_next in named(conjunct)):
+        names = named(conjunct)
+        match kind_by_names(names), sorted((is_next, name) for name, is_next in names):
             case PredicateKind.ADJACENCY, [(_, first), (_, second)] if not can_follow(pattern, first, second):
                 text = expression_text(conjunct)
                 message = f"{text} never applies: {second} never directly follows {first} in this pattern"

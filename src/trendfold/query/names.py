@@ -24,6 +24,7 @@ from trendfold.query.nodes import (
     In,
     IsNull,
     Like,
+    Literal,
     Logic,
     Matches,
     Maybe,
@@ -50,6 +51,8 @@ Node = TypeVar("Node", Pattern, Expression)
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly under a node of a pattern or an expression."""
     match node:
+        case Attribute() | Literal():  # most nodes are leaves of conditions
+            return ()
         case Seq() | Either() | Both() | Logic():
             return node.parts
         case Plus() | Maybe() | Not() | Repeat():
@@ -252,7 +255,12 @@ def named(expression: Expression) -> frozenset[tuple[str, bool]]:
 
 def kind(conjunct: Expression) -> PredicateKind | None:
     """The kind of a conjunct; None if the language does not define its meaning."""
-    match sorted(is_next for _, is_next in named(conjunct)):
+    return kind_by_names(named(conjunct))
+
+
+def kind_by_names(names: frozenset[tuple[str, bool]]) -> PredicateKind | None:
+    """The same, from the aliases it names."""
+    match sorted(is_next for _, is_next in names):
         case [False]:
             return PredicateKind.LOCAL
         case [False, True]:
