@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import check, random_events, random_workload
@@ -48,6 +49,32 @@ def test_count_windows_beside_windows_of_time(seed: int) -> None:
     events = rng.sample(made := apart(random_events(rng)), len(made))
     table = pa.Table.from_pylist(events, SCHEMA)
     assert check(texts, events, table, None, in_bursts=seed % 3 > 0) == len(texts)
+
+
+PER_EVENT = ("WITHIN 3 s", "WITHIN 8 s", "WITHIN 8 s", "WITHIN 30 s")
+
+
+@engine.many(300)
+@given(seed=st.integers(0, 2**40))
+def test_windows_per_event(seed: int) -> None:
+    rng = random.Random(seed)
+    texts, events, order_column = random_workload(rng, most=40 if seed % 10 == 0 else 8)
+    texts = with_windows(rng, texts, PER_EVENT[: rng.choice([1, 4])], rng.choice([0.5, 1.0]))
+    found = tf.parse(";\n".join(texts)).run(pa.Table.from_pylist(events, SCHEMA), order_column=order_column)
+    for text, (name, table) in zip(texts, found.items(), strict=True):
+        expected = oracle.rows(text, events, order_column)
+        keys = 2 + ("GROUP BY" in text)
+        wrong = engine.difference(table.to_pylist(), expected, keys)
+        assert wrong is None, f"{name} {text}: {wrong}\n{texts!r}\n{events!r}\n{order_column!r}"
+
+
+def test_queries_with_windows_per_event_are_lanes_of_one_run() -> None:
+    table = pa.table({"type": list("AABBCABBC") * 20, "ts": range(180), "v": [i % 7 for i in range(180)]})
+    text = "RETURN COUNT(*), MIN(B.v) PATTERN SEQ(A, B+, C) WHERE B.v > {} AND C.v < {} WITHIN {} s"
+    asked = tf.parse(";".join(text.format(i, 6 - i % 2, 20 + i % 2) for i in range(6)))
+    found, alone = asked.run(table), asked.run(table, strategy="cogra")
+    assert [type(step.way) for step in found.plan] == [Lanes]
+    assert all(found[name].equals(alone[name]) for name in alone)
 
 
 def test_queries_with_count_windows_are_lanes_of_one_run() -> None:

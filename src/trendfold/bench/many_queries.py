@@ -35,6 +35,10 @@ KINDS: dict[str, tuple[str, float]] = {
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 10000 events SLIDE 1000 events",
         0.25,
     ),
+    "any, a window of 100 events per event": (
+        f"RETURN COUNT(*) PATTERN {PATTERN} {{}} WITHIN 100 s",
+        0.2,
+    ),
     "next, windows of 12 events": (
         f"RETURN COUNT(*) PATTERN {PATTERN} SEMANTICS next {{}} WITHIN 12 s SLIDE 12 s",
         0.35,

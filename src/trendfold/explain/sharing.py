@@ -8,7 +8,7 @@ from trendfold.papers.gloria import Considered, Share, SharingPlan
 from trendfold.papers.hamlet.plan import Pair, Sharable
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.logical import LANES, SHARED_TREES
-from trendfold.plan.workload import lane_shape, windows_at_once
+from trendfold.plan.workload import PER_EVENT, lane_shape, windows_at_once
 
 Value = dict[str, Any]
 
@@ -47,7 +47,10 @@ OWN_LANE = "a lane of its own: NOT changes the class of pending counts in a few 
 def tell_lanes(plan: QueryPlan, group: Group) -> list[str]:
     """What a query has in common with each other query of its lanes."""
     lines = [f"one pass over rows sorted once; {_SHARED[group.method]} for all queries"]
-    if (slots := windows_at_once(plan)) > 1:
+    slots = windows_at_once(plan)
+    if slots == PER_EVENT:
+        lines.append("a slot per open window: as many as events that may end a trend within WITHIN")
+    elif slots > 1:
         lines.append(f"{slots} slots: as many windows can hold one event")
     for k, member in enumerate(group.members):
         if k == plan.number:

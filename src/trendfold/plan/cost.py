@@ -32,6 +32,7 @@ class Costs:
     window     opening and closing a window of one query
     stretch    folding a stretch between window edges into matrices, and multiplying it into a window
     copy       copying a row for a value of GROUP BY T.g
+    moved      an event of one query with windows per event, which share stretches
     slot_event an event of one query with group values as slots, folded by itself
     """
 
@@ -44,6 +45,7 @@ class Costs:
     window: float = 1_000.0
     stretch: float = 100.0
     copy: float = 20.0
+    moved: float = 250.0
     slot_event: float = 80.0
 
     def apply(self, vectors: int, operations: int) -> float:

@@ -36,7 +36,7 @@ from trendfold.plan.statistics import (
     QueryStatistics,
     ValueStatistics,
 )
-from trendfold.plan.workload import why_no_lanes, windows_at_once
+from trendfold.plan.workload import PER_EVENT, why_no_lanes, windows_at_once
 from trendfold.query.nodes import Semantics
 
 # ---------------------------------------------------------------- the ways
@@ -308,6 +308,8 @@ def why_apart(group: Group, known: GroupStatistics) -> str:
             f"GROUP BY has {known.group_values:,} values, and folding together copies the rows once per "
             f"value: more often than {len(group.members)} queries read them"
         )
+    if why := _why_open_windows_apart(group, known, DEFAULT_COSTS):
+        return why
     if known.values is not None and (why := _why_values_apart(group, known.values, DEFAULT_COSTS)):
         return why
     if known.kinds > MOST_KINDS:
@@ -315,6 +317,21 @@ def why_apart(group: Group, known: GroupStatistics) -> str:
     if not known.windows_fit:
         return "together their windows exceed the limit 'windows'"
     return known.obstacle
+
+
+def has_windows_per_event(plans: Sequence[QueryPlan]) -> bool:
+    """Whether queries have windows per event: those of a group all have, or none has."""
+    return windows_at_once(plans[0]) == PER_EVENT
+
+
+def _why_open_windows_apart(group: Group, known: GroupStatistics, costs: Costs) -> str:
+    """The reason to fold queries with windows per event one by one; empty if lanes are cheaper."""
+    if group.method != LANES or not has_windows_per_event(group.members):
+        return ""
+    vectors = _vectors(group.members, known.open_windows)
+    if vectors * costs.vector < len(group.members) * costs.moved:
+        return ""
+    return f"{known.open_windows:,} windows are open at once, and each query alone can share stretches"
 
 
 def values_are_slots(group: Group, known: ValueStatistics, costs: Costs) -> bool:
@@ -358,7 +375,7 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
         shared = offer().cheaper(group.members, known, expected)
         if shared is not None:
             return SharedPlan(offer().METHOD, shared, "its plan is expected to be cheaper than lanes")
-    in_bursts = costs.pays_in_bursts(known.burst, _vectors(group.members))
+    in_bursts = costs.pays_in_bursts(known.burst, _vectors(group.members, known.open_windows))
     applied = "bursts are applied once" if in_bursts else "events are applied one by one"
     why = f"{_many(group)} have the same partitions and groups; {applied}"
     if known.values is not None:
@@ -381,14 +398,17 @@ def _shares_panes(plans: Sequence[QueryPlan], known: GroupStatistics, costs: Cos
     entries = sum(shape.entry for shape in shapes)
     starts = sum(shape.starts * shape.entry for shape in shapes)
     cells = sum(shape.starts * (shape.states - 1) * shape.entry for shape in shapes)
-    each = known.rows * costs.vector * windows_at_once(plans[0]) * entries / 8
+    each = known.rows * costs.vector * known.open_windows * entries / 8
     shared = known.rows * costs.vector * starts / 8 + panes_ns(known.panes, cells / 8, costs)
     return shared < each
 
 
-def _vectors(plans: Sequence[QueryPlan]) -> int:
-    """Vectors of eight lanes, of all numbers."""
-    lanes = sum(windows_at_once(plan) * operand.carried.width for plan in plans for operand in plan.operands)
+def _vectors(plans: Sequence[QueryPlan], open_windows: int = 1) -> int:
+    """Vectors of eight lanes, of all numbers; of windows per event so many are open at once."""
+    lanes = 0
+    for plan in plans:
+        windows = open_windows if windows_at_once(plan) == PER_EVENT else windows_at_once(plan)
+        lanes += windows * sum(operand.carried.width for operand in plan.operands)
     return lanes // 8 + 1
 
 

@@ -98,6 +98,7 @@ class GroupStatistics:
     group_values      distinct values of GROUP BY T.g, if rows have to be copied for each; otherwise 1
     values            the values of GROUP BY T.g, for queries that can be lanes
     kinds             kinds of rows that the conditions of all queries distinguish
+    open_windows      the most windows of one query that hold one row
     windows_fit       whether the windows of all queries together are within the limit
     obstacle          why the rows cannot be lanes; empty if they can
     burst             rows per run of equal symbols
@@ -113,6 +114,7 @@ class GroupStatistics:
     group_values: int = 1
     values: ValueStatistics | None = None
     kinds: int = 0
+    open_windows: int = 1
     windows_fit: bool = True
     is_exact: bool = False
     obstacle: str = ""

@@ -24,6 +24,7 @@ PER_EVENT = 1 << 30
 def plan_auto_together(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """Plan each query by itself, and group those that can be lanes of one machine, or share trees."""
     found = grouped(tuple(map(plan_auto, queries)), "auto", LANES, lanes_key)
+    found = grouped(found, "auto", LANES, _per_event_key)
     found = grouped(found, "auto", SHARED_TREES, _trees_key)
     if len(found) < 2:
         return found
@@ -35,6 +36,17 @@ def _why_alone(plan: QueryPlan) -> str:
     if shared_trees_key(plan) is not None:
         return "no other query compares neighbours alike in the same windows, partitions and groups"
     return why_no_lanes(plan) or "no other query that fits into lanes has the same partitions and groups"
+
+
+def _per_event_key(plan: QueryPlan) -> Hashable | None:
+    """A key equal for queries with windows per event that can be lanes of one machine.
+
+    They have groups of their own: how many of their windows are open at once depends on the data, and with
+    too many they are folded one by one.
+    """
+    if windows_at_once(plan) != PER_EVENT or plan.qualified_keys or why_no_lanes(plan, PER_EVENT):
+        return None
+    return plan.partition, tuple(key.attribute for key in plan.plain_keys)
 
 
 def _trees_key(plan: QueryPlan) -> Hashable | None:
@@ -155,7 +167,7 @@ def why_no_lanes(plan: QueryPlan, most_windows: int = MOST_WINDOWS) -> str:
         return "GROUP BY names an alias of one operand of AND"
     if len({key.alias for key in plan.qualified_keys}) > 1:
         return "GROUP BY names several aliases"
-    if windows_at_once(plan) == PER_EVENT:
+    if windows_at_once(plan) == PER_EVENT > most_windows:
         return "it has a window per event"
     if windows_at_once(plan) > most_windows:
         return f"more than {most_windows:,} of its windows overlap, so they share stretches instead"

@@ -34,6 +34,7 @@ from trendfold.plan.physical import (
     choose,
     groups_as_slots,
     has_guards,
+    has_windows_per_event,
     may_be_lane,
 )
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
@@ -328,10 +329,11 @@ def _prepare_lanes(group: Group, workspace: Workspace, request: Request) -> Read
     if together is None:
         return ReadyGroup(group, choose(group, known, DEFAULT_COSTS), known, request.limits)
     material = lane_material(group, together)
-    panes = measure_panes(together.windows) if together.slots is None else None
+    is_plain = together.slots is None and not has_windows_per_event(group.members)
+    panes = measure_panes(together.windows) if is_plain else None
     known = replace(known, obstacle=material.obstacle, panes=panes)
     is_large = may_be_worth_sharing(known.rows, _lanes_of(group), DEFAULT_COSTS)
-    if is_large and together.slots is None and not known.obstacle:
+    if is_large and is_plain and not known.obstacle:
         known = _with_rates(group, together, material, known)
     way = choose(group, known, DEFAULT_COSTS)
     if isinstance(way, SharedPlan):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import Carried
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
-from trendfold.query.nodes import TypeSet, Window
+from trendfold.query.nodes import TypeSet
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     Rows,
@@ -200,7 +200,9 @@ def read_group(
     number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
     try:
-        windows, window_of = cut_windows(group, rows, alphabet, request)
+        windows, window_of = cut_windows(
+            group, rows, lambda k: (k, _rows_of_member(rows, alphabet, k)), request
+        )
     except LimitError:  # a query alone has fewer windows, and is judged by those
         return None, replace(known, windows_fit=False)
     together = GroupRows(rows, moment, alphabet, windows, window_of, workspace.batch)
@@ -283,26 +285,27 @@ def _own(group: Group, alias: str, names: Sequence[str]) -> tuple[TypeSet | froz
 
 
 def cut_windows(
-    group: Group, rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], request: Request
+    group: Group, rows: Rows, own_rows: Callable[[int], tuple[Hashable, Rows]], request: Request
 ) -> tuple[tuple[Items, ...], tuple[int, ...]]:
     """Cut the windows of every distinct WITHIN and SLIDE; all members' windows count towards the limit.
 
-    Also returns, per member, the index of its windows. Windows per event are never shared.
+    Also returns, per member, the index of its windows. Windows per event depend on the events that may end a
+    trend: `own_rows` has the rows as one member sees them, and a key equal for members that see the same.
     """
     limits, left = request.limits, request.limits.windows
-    number: dict[Window | None, int] = {}
+    number: dict[Hashable, int] = {}
     windows: list[Items] = []
     window_of: list[int] = []
     for k, member in enumerate(group.members):
         window = member.query.window
         by_event = window is not None and window.slide is None
-        if by_event or window not in number:
-            own = _rows_of_member(rows, alphabet, k) if by_event else rows
-            number[window] = len(windows)
+        ends, own = own_rows(k) if by_event else (None, rows)
+        if (window, ends) not in number:
+            number[window, ends] = len(windows)
             bound = replace(limits, windows=left)
             windows.append(cut(member, own, rows.time, request.origin, bound, request.asked))
-        window_of.append(number[window])
-        left = max(0, left - len(windows[number[window]].low))
+        window_of.append(number[window, ends])
+        left = max(0, left - len(windows[window_of[-1]].low))
     return tuple(windows), tuple(window_of)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -27,6 +28,7 @@ from trendfold.plan.cost import DEFAULT_COSTS
 from trendfold.plan.logical import LANES
 from trendfold.plan.physical import groups_as_slots, values_are_slots, why_apart
 from trendfold.plan.statistics import GroupStatistics, ValueStatistics
+from trendfold.plan.workload import PER_EVENT, windows_at_once
 from trendfold.query.nodes import Expression, Semantics, TypeSet
 from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values, window_share
 from trendfold.runtime.limits import Limits
@@ -49,7 +51,7 @@ from trendfold.runtime.query_rows import (
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tell_apart import tell_apart
 from trendfold.runtime.value_slots import ValueSlots, assign_slots
-from trendfold.runtime.windows import Items
+from trendfold.runtime.windows import Items, open_at_once
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
 
@@ -180,7 +182,7 @@ def read_lane_rows(
     moment = empty(len(rows.row), np.int32)
     kernels.number_moments(rows.segment, rows.time, workspace.batch.order_of(rows.row), moment)
     try:
-        windows, window_of = cut_windows(group, rows, (), request)
+        windows, window_of = cut_windows(group, rows, partial(_own_rows, group, rows, taken), request)
         slots = None if values is None else LaneValues(values, windows)
         if values is not None:
             windows = _per_slot(group, values, windows, window_of, request.limits)
@@ -199,7 +201,29 @@ def read_lane_rows(
         slots=slots,
     )
     cuts = sum(len(items.low) for items in together._cut())
-    return together, replace(known, rows=len(rows.row), burst=burst_length(rows, cuts))
+    known = replace(known, rows=len(rows.row), burst=burst_length(rows, cuts))
+    return together, replace(known, open_windows=max(open_windows(group, together), default=0))
+
+
+def _own_rows(group: Group, rows: Rows, taken: Taken, k: int) -> tuple[bytes, Rows]:
+    """The rows as one member sees them, and as key the kinds of rows that may end its trends."""
+    member, first = group.members[k], sum(len(plan.operands) for plan in group.members[:k])
+    alphabets = OperandAlphabets(taken, range(first, first + len(member.operands)))
+    ends = [
+        taken.of_member(first + i)[:, sorted(operand.machine.automaton.last)].any(axis=1)
+        for i, operand in enumerate(member.operands)
+    ]
+    own = replace(rows, symbols=(rows.symbols[0],) * len(member.operands), alphabets=alphabets)
+    return np.logical_or.reduce(ends).tobytes(), own
+
+
+def open_windows(group: Group, together: LaneRows) -> tuple[int, ...]:
+    """Per kind of window how many may be open at once; windows per event are counted."""
+    found = dict(zip(together.window_of, map(windows_at_once, group.members), strict=True))
+    return tuple(
+        open_at_once(items) if found[which] == PER_EVENT else found[which]
+        for which, items in enumerate(together.windows)
+    )
 
 
 def _per_slot(

@@ -49,11 +49,12 @@ from trendfold.kernel.machine_lanes import (
     state_bytes,
 )
 from trendfold.kernel.program import Events, Folded
+from trendfold.kernel.rows import is_sorted
 from trendfold.plan import Group
 from trendfold.plan.carried import union
 from trendfold.plan.statistics import Work
 from trendfold.plan.workload import windows_at_once
-from trendfold.runtime.lane_rows import LaneRows, LaneValues
+from trendfold.runtime.lane_rows import LaneRows, LaneValues, open_windows
 from trendfold.runtime.query_rows import NO_SYMBOL
 from trendfold.runtime.values import at_rows
 from trendfold.runtime.windows import Items
@@ -347,10 +348,13 @@ class LaneMaterial:
         return ReadyMachineLanes(program, rows, _cuts(self.windows, self.members, parts, carry), parts)
 
 
-def lane_members(group: Group, window_of: Sequence[int], values: int = 0) -> list[LaneMember]:
+def lane_members(
+    group: Group, window_of: Sequence[int], values: int = 0, at_once: Sequence[int] = ()
+) -> list[LaneMember]:
     """All operands of the members of a group; `window_of` are the kinds of the members' windows.
 
-    values  how many slots there are for values of GROUP BY T.g; 0 if these are no slots
+    at_once  per kind of window how many may be open at once, where the query alone does not tell
+    values   how many slots there are for values of GROUP BY T.g; 0 if these are no slots
     """
     found = []
     for plan, which in zip(group.members, window_of, strict=True):
@@ -358,7 +362,7 @@ def lane_members(group: Group, window_of: Sequence[int], values: int = 0) -> lis
             own = (
                 operand.machine.automaton.called(plan.qualified_keys[0].alias or "") if values else NO_SYMBOL
             )
-            windows = windows_at_once(plan)
+            windows = at_once[which] if at_once else windows_at_once(plan)
             found.append(LaneMember(operand.machine, operand.carried, windows, which, own, max(1, values)))
     return found
 
@@ -366,7 +370,8 @@ def lane_members(group: Group, window_of: Sequence[int], values: int = 0) -> lis
 def lane_material(group: Group, together: LaneRows) -> LaneMaterial:
     """The members of a group with the values of their rows."""
     slots = together.slots
-    members = lane_members(group, together.window_of, 0 if slots is None else slots.values.most)
+    values = 0 if slots is None else slots.values.most
+    members = lane_members(group, together.window_of, values, open_windows(group, together))
     rows = step_rows(members, together.events(union(m.carried for m in members)), together.taken)
     if slots is not None:
         rows = replace(rows, value=slots.values.slot)
@@ -509,7 +514,9 @@ def _cuts(
         row, is_open, slot, item = merged
         none = np.zeros(0, np.int64)
         return LaneCuts(row, is_open, np.zeros(len(row), np.int64), slot, item, none, *_part_table(parts))
-    slots = {which: np.mod(windows[which].index, at_once[which]) for which in sorted(at_once)}
+    slots = {
+        which: _slots_of(windows[which], at_once[which], by_index=bool(carry)) for which in sorted(at_once)
+    }
     cut = [_cuts_of(windows[which], slot, which) for which, slot in slots.items()]
     row, is_open, kind, slot, item = (np.concatenate(column) for column in zip(*cut, strict=True))
     vector = np.concatenate([_vectors_of(carry[which]) for which in sorted(at_once)]) if carry else None
@@ -531,7 +538,7 @@ def _merged_cuts(items: Items, windows: int) -> tuple[NDArray[Any], ...] | None:
     many = 2 * len(items.low)
     row, slot, item = (empty(many, np.int64) for _ in range(3))
     is_open = empty(many, np.bool_)
-    slot_of = np.mod(items.index, windows) if windows > 1 else np.zeros_like(items.index)
+    slot_of = np.mod(np.arange(len(items.low)), windows)
     is_done = merge_cuts(items.low, items.high, slot_of, row, is_open, slot, item)
     return (row, is_open, slot, item) if is_done else None
 
@@ -564,6 +571,15 @@ def _cuts_of(items: Items, slot_of: NDArray[np.int64], which: int) -> tuple[NDAr
     is_open = np.repeat(np.array([1, 0], np.int64), count)
     slot = np.tile(slot_of, 2).astype(np.int64)
     return row, is_open, np.full(2 * count, which, np.int64), slot, np.tile(np.arange(count), 2)
+
+
+def _slots_of(items: Items, windows: int, by_index: bool) -> NDArray[np.int64]:
+    """The slot of each window, of which so many are open at once.
+
+    Where windows begin and end in order they take turns; sliding windows may also do so by their index.
+    """
+    in_order = is_sorted(items.low) and is_sorted(items.high) and bool((items.low < items.high).all())
+    return np.mod(items.index if by_index or not in_order else np.arange(len(items.low)), windows)
 
 
 def _vectors_of(carried: CarriedOver) -> NDArray[np.int64]:
