@@ -35,6 +35,8 @@ def _why_alone(plan: QueryPlan) -> str:
     """The reason that a query is in no group."""
     if shared_trees_key(plan) is not None:
         return "no other query compares neighbours alike in the same windows, partitions and groups"
+    if _per_event_key(plan) is not None:
+        return "no other query with windows per event has the same partitions and groups"
     return why_no_lanes(plan) or "no other query that fits into lanes has the same partitions and groups"
 
 
