@@ -322,6 +322,7 @@ def test_having_judges_keys_with_many_and_with_few_events_of_a_group_together(
     conditions = [f"HAVING COUNT(*) > {half}", f"HAVING COUNT(*) <= {half}", f"HAVING COUNT(*) = {half}"]
     workload = tf.parse(";".join(map(query.format, conditions)))
     stream = simulate(workload, table.schema, 3_000_000)
+    assert stream.stream.raw == {}
     for first in range(0, 200, 30):
         stream.feed(table.slice(first, 30))
     stream.flush()

@@ -42,8 +42,6 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
     )
     if others and not ends_with_segment(plan):
         return "MIN and MAX of integers and times over several partitions of a group need all its events"
-    if plan.query.having is not None and not ends_with_segment(plan):
-        return "HAVING judges groups of several partitions together"
     return why_no_lanes(plan, MOST_OPEN_WINDOWS)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from trendfold.kernel.program import Folded
+from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.runtime.query_rows import Rows, name_plain_groups
 from trendfold.runtime.release import Release
 from trendfold.runtime.spark import tasks
@@ -38,7 +39,8 @@ def report(
         settling = Settling(stream, store, index, exchange, group)
         if workspace is not None:
             light = _without_vectors(stream, exchange, settling, workspace)
-            yield from _fold_raw(stream, index, exchange, group.queries, light, watermark)
+            is_part = not ends_with_segment(group.plans[0])
+            yield from _fold_raw(stream, index, exchange, group.queries, light, watermark, is_part)
         yield from _report_online(stream, settling, watermark)
         _compact(settling)
 
@@ -83,13 +85,18 @@ def _fold_raw(
     queries: Sequence[int],
     workspace: Workspace,
     watermark: int,
+    is_part: bool = False,
 ) -> Iterator[Blob]:
-    """Fold the windows that end now from raw events."""
+    """Fold the windows that end now from raw events.
+
+    With `is_part`, other partitions of a group may have vectors: their totals are added up before HAVING.
+    """
     releases: dict[int, Release] = stream.of(stream.job.exchanges[exchange])
     if not len(workspace.batch):
         return
     asked = {query: releases[query].asked(index.released, watermark) for query in queries}
     here = stream.job.exchanges[exchange]
+    here = replace(here, mode=Mode.PARTIAL) if is_part else here
     # Per-event windows are released one moment later than the others.
     for windows in dict.fromkeys(asked.values()):
         due = [query for query in queries if asked[query] == windows]
