@@ -13,6 +13,7 @@ Features, all off by default, so that plain COUNT(*) cases are drawn:
     matches      RETURN MATCHES (WITHIN without SLIDE, no aggregates)
     neighbours   several comparisons between neighbours, most of them on the same pair of names
     sets         positions of several types (ANY), aliases over different types, conditions on the type
+    nots         several NOTs side by side
     times        TIME, durations and TIMESTAMP in conditions: gaps between neighbours, and cross with `cross`
 
 Every event has all of ``COLUMNS`` (``seq`` only with an order column); the number of trends of a
@@ -70,9 +71,10 @@ def random_case(
     neighbours: bool = False,
     sets: bool = False,
     times: bool = False,
+    nots: bool = False,
 ) -> Case:
     """One valid case."""
-    pattern = _pattern(rng, both and rng.random() < 0.5, cross, sets)
+    pattern = _pattern(rng, both and rng.random() < 0.5, cross, sets, nots)
     lines = [f"PATTERN {pattern.text}"]
     semantics = rng.choice(
         ["", "any", "skip-till-any-match", "next", "skip-till-next-match", "cont", "contiguous"]
@@ -188,8 +190,10 @@ class _Maker:
         aliases: str,
         prefix: str,
         sets: list[str],
+        nots: bool,
     ):
         self.rng, self.types, self.others, self.aliases, self.prefix = rng, types, others, aliases, prefix
+        self.nots = nots
         self.sets = sets  # what a position of several types is drawn from; none if it is empty
         self.leaves: list[tuple] = []
         self.negatives: list[list[tuple]] = []
@@ -248,14 +252,14 @@ class _Maker:
         parts = [self.part(depth) for _ in range(self.rng.choice([2, 2, 3]))]
         texts = [parts[0].text]
         for left, right in pairwise(parts):
-            if not left.empty and not right.empty and self.rng.random() < 0.15:
-                texts.append(self.negative())
+            if not left.empty and not right.empty and self.rng.random() < (0.4 if self.nots else 0.15):
+                texts += self.negated()
             texts.append(right.text)
         if outermost:
             if not parts[0].empty and self.rng.random() < 0.2:
-                texts.insert(0, self.negative())
+                texts = self.negated() + texts
             if not parts[-1].empty and self.rng.random() < 0.2:
-                texts.append(self.negative())
+                texts += self.negated()
         return _Part(
             f"SEQ({', '.join(texts)})",
             all(part.empty for part in parts),
@@ -271,6 +275,9 @@ class _Maker:
             return _Part(f"OR({', '.join(part.text for part in parts)})", empty, size, always)
         texts = [part.text if part.single else f"({part.text})" for part in parts]
         return _Part(" | ".join(texts), empty, size, always, single=False)
+
+    def negated(self) -> list[str]:
+        return [self.negative() for _ in range(self.rng.choice([1, 2, 2, 3]) if self.nots else 1)]
 
     def negative(self) -> str:
         """NOT N: a type, or a pattern of SEQ, + and OR over types."""
@@ -304,7 +311,7 @@ class _Maker:
         return self.rng.choice(["NOT ", "NOT ", "!"]) + text
 
 
-def _pattern(rng: random.Random, both: bool, cross: bool, sets: bool = False) -> _Pattern:
+def _pattern(rng: random.Random, both: bool, cross: bool, sets: bool = False, nots: bool = False) -> _Pattern:
     while True:
         # For cross predicates names must not overlap, so either all positions have an alias or none.
         aliases = rng.choice(["none", "all"] if cross else ["none", "none", "all", "mixed"])
@@ -317,7 +324,9 @@ def _pattern(rng: random.Random, both: bool, cross: bool, sets: bool = False) ->
         parts, makers = [], []
         for number, types in enumerate(shares):
             several = [*types, *strangers[number]] if sets else []
-            maker = _Maker(rng, types, strangers[number], aliases, f"o{number}" if both else "", several)
+            maker = _Maker(
+                rng, types, strangers[number], aliases, f"o{number}" if both else "", several, nots
+            )
             depth = rng.choice([0, 1, 1, 2, 2, 2] if not both else [0, 1, 1])
             if depth and rng.random() < 0.65:
                 part = maker.sequence(depth - 1, outermost=True)

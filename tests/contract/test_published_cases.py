@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +57,6 @@ def has(word: str) -> Callable[[str], bool]:
     return lambda text: re.search(rf"\b{word}\b", text) is not None
 
 
-def _nots_side_by_side(node: Any) -> bool:
-    if not isinstance(node, tuple | list):
-        return False
-    parts = node[1] if isinstance(node, tuple) and node[0] == "seq" else []
-    beside = any(a[0] == b[0] == "not" for a, b in pairwise(parts))
-    return beside or any(_nots_side_by_side(part) for part in node)
-
-
 NOT_YET: dict[str, Callable[[str], bool]] = {
     "EVERY": has("EVERY"),
     "ONCE": has("ONCE"),
@@ -73,7 +64,6 @@ NOT_YET: dict[str, Callable[[str], bool]] = {
     "COUNT(DISTINCT)": has("DISTINCT"),
     "DURATION": has("DURATION"),
     "LENGTH": has("LENGTH"),
-    "NOT beside NOT": lambda text: _nots_side_by_side(oracle.Meaning(text).query.pattern),
     "a condition between NOT and a neighbour": lambda text: bool(oracle.Meaning(text).breaking),
 }
 """The clauses that trendfold does not read yet, each as it is recognized."""

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache, reduce
 from itertools import product
 from operator import or_
 
+from trendfold.query.names import joined_nots
 from trendfold.query.nodes import (
     Both,
     Either,
@@ -169,7 +170,7 @@ def build(pattern: Pattern) -> Automaton:
     Queries of a workload mostly differ in constants: equal patterns have one automaton.
     """
     walk = _Walk()
-    parts = pattern.parts if isinstance(pattern, Seq) else (pattern,)
+    parts = joined_nots(pattern.parts) if isinstance(pattern, Seq) else (pattern,)
     start_guard = walk.guard(parts[0].body) if isinstance(parts[0], Not) else None
     inner = parts[1:] if isinstance(parts[0], Not) else parts
     trailing = inner[-1] if isinstance(inner[-1], Not) else None
@@ -255,7 +256,7 @@ class _Walk:
         """
         ends: list[_FirstLast] = []
         guards: list[tuple[int, int]] = []
-        for part in parts:
+        for part in joined_nots(parts):
             if isinstance(part, Not):
                 guards.append((len(ends), self.guard(part.body)))
             else:

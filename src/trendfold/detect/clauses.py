@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
+from trendfold.query.names import joined_nots
 from trendfold.query.nodes import (
     Both,
     Either,
@@ -129,7 +130,7 @@ class _Counter:
                 self.guards += 1
                 return _NumberedPattern("not", number=self.guards - 1)
             case Seq(parts):
-                return _NumberedPattern("seq", tuple(map(self.numbered, parts)))
+                return _NumberedPattern("seq", tuple(map(self.numbered, joined_nots(parts))))
             case Either(parts):
                 return _NumberedPattern("or", tuple(map(self.numbered, parts)))
             case Both(parts):

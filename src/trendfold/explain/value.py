@@ -23,7 +23,7 @@ from trendfold.plan.physical import has_guards, may_be_lane
 from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
 from trendfold.plan.stream_choices import has_moving_windows, why_raw
 from trendfold.query import to_text as query_text
-from trendfold.query.names import PredicateKind, children, kind, named, walk
+from trendfold.query.names import PredicateKind, children, joined_nots, kind, named, walk
 from trendfold.query.nodes import (
     Attribute,
     Both,
@@ -35,6 +35,7 @@ from trendfold.query.nodes import (
     Query,
     Repeat,
     Semantics,
+    Seq,
     WindowUnit,
 )
 from trendfold.query.printer import expression_text, pattern_text
@@ -414,6 +415,8 @@ def _negated(pattern: Pattern) -> list[Pattern]:
         match stack.pop():
             case Not(body):
                 found.append(body)
+            case Seq(parts):
+                stack.extend(reversed(joined_nots(parts)))
             case Repeat() as repeat if any(isinstance(part, Not) for part in walk(repeat)):
                 stack.extend([repeat.body] * (repeat.high or repeat.low))
             case node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from trendfold.errors import NOWHERE, Problem, Span, nearest
 from trendfold.events.schema import Kind, Schema
@@ -154,19 +154,22 @@ def _negations_in(seq: Seq, is_outermost: bool) -> Iterator[Problem]:
     for i, part in enumerate(seq.parts):
         if not isinstance(part, Not):
             continue
-        if i in (0, len(seq.parts) - 1) and not is_outermost:
-            where = "first" if i == 0 else "last"
+        sides = [tuple(dropwhile(_is_not, side)) for side in (seq.parts[:i][::-1], seq.parts[i + 1 :])]
+        if not all(sides) and not is_outermost:
+            where = "first" if not sides[0] else "last"
             message = f"NOT is {where} in a SEQ that is not the outermost one"
             yield Problem(message, span=part.span, hint="put it between two events, or in the outermost SEQ")
-        if any(isinstance(other, Not) for other in _beside(seq, i)):
-            yield Problem("NOT is next to another NOT", span=part.span, hint="put an event between them")
-        elif any(_is_blank(side) for side in (seq.parts[:i][::-1], seq.parts[i + 1 :]) if side):
+        if any(_is_blank(side) for side in sides if side):
             yield beside_empty(part)
+
+
+def _is_not(part: Pattern) -> bool:
+    return isinstance(part, Not)
 
 
 def _is_blank(side: tuple[Pattern, ...]) -> bool:
     """Whether everything between a NOT and the next NOT, or the end, can be empty."""
-    return all(map(can_be_empty, takewhile(lambda part: not isinstance(part, Not), side)))
+    return all(map(can_be_empty, takewhile(lambda part: not _is_not(part), side)))
 
 
 def _beside(seq: Seq, index: int) -> tuple[Pattern, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
+from itertools import groupby
 from typing import TypeVar
 
 from trendfold.errors import NOWHERE, Span
@@ -137,6 +138,19 @@ def sides(pattern: Pattern) -> dict[str, frozenset[bool]]:
         for name in filter(None, (ref.alias, ref.type if isinstance(ref.type, str) else None)):
             found[name] = found.get(name, frozenset()) | {is_negated}
     return found
+
+
+def joined_nots(parts: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+    """The parts of a SEQ with NOTs side by side as one NOT of their OR: a trend of any of them breaks."""
+    found: list[Pattern] = []
+    for is_not, run in groupby(parts, lambda part: isinstance(part, Not)):
+        own = list(run)
+        if is_not and len(own) > 1:
+            bodies = tuple(body for part in own for body in children(part))
+            found.append(Not(Either(bodies), extent(own[0])))
+        else:
+            found += own
+    return tuple(found)
 
 
 def positions(pattern: Pattern) -> int:
