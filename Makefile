@@ -39,7 +39,7 @@ test: java $(READY) ## run the tests, without the slow ones
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: java $(READY) ## run every test, the slow ones too (25 minutes on 2 cores)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	TRENDFOLD_ALL=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-plain: $(READY) ## run every kernel as plain Python on small cases (5 minutes): for debuggers and coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m "not slow" tests/contract tests/detect tests/papers/aseq/test_kernel.py \

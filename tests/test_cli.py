@@ -712,7 +712,13 @@ def test_parameters_are_given_as_literals(
     Path("p.tql").write_text(
         "RETURN COUNT(*) PATTERN A WHERE A.x >= :least AND A.driver = :who WITHIN :w SLIDE :w"
     )
-    arguments = [command, "p.tql", "--input", "events.csv"]
+    arguments = [
+        command,
+        "p.tql",
+        "--input",
+        "events.csv",
+        *(["--engine", "local"] if command == "run" else []),
+    ]
     assert "p.tql:1:40: query 'q1': the parameter 'least' has no value" in fails(capsys, arguments)
     given = ["--param", "least=0", "--param", "who='it''s'", "--param", "w=10 min"]
     assert main([*arguments, *given]) == 0
@@ -790,7 +796,7 @@ def test_without_a_command_usage_is_shown(capsys: pytest.CaptureFixture[str]) ->
 def test_what_nobody_foresaw_is_one_line(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(path: str) -> api.Workload:
+    def broken(path: str, params: object) -> api.Workload:
         raise ZeroDivisionError("of all things\nand more")
 
     monkeypatch.setattr(api, "read", broken)
@@ -806,7 +812,7 @@ def test_what_nobody_foresaw_is_one_line(
 def test_want_of_memory_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_much(path: str) -> api.Workload:
+    def too_much(path: str, params: object) -> api.Workload:
         raise MemoryError
 
     monkeypatch.setattr(api, "read", too_much)
@@ -846,7 +852,7 @@ def test_a_terminal_without_unicode_is_no_reason_to_fail(folder: Path) -> None:
 
 
 def test_an_interrupt_ends_with_130(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: str) -> api.Workload:
+    def interrupted(path: str, params: object) -> api.Workload:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(api, "read", interrupted)

@@ -188,7 +188,9 @@ def of_session(process: subprocess.Popen[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("moment", [pytest.param("bin/java", marks=pytest.mark.slow), "pyspark.daemon"])
+@pytest.mark.parametrize(
+    "moment", [pytest.param(name, marks=pytest.mark.slow) for name in ("bin/java", "pyspark.daemon")]
+)
 def test_an_interrupt_on_spark_stops_java_too(folder: Path, moment: str) -> None:
     """Once while Java starts, and once while workers fold."""
     pytest.importorskip("pyspark")

@@ -19,7 +19,7 @@ def test_no_plan_is_lost_by_pruning() -> None:
     assert found["gloria"] < found["Greedy"] < 1.1
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_nor_for_other_seeds(seed: int) -> None:
     found = costs(seed, "sequences, 120")
     assert found["gloria"] <= found["NoPrune"] * 1.005

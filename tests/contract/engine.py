@@ -214,15 +214,19 @@ def check_seed(seed: int, strategy: str, shape: Shape = to_table, **features: An
 PLAIN_EXAMPLES = 5
 """Of every kind, where kernels run as plain Python."""
 FUZZ = int(os.environ.get("TRENDFOLD_FUZZ") or 0)
+ALL = bool(os.environ.get("TRENDFOLD_ALL"))
 
 
 def many(examples: int) -> settings:
     """`examples` cases, the same in every run; with TRENDFOLD_FUZZ=n in the environment, n fresh ones.
 
+    Only half of them without TRENDFOLD_ALL, which `make test-all` sets.
+
     A case is one seed, so there is nothing to shrink; `check` reduces the case itself.
     """
     return settings(
-        max_examples=FUZZ or (min(examples, PLAIN_EXAMPLES) if IS_PLAIN else examples),
+        max_examples=FUZZ
+        or (min(examples, PLAIN_EXAMPLES) if IS_PLAIN else -(-examples // (1 if ALL else 2))),
         derandomize=not FUZZ,
         database=None,
         deadline=None,

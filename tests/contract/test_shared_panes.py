@@ -101,7 +101,7 @@ def test_stretches_are_shared_where_that_is_cheaper(stretches: int, multiplied: 
     text = "QUERY q{} RETURN COUNT(*) PATTERN SEQ(A, B+, C) SEMANTICS next WITHIN 30 min SLIDE 1 min"
     group = plan_all(tf.parse(";".join(text.format(i) for i in range(50))).queries)[0].group
     assert group is not None
-    known = GroupStatistics(rows=1_000_000, panes=PaneStatistics(stretches, multiplied))
+    known = GroupStatistics(rows=1_000_000, open_windows=30, panes=PaneStatistics(stretches, multiplied))
     way = choose(group, known, DEFAULT_COSTS)
     assert isinstance(way, Lanes)
     assert way.shares_panes == is_shared

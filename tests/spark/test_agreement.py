@@ -159,6 +159,7 @@ def test_parts_without_events(spark: SparkSession, tmp_path: Path) -> None:
     check(WORKLOAD, put(table.slice(0, 0), tmp_path / "none", []), table.slice(0, 0))
 
 
+@pytest.mark.slow
 def test_null_keys_and_many_groups(spark: SparkSession, tmp_path: Path) -> None:
     table = stream(20_000, groups=5_000)
     mask = np.random.default_rng(3).random(table.num_rows) < 0.1
@@ -203,6 +204,7 @@ def test_conditions_of_every_kind_are_judged_by_spark(spark: SparkSession) -> No
     check(tf.parse(";\n".join(queries)), spark.createDataFrame(table), table, views=False)
 
 
+@pytest.mark.slow
 def test_windows_and_rows_past_their_limits_are_told_as_locally(spark: SparkSession) -> None:
     table = pa.table({"type": list("ABAB"), "ts": [0, 1_000, 2_000, 3_000], "g": [1, 1, 2, 2]})
     frame = spark.createDataFrame(table)

@@ -85,6 +85,7 @@ def test_without_an_id_column_events_have_none_and_limit_is_kept(spark: SparkSes
     assert set(found[0]["A"][0]) == {"time"}
 
 
+@pytest.mark.slow
 def test_without_a_key_and_a_window_of_time_one_task_finds_all_and_the_summary_says_so(
     spark: SparkSession,
 ) -> None:
@@ -94,6 +95,7 @@ def test_without_a_key_and_a_window_of_time_one_task_finds_all_and_the_summary_s
     assert "spark: in one task" in str(result.summary)
 
 
+@pytest.mark.slow
 def test_too_many_matches_of_all_tasks_together_are_an_error(spark: SparkSession) -> None:
     frame = spark.createDataFrame(events(200))
     query = tf.parse("RETURN MATCHES PATTERN SEQ(A, B) WITHIN 9 s")

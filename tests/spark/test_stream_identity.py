@@ -43,6 +43,7 @@ def forget_identity(checkpoint: Path, *places: Path) -> None:
         (place / OWNER_FILE).unlink()
 
 
+@pytest.mark.slow
 def test_what_a_stream_has_delivered_is_never_replaced_by_another(
     spark: SparkSession, tmp_path: Path
 ) -> None:

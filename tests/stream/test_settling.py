@@ -104,21 +104,21 @@ def seeds(quick: int, every: int) -> list[Any]:
     return [pytest.param(seed, marks=pytest.mark.slow if seed >= quick else ()) for seed in shown]
 
 
-@pytest.mark.parametrize("seed", seeds(120, 250))
+@pytest.mark.parametrize("seed", seeds(50, 250))
 def test_any_workload_order_and_cut_gives_the_rows_of_the_oracle(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(seed, monkeypatch)
 
 
-@pytest.mark.parametrize("seed", seeds(80, 150))
+@pytest.mark.parametrize("seed", seeds(35, 150))
 def test_workloads_of_every_kind_of_query_give_the_rows_of_the_oracle(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(seed, monkeypatch, mixed_workload(random.Random(seed + 7_000), 6, WINDOWS))
 
 
-@pytest.mark.parametrize("seed", seeds(30, 100))
+@pytest.mark.parametrize("seed", seeds(15, 100))
 def test_positions_of_several_types_give_the_rows_of_the_oracle(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

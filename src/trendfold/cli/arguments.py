@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from trendfold.api import ARITHMETICS, Workload, read
+from trendfold import api
 from trendfold.cli.show import EXTENSIONS
 from trendfold.errors import InputError
 from trendfold.query import read_literal
@@ -248,7 +248,7 @@ def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
 def _add_arithmetic(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arithmetic",
-        choices=ARITHMETICS,
+        choices=api.ARITHMETICS,
         default="auto",
         help="COUNT and SUM as doubles (auto), 64-bit integers, or exact digits of any length",
     )
@@ -299,7 +299,7 @@ def limits_of(args: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def workload_of(args: argparse.Namespace) -> Workload:
+def workload_of(args: argparse.Namespace) -> api.Workload:
     """The queries, with the values of their parameters."""
     found: dict[str, Any] = {}
     for text in args.param:
@@ -309,7 +309,7 @@ def workload_of(args: argparse.Namespace) -> Workload:
         if name in found:
             raise InputError(f"--param {name!r} is given twice; leave one out")
         found[name] = read_literal(value, f"--param {name}")
-    return read(args.queries, found)
+    return api.read(args.queries, found)
 
 
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:
