@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from pyspark.sql import SparkSession
 
 import trendfold as tf
 from spark.agreement import check, put
-from trendfold.plan.physical import Lanes
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -41,10 +41,10 @@ LINES = "; ".join(
 """What GLORIA's plans share: of the patterns above they share nothing, as that costs no less."""
 
 
-def bursts(seed: int, events: int = 3_000) -> pa.Table:
+def bursts(seed: int, events: int = 3_000, lengths: Sequence[int] = (1, 1, 3, 9)) -> pa.Table:
     """Runs of one type, in four groups."""
     rng = np.random.default_rng(seed)
-    types = np.repeat(rng.choice(list("ABBCD"), events), rng.choice([1, 1, 3, 9], events))[:events]
+    types = np.repeat(rng.choice(list("ABBCD"), events), rng.choice(lengths, events))[:events]
     return pa.table(
         {
             "type": pa.array(types),
@@ -73,12 +73,9 @@ def slow(*values: Any) -> Any:
 def test_spark_folds_together_what_the_local_engine_does(
     spark: SparkSession, tmp_path: Path, strategy: str, text: str
 ) -> None:
-    table = bursts(5)
+    table = bursts(5, lengths=(20, 60))  # long enough for `auto`, too: window edges end bursts
     shuffled = table.take(pa.array(np.random.default_rng(1).permutation(table.num_rows)))
     path = put(shuffled, tmp_path / "events", [700, 1_500, 2_200])  # in no order: rows come together by key
     result = check(tf.parse(text), path, table, views=False, strategy=strategy)
     assert set(result.summary.strategy.values()) <= {strategy, "auto", "cogra", "greta"}
-    if strategy == "auto":  # whether bursts are applied once depends on costs
-        assert any(isinstance(step.way, Lanes) and len(step.queries) > 1 for step in result.plan.steps)
-    else:
-        assert any(result.summary.sharing.values()) == (strategy != "aseq")  # which has no bursts
+    assert any(result.summary.sharing.values()) == (strategy != "aseq")  # which has no bursts

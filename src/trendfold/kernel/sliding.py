@@ -253,16 +253,8 @@ def _ride(left, right):
 @kernel
 def multiply_windows(lows, highs, frame, starts, matrix, out):
     """Windows that share no stretch: ⊥ times the matrices [lows[k], highs[k]), vector by matrix."""
-    states, width, extremes = frame.states, frame.width, frame.extremes
-    here = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
-    there = (
-        np.zeros((states, width)),
-        np.zeros((states, width), np.int32),
-        np.full((states, extremes), np.inf),
-    )
-    passes = np.ones(states, np.bool_)
-    for r in range(starts.shape[0]):
-        passes[starts[r]] = False
+    width, extremes = frame.width, frame.extremes
+    here, there, passes = _no_trends(frame), _no_trends(frame), _passed(frame, starts)
     for k in range(lows.shape[0]):
         here[0][:] = 0.0
         here[1][:] = 0
@@ -278,6 +270,22 @@ def multiply_windows(lows, highs, frame, starts, matrix, out):
                 )
             for x in range(extremes):
                 out.extreme[k, x] = min(out.extreme[k, x], here[2][s, x])
+
+
+@kernel
+def _no_trends(frame):
+    """A vector without trends: numbers, exponents and extremes per state."""
+    size = frame.states, frame.width
+    return np.zeros(size), np.zeros(size, np.int32), np.full((frame.states, frame.extremes), np.inf)
+
+
+@kernel
+def _passed(frame, starts):
+    """The states that are no start of a matrix: a vector keeps what it has there."""
+    found = np.ones(frame.states, np.bool_)
+    for r in range(starts.shape[0]):
+        found[starts[r]] = False
+    return found
 
 
 @kernel
@@ -316,16 +324,7 @@ def _multiply_vector(vector, matrix, j, starts, passes, product):
 @kernel
 def multiply_runs(run, frame, starts, matrix, out):
     """Matrix k of `out` is the product of the matrices [run[k], run[k+1]): row by row, vector by matrix."""
-    states, width, extremes = frame.states, frame.width, frame.extremes
-    here = np.zeros((states, width)), np.zeros((states, width), np.int32), np.full((states, extremes), np.inf)
-    there = (
-        np.zeros((states, width)),
-        np.zeros((states, width), np.int32),
-        np.full((states, extremes), np.inf),
-    )
-    passes = np.ones(states, np.bool_)
-    for r in range(starts.shape[0]):
-        passes[starts[r]] = False
+    here, there, passes = _no_trends(frame), _no_trends(frame), _passed(frame, starts)
     for k in range(run.shape[0] - 1):
         for r in range(starts.shape[0]):
             first = run[k]

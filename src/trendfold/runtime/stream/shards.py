@@ -101,7 +101,7 @@ def _without_late(stream: StreamJob, parcel: Parcel, cutoff: int) -> tuple[RawEv
 def _that_can_match(stream: StreamJob, exchange: int, part: RawEvents) -> RawEvents:
     """The events that can be part of a match or break one: conditions on one event may leave only a few.
 
-    Not before: a late event is reported whether or not it could have matched.
+    Events are dropped here, not where they are packed, because late events are reported in any case.
     """
     here = stream.job.exchanges[exchange]
     if not here.finds_matches or here.types is None or not here.conditions:
