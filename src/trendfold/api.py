@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trendfold.runtime.result import Result
     from trendfold.runtime.spark.sinks import Output
     from trendfold.runtime.spark.stream import Handle
+    from trendfold.why import WhyNot
 
 
 ARITHMETICS = ("auto", "integer", "exact")
@@ -144,6 +145,56 @@ class Workload:
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
         return result.with_notices(notices).with_warnings(self.cautions())
+
+    def why_not(
+        self,
+        data: Any,
+        query: str | None = None,
+        *,
+        origin: int | float | str | datetime | None = None,
+        csv: Mapping[str, Any] | None = None,
+        format: str = "text",
+        **options: Any,
+    ) -> WhyNot:
+        """Tell why a query has no rows over `data`, or fewer than expected: what is left after each step.
+
+        query    the name of the query; may be left out if there is only one
+        options  how columns are read: `type_column`, `time_column` and so on, as for `run`
+
+        Runs in one process, whatever the size of the data.
+
+        >>> import trendfold as tf
+        >>> events = tf.datasets.ridesharing(events=1_000, seed=7)
+        >>> why = tf.parse("RETURN COUNT(*) PATTERN request+").why_not(events)
+        >>> print(why.steps[0].added[0].near_miss)
+        no event has the type 'request', but 62 events have 'Request'
+        """
+        from trendfold.events.batch import read_batch, schema_of
+        from trendfold.events.options import Options
+        from trendfold.runtime import runtime
+        from trendfold.runtime.windows import read_origin
+        from trendfold.runtime.workspace import Workspace
+        from trendfold.why import ask, require_why_format
+
+        require_why_format(format)
+        asked = self._query(query)
+        read = Options(**options)
+        source = runtime("local").read(_with_csv(data, csv), needed_columns([asked], read.columns), read)
+        Workload((asked,)).check_columns(schema_of(source.schema), read.time_column, read.ticks)
+        batch = read_batch(source.table, read)
+        rejects = source.with_rejects(batch.rejects).num_rows
+        begin = read_origin(origin, read.time_unit)
+        return replace(ask(asked, Workspace(batch), read, begin, rejects), format=format)
+
+    def _query(self, name: str | None) -> Query:
+        """The query of a name, or the only one."""
+        names = [query.name for query in self.queries]
+        if name is None and len(names) > 1:
+            raise InputError(f"there are {len(names):,} queries; name one of {', '.join(names[:20])}")
+        if name is not None and name not in names:
+            hint = nearest(name, names) or f"queries are {', '.join(names[:20])}"
+            raise InputError(f"no query {name!r}; {hint}")
+        return self.queries[0 if name is None else names.index(name)]
 
     def start(
         self,

@@ -109,6 +109,9 @@ _COMMANDS = {
         "report every error of a query file, with line, column and caret", arguments.add_check, commands.check
     ),
     "explain": _Described("show how each query would be computed", arguments.add_explain, commands.explain),
+    "why": _Described(
+        "tell why a query has no rows, or fewer than expected", arguments.add_why, commands.why
+    ),
     "generate": _Described(
         "write a seeded stream of synthetic events", arguments.add_generate, commands.generate
     ),

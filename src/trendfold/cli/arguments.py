@@ -160,6 +160,15 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_why(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold why`."""
+    _add_queries(parser)
+    _add_input(parser, required=True)
+    parser.add_argument("--query", metavar="NAME", help="which of the queries; needed if there are several")
+    parser.add_argument("--origin", help="what windows are aligned to")
+    parser.add_argument("--format", choices=("text", "json", "html"), default="text")
+
+
 def add_generate(parser: argparse.ArgumentParser) -> None:
     """The options of `trendfold generate`."""
     parser.add_argument(

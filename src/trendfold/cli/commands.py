@@ -201,6 +201,13 @@ def explain(args: argparse.Namespace) -> int:
     return 0
 
 
+def why(args: argparse.Namespace) -> int:
+    """Print why a query has no rows, or fewer than expected."""
+    workload, origin = workload_of(args), number_or_text(args.origin)
+    print(workload.why_not(files_of(args), args.query, origin=origin, format=args.format, **columns_of(args)))
+    return 0
+
+
 def generate(args: argparse.Namespace) -> int:
     """Write synthetic events."""
     from trendfold.events.generate import DATASETS, StreamSettings

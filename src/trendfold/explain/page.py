@@ -22,8 +22,12 @@ def to_html(value: Value) -> str:
 
 def fragment(value: Value) -> str:
     """An HTML fragment for notebooks; its styles do not affect the rest of the page."""
-    queries = "\n".join(_query_html(query) for query in value["queries"])
-    return f'<div class="trendfold"><style>{_style()}</style>\n{queries}</div>'
+    return styled("\n".join(_query_html(query) for query in value["queries"]))
+
+
+def styled(html: str) -> str:
+    """HTML with the styles that all fragments share."""
+    return f'<div class="trendfold"><style>{_style()}</style>\n{html}</div>'
 
 
 def _query_html(value: Value) -> str:
@@ -63,6 +67,8 @@ white-space:pre-wrap}
 .trendfold summary{cursor:pointer;color:var(--soft)}
 .trendfold table{border-collapse:collapse;margin:.1rem 0 .4rem 1rem}
 .trendfold td{padding:.1rem 1.2rem .1rem 0;text-align:left;vertical-align:top;border:0;overflow-wrap:anywhere}
+.trendfold th{padding:.1rem 1.2rem .1rem 0;text-align:left;color:var(--soft);font-weight:normal}
+.trendfold td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .trendfold .picture{overflow-x:auto}
 .trendfold svg .box{fill:var(--panel);stroke:var(--line)}
 .trendfold svg .shared{stroke:var(--accent);stroke-width:2}
