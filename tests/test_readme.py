@@ -74,7 +74,7 @@ def test_examples_print_what_stands_below_them(tmp_path: Path) -> None:
                 assert program == "trendfold"
                 steps.append((program, args))
                 printed.append(output)
-    assert [kind for kind, _ in steps].count("python") == 5
+    assert [kind for kind, _ in steps].count("python") == 6
     assert [kind for kind, _ in steps].count("trendfold") == 3
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(

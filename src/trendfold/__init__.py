@@ -1,11 +1,13 @@
 """trendfold answers pattern questions over event streams without building the matches."""
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trendfold import datasets
-    from trendfold.api import Workload, parse, read
+    from trendfold.api import Workload, parse, query, read
     from trendfold.errors import (
         InputError,
         LimitError,
@@ -14,6 +16,25 @@ if TYPE_CHECKING:
         TrendfoldError,
         UnsupportedError,
     )
+    from trendfold.query.in_python import (
+        any_event,
+        any_of,
+        col,
+        count,
+        event,
+        events,
+        jointly,
+        log2,
+        matches,
+        mean,
+        same,
+        seq,
+        time,
+    )
+    from trendfold.query.in_python import max_ as max  # noqa: F401
+    from trendfold.query.in_python import min_ as min  # noqa: F401
+    from trendfold.query.in_python import next_ as next  # noqa: F401
+    from trendfold.query.in_python import sum_ as sum  # noqa: F401
 
 __version__ = "0.1.0"
 
@@ -25,22 +46,61 @@ __all__ = [
     "TrendfoldError",
     "UnsupportedError",
     "Workload",
+    "any_event",
+    "any_of",
+    "col",
+    "count",
     "datasets",
+    "event",
+    "events",
+    "jointly",
+    "log2",
+    "matches",
+    "mean",
     "parse",
+    "query",
     "read",
+    "same",
+    "seq",
+    "time",
 ]
+
+_API = ("Workload", "parse", "query", "read")
+_AS_BUILTINS = ("max", "min", "next", "sum")
+"""Functions named like Python's own: `from trendfold import *` leaves them out."""
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for: the command line must listen for Ctrl-C before pyarrow is loaded."""
-    if name not in __all__:
+    if name not in __all__ and name not in _AS_BUILTINS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = _find(name)
+    return found
+
+
+def _function(name: str) -> property:
+    return property(lambda _: _find(name), lambda _, room: None)
+
+
+class _Package(ModuleType):
+    """This package: these two are functions, also after Python has imported the rooms of the same names."""
+
+    events = _function("events")
+    query = _function("query")
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def _find(name: str) -> Any:
     if name == "datasets":
         return import_module("trendfold.datasets")
-    module = import_module("trendfold.errors" if name.endswith("Error") else "trendfold.api")
-    globals()[name] = getattr(module, name)
-    return globals()[name]
+    if name.endswith("Error"):
+        return getattr(import_module("trendfold.errors"), name)
+    if name in _API:
+        return getattr(import_module("trendfold.api"), name)
+    return getattr(import_module("trendfold.query.in_python"), f"{name}_" if name in _AS_BUILTINS else name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_AS_BUILTINS})

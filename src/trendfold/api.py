@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,10 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.workload import plan_all
 from trendfold.query import caution_text, cautions, check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
-from trendfold.query.nodes import Query, WindowUnit
-from trendfold.query.parser import MAX_BYTES
+from trendfold.query.compose import compose
+from trendfold.query.in_python import ConditionExpr, Conjunct, PatternExpr, Returned, count
+from trendfold.query.nodes import Matches, Query, WindowUnit
+from trendfold.query.parser import MAX_BYTES, placed
 
 if TYPE_CHECKING:
     from trendfold.runtime.limits import Limits
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 
 ARITHMETICS = ("auto", "integer", "exact")
+COUNT_ALL = count()
 UNBOUNDED = 2**62
 """The limit on matches that are only counted, not kept."""
 
@@ -46,6 +49,21 @@ class Workload:
 
     def __str__(self) -> str:
         return "\n\n".join(to_text(query) + ";" for query in self.queries)
+
+    def __add__(self, other: Workload) -> Workload:
+        """Both workloads' queries as one; raises a QueryError where two have one name."""
+        if not isinstance(other, Workload):
+            return NotImplemented
+        taken = {query.name for query in self.queries}
+        hint = "give one of them another name"
+        problems = [
+            Problem(f"both workloads have a query named {query.name!r}", query.name, hint=hint)
+            for query in other.queries
+            if query.name in taken
+        ]
+        if problems:
+            raise QueryError(problems)
+        return Workload(self.queries + other.queries)
 
     def plan(self, strategy: str = "auto") -> tuple[QueryPlan, ...]:
         """Plan every query under a strategy."""
@@ -291,6 +309,9 @@ class Workload:
         problems = []
         for query in self.queries:
             found = check_columns(query, schema)
+            if found and not query.text:  # written in Python
+                query = placed(query)
+                found = check_columns(query, schema)
             if schema.get(time_column) is Kind.INTEGER:
                 found += _misfit_durations(query, ticks)
             problems += found[:1]
@@ -346,6 +367,50 @@ def parse(text: str, params: Mapping[str, Any] | None = None) -> Workload:
     WHERE A.city = 'it''s';
     """
     return Workload(parse_queries(text, params))
+
+
+def query(
+    pattern: PatternExpr | str,
+    *,
+    name: str = "q1",
+    returns: Returned | Matches | Sequence[Returned] = COUNT_ALL,
+    semantics: str = "any",
+    where: Conjunct | Sequence[Conjunct] = (),
+    group_by: Returned | Sequence[Returned] = (),
+    having: ConditionExpr | None = None,
+    within: timedelta | str | None = None,
+    slide: timedelta | str | None = None,
+    limit: int | None = None,
+) -> Workload:
+    """A query written in Python: a workload of its own, to run or to add to others (docs/python-queries.md).
+
+    pattern    events and patterns of them: `tf.seq(Request, Travel.plus(), ~Cancel)`
+    returns    aggregates and grouping attributes, or `tf.matches(...)`
+    semantics  `any`, `next` or `cont`: which events may lie between two events of a trend
+    where      conditions, and `tf.same(...)`
+    within     a timedelta, a duration such as `30 min`, or `1000 events`; `slide` as well
+
+    >>> import trendfold as tf
+    >>> Request, Travel = tf.events("Request", "Travel")
+    >>> print(tf.query(tf.seq(Request, Travel.plus()), where=Travel.speed < 10, within="1 h"))
+    QUERY q1
+    RETURN COUNT(*)
+    PATTERN SEQ(Request, Travel+)
+    WHERE Travel.speed < 10
+    WITHIN 1 h;
+    """
+    clauses = {
+        "pattern": pattern,
+        "returns": returns,
+        "semantics": semantics,
+        "where": where,
+        "group_by": group_by,
+        "having": having,
+        "within": within,
+        "slide": slide,
+        "limit": limit,
+    }
+    return Workload((compose(name, clauses),))
 
 
 def read(path: str | Path, params: Mapping[str, Any] | None = None) -> Workload:

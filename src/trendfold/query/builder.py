@@ -56,14 +56,12 @@ from trendfold.query.nodes import (
     Window,
     WindowUnit,
 )
-from trendfold.query.parameters import Parameter, Parameters, instant, negative
+from trendfold.query.parameters import MAX_NUMBER_DIGITS, Parameter, Parameters, instant, negative
 from trendfold.query.split import MAX_NESTING, UNITS_US, unquoted
 
 MAX_AMOUNT_DIGITS = 40
-MAX_NUMBER_DIGITS = 4_000
-"""Python refuses to parse or print longer numbers."""
 
-_SEMANTICS = {"any": Semantics.ANY, "next": Semantics.NEXT, "cont": Semantics.CONTIGUOUS} | {
+SEMANTICS = {"any": Semantics.ANY, "next": Semantics.NEXT, "cont": Semantics.CONTIGUOUS} | {
     semantics.value: semantics for semantics in Semantics
 }
 _EVENTS = ("events", "event")
@@ -204,10 +202,10 @@ class _Builder(Transformer[Token, Draft]):
         return _Clause("PATTERN", pattern, _span(keyword))
 
     def semantics_clause(self, keyword: Token, word: Token) -> _Clause:
-        if word.lower() not in _SEMANTICS:
-            hint = nearest(word, _SEMANTICS) or f"choose one of {', '.join(Semantics)}"
+        if word.lower() not in SEMANTICS:
+            hint = nearest(word, SEMANTICS) or f"choose one of {', '.join(Semantics)}"
             raise query_error(f"unknown semantics {str(word)!r}", _span(word), hint)
-        return _Clause("SEMANTICS", _SEMANTICS[word.lower()], _span(keyword))
+        return _Clause("SEMANTICS", SEMANTICS[word.lower()], _span(keyword))
 
     def where_clause(self, keyword: Token, *conjuncts: Any) -> _Clause:
         equivalence: list[str] = []

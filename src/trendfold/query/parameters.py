@@ -9,10 +9,14 @@ from typing import Any, cast
 
 from trendfold.errors import InputError, Span, nearest, query_error
 from trendfold.query.names import children, with_children
-from trendfold.query.nodes import Duration, Expression, Instant, Like, Literal, Unary
+from trendfold.query.nodes import Duration, Expression, Instant, Like, Literal, Unary, Value
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+
+MAX_NUMBER_DIGITS = 4_000
+"""Python refuses to parse or print longer numbers."""
+_TOO_LARGE = 10**MAX_NUMBER_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Parameters:
         if name not in self.values:
             hint = nearest(name, self.values) or f"pass params={{{name!r}: ...}}, or --param {name}=..."
             raise query_error(f"the parameter {name!r} has no value", parameter.span, hint)
-        return Literal(_plain(name, self.values[name]), parameter.span)
+        return Literal(plain(f"the parameter {name!r}", self.values[name]), parameter.span)
 
     def fill(self, node: Expression) -> Expression:
         """The expression with values in place of its parameters."""
@@ -78,18 +82,24 @@ def instant(when: datetime) -> Instant:
     return Instant((aware - _EPOCH) // _MICROSECOND)
 
 
-def _plain(name: str, value: Any) -> Any:
-    """A value as a literal has it."""
+def plain(what: str, value: Any) -> Value:
+    """A value of Python as a literal has it; `what` names it in the error."""
     match value:
-        case None | bool() | int() | str() | Instant() | Duration():
+        case int() if abs(value) >= _TOO_LARGE:
+            raise InputError(f"a number has more than {MAX_NUMBER_DIGITS} digits")
+        case None | bool() | Instant() | Duration():
             return value
-        case float():
-            return value if value == value and abs(value) != float("inf") else None
+        case int():
+            return int(value)  # and no enum
+        case str():
+            return str.__str__(value)
+        case float():  # and no number of numpy
+            return float(value) if value == value and abs(value) != float("inf") else None
         case datetime():
             return instant(value)
         case timedelta():
             return Duration(value // _MICROSECOND)
     if hasattr(value, "item"):  # a scalar of numpy
-        return _plain(name, cast(Any, value).item())
+        return plain(what, cast(Any, value).item())
     kinds = "a number, a string, a boolean, None, a datetime or a timedelta"
-    raise InputError(f"the parameter {name!r} is a {type(value).__name__}; pass {kinds}")
+    raise InputError(f"{what} is a {type(value).__name__}; pass {kinds}")

@@ -15,6 +15,7 @@ from trendfold.query.check import check
 from trendfold.query.complaint import syntax_error
 from trendfold.query.nodes import Literal, Query, Value
 from trendfold.query.parameters import Parameters
+from trendfold.query.printer import to_text
 from trendfold.query.split import Piece, check_nesting, split_queries
 
 MAX_BYTES = 5_000_000
@@ -50,6 +51,14 @@ def parse(text: str, params: Mapping[str, Any] | None = None) -> tuple[Query, ..
         raise QueryError(problems)
     parameters.check_all_asked()
     return tuple(queries)
+
+
+def placed(query: Query) -> Query:
+    """The same query with its printed text, and spans into it, so that errors can show a place."""
+    text = to_text(query)
+    [piece] = split_queries(text)
+    found = _parse_piece(text, piece, Parameters({}))
+    return replace(found, name=query.name, text=text, span=piece.span)
 
 
 def read_literal(text: str, what: str) -> Value:
