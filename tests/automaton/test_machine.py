@@ -7,7 +7,7 @@ import pytest
 import trendfold
 from trendfold.automaton import END, START, build, split
 from trendfold.automaton.machine import MAX_CLASSES, Classes, Machine, Scan, State, classes
-from trendfold.automaton.predicates import partition_attributes
+from trendfold.query.partitions import partition_attributes
 
 
 def machine(text: str, by_event: frozenset[int] = frozenset()) -> Machine:

@@ -23,12 +23,12 @@ from hypothesis import HealthCheck, Phase, settings
 import oracle
 import trendfold
 import workloads
-from trendfold.automaton.predicates import partition_attributes
 from trendfold.errors import TrendfoldError, UnsupportedError
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.plan import PLANNERS
 from trendfold.query import PredicateKind, Query, kind
 from trendfold.query.nodes import Attribute, Compare
+from trendfold.query.partitions import partition_attributes
 from workloads import Case
 
 STRATEGIES = tuple(name for name in PLANNERS if name != "mcep")  # which finds matches: test_matches.py

@@ -215,4 +215,15 @@ def queries(draw: st.DrawFn) -> Query:
             change: Any = {clause: query.where + more if clause == "where" else more}
             changed = replace(query, **change)
             query = query if check(changed) else changed
-    return query
+    if isinstance(query.returns, Matches):
+        return query
+    return _with_rows_of_partitions(query, draw(st.booleans()))
+
+
+def _with_rows_of_partitions(query: Query, includes_empty: bool) -> Query:
+    """The query with COUNT(DISTINCT ...) of the attributes that partition it."""
+    plain = (key.attribute for key in query.group_by if key.alias is None)
+    names = tuple(dict.fromkeys((*query.equivalence, *plain)))
+    item = ReturnItem(Aggregate(Function.COUNT, distinct=names, log2=includes_empty))
+    changed = replace(query, includes_empty=includes_empty, returns=(*query.returns, item))
+    return query if not names or check(changed) else changed

@@ -441,7 +441,9 @@ def test_updates_are_the_rows_of_batch_over_the_events_so_far(
     text = """
     QUERY sliding RETURN g, COUNT(*), SUM(B.x) PATTERN SEQ(A, B+) GROUP BY g WITHIN 20 s SLIDE 5 s;
     QUERY whole RETURN COUNT(*) PATTERN SEQ(A, NOT C, B) WHERE [g] WITHIN 10 s SLIDE 10 s;
-    QUERY kept RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 10 s SLIDE 10 s HAVING COUNT(*) > 1
+    QUERY kept RETURN g, COUNT(*) PATTERN SEQ(A, B) GROUP BY g WITHIN 10 s SLIDE 10 s HAVING COUNT(*) > 1;
+    QUERY quiet RETURN COUNT(*), COUNT(DISTINCT g), SUM(B.x) PATTERN SEQ(A, B) WHERE [g] AND B.x > 4
+    WITHIN 6 s SLIDE 2 s INCLUDE EMPTY
     """
     workload, table = tf.parse(text), layout_1_events(0, 240)
     stream = simulate(workload, table.schema, 3_000_000, 3)

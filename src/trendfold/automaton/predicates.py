@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from trendfold.automaton.gaps import separated
 from trendfold.automaton.glushkov import Automaton
-from trendfold.query.names import (
-    PredicateKind,
-    children,
-    kind_by_names,
-    named,
-    refs,
-    stands_for,
-    with_children,
-)
-from trendfold.query.nodes import (
-    EVENT_TIME,
-    Attribute,
-    Compare,
-    Expression,
-    Pattern,
-    Query,
-)
+from trendfold.query.names import PredicateKind, children, kind_by_names, named, with_children
+from trendfold.query.nodes import Attribute, Expression, Query
+from trendfold.query.partitions import connecting_attributes, equal_attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +50,15 @@ class Predicates:
         return tuple(i for i, a in enumerate(self.adjacency) if p in a.left and q in a.right)
 
 
-def partition_attributes(query: Query) -> tuple[str, ...]:
-    """The attributes that partition all events: `[a]`, or equalities equivalent to it."""
-    return tuple(dict.fromkeys((*query.equivalence, *_connecting_attributes(query))))
-
-
 def split(query: Query, automaton: Automaton) -> Predicates:
     """The predicates of `query` that refer to `automaton`, one of its operands."""
-    partition = set(_connecting_attributes(query))
+    partition = set(connecting_attributes(query))
     local, adjacency, cross = [], [], []
     for conjunct in query.where:
         names = named(conjunct)
         if not all(automaton.called(name) for name, _ in names):
             continue  # belongs to another operand
-        if _equal_attribute(conjunct) in partition:
+        if equal_attribute(conjunct) in partition:
             continue
         match kind_by_names(names):
             case PredicateKind.LOCAL:
@@ -104,40 +84,6 @@ def _cross(conjunct: Expression, automaton: Automaton) -> Pairwise:
     left, right = sorted(name for name, _ in named(conjunct))
     condition = separated(_strip(conjunct, {right: True}))
     return Pairwise(condition, automaton.called(left), automaton.called(right))
-
-
-def _connecting_attributes(query: Query) -> tuple[str, ...]:
-    """The attributes u whose equalities `A.u = B.u` connect all positive positions."""
-    equalities = [(u, c) for c in query.where if (u := _equal_attribute(c)) is not None]
-    found = []
-    for attribute, group in groupby(sorted(equalities, key=lambda e: e[0]), key=lambda e: e[0]):
-        if _is_connected([conjunct for _, conjunct in group], query.pattern):
-            found.append(attribute)
-    return tuple(found)
-
-
-def _equal_attribute(conjunct: Expression) -> str | None:
-    """u, for a conjunct `A.u = B.u` between two aliases without NEXT."""
-    match conjunct:
-        case Compare(
-            op="=",
-            left=Attribute(alias=a, name=u, is_next=False),
-            right=Attribute(alias=b, name=v, is_next=False),
-        ) if u == v and a != b and u != EVENT_TIME:
-            return u
-    return None
-
-
-def _is_connected(equalities: list[Expression], pattern: Pattern) -> bool:
-    """Whether the names in `equalities` link every positive occurrence to every other."""
-    positive = [ref for ref, is_negated in refs(pattern) if not is_negated]
-    components = [{i} for i in range(len(positive))]
-    for conjunct in equalities:
-        names = {name for name, _ in named(conjunct) if name}
-        linked = {i for i, ref in enumerate(positive) if any(stands_for(ref, name) for name in names)}
-        joined = set().union(linked, *(c for c in components if c & linked))
-        components = [c for c in components if not c & linked] + [joined]
-    return len(components) == 1
 
 
 def _strip(node: Expression, second: dict[str, bool]) -> Expression:

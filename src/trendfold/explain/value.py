@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
-from trendfold.automaton.predicates import Pairwise, partition_attributes
+from trendfold.automaton.predicates import Pairwise
 from trendfold.explain.match_plan import Traced, traced
 from trendfold.explain.sharing import OWN_LANE, describe_sharing, tell_lanes
 from trendfold.papers.aseq.prefixes import PrefixPlan
@@ -38,6 +38,7 @@ from trendfold.query.nodes import (
     Seq,
     WindowUnit,
 )
+from trendfold.query.partitions import partition_attributes
 from trendfold.query.printer import expression_text, pattern_text
 
 Value = dict[str, Any]

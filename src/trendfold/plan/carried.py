@@ -68,6 +68,16 @@ def aggregates(query: Query) -> tuple[Aggregate, ...]:
     return tuple(dict.fromkeys([*returned, *having]))
 
 
+def distinct_sets(query: Query) -> tuple[tuple[str, ...], ...]:
+    """The attributes of each COUNT(DISTINCT a, b): those of partitions, so that nothing is carried for it."""
+    return tuple(dict.fromkeys(each.distinct for each in aggregates(query) if each.distinct))
+
+
+def distinct_attributes(query: Query) -> tuple[str, ...]:
+    """All of these attributes."""
+    return tuple(dict.fromkeys(name for names in distinct_sets(query) for name in names))
+
+
 def carried(query: Query, automaton: Automaton) -> Carried:
     """The numbers and extremes that one operand must carry for the query's aggregates."""
     numbers: dict[Number, None] = {}

@@ -31,7 +31,11 @@ def unbounded_aggregates(query: Query, node: Expression) -> list[Aggregate]:
     """The aggregates under a node whose values doubles may not represent exactly."""
     found = [aggregate_of(query, leaf) for leaf in walk(node)]
     big = (Function.COUNT, Function.SUM)
-    return list(dict.fromkeys(a for a in found if a is not None and a.function in big and not a.log2))
+    return list(
+        dict.fromkeys(
+            a for a in found if a is not None and a.function in big and not a.log2 and not a.distinct
+        )
+    )
 
 
 def is_decided_by_doubles(query: Query) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.machine import Machine
-from trendfold.automaton.predicates import Predicates, partition_attributes
+from trendfold.automaton.predicates import Predicates
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
@@ -17,6 +17,7 @@ from trendfold.plan.match_machine import match_machine
 from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.overlap import Sharing, sharing
 from trendfold.query.nodes import Both, GroupKey, Matches, Pattern, Query, Semantics
+from trendfold.query.partitions import partition_attributes
 
 
 @dataclass(frozen=True, slots=True)

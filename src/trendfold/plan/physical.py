@@ -13,6 +13,7 @@ from math import inf
 from typing import Any, overload
 
 from trendfold.errors import plural
+from trendfold.plan.carried import distinct_sets
 from trendfold.plan.cost import (
     DEFAULT_COSTS,
     WORTH_NS,
@@ -213,7 +214,7 @@ def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
     """Whether all values of GROUP BY T.g stay in one stream; otherwise each value gets its own stream.
 
     HAVING, `exact` and `integer` need exact integers, which are computed stream by stream. Per-event windows
-    depend on the events of their own group.
+    depend on the events of their own group, INCLUDE EMPTY and COUNT(DISTINCT) on those of each stream.
     """
     if len(plan.operands) != 1 or len({key.alias for key in plan.qualified_keys}) != 1:
         return False
@@ -224,6 +225,8 @@ def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
         arithmetic == "auto"
         and query.semantics is Semantics.ANY
         and query.having is None
+        and not query.includes_empty
+        and not distinct_sets(query)
         and not is_per_event
         and not machine.by_event
         and not machine.automaton.guards

@@ -236,6 +236,9 @@ class _Builder(Transformer[Token, Draft]):
             return _Clause("LIMIT", amount, _span(keyword))
         return _Clause("LIMIT", _whole("LIMIT", amount, _size("LIMIT", amount)), _span(keyword))
 
+    def include_clause(self, keyword: Token, word: Token) -> _Clause:
+        return _Clause("INCLUDE EMPTY", True, _span(keyword, word))
+
     def amount(self, sign: Token | None, number: Token) -> Token:
         if sign is None:
             return number
@@ -464,6 +467,7 @@ def _query(values: dict[str, Any], clauses: dict[str, _Clause]) -> Query:
         having=values.get("HAVING"),
         window=_window(clauses.get("WITHIN"), clauses.get("SLIDE")),
         limit=values.get("LIMIT"),
+        includes_empty=values.get("INCLUDE EMPTY", False),
     )
 
 
@@ -605,6 +609,8 @@ def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
     match str(word.upper()), arguments:
         case "COUNT", [Token()]:
             return Aggregate(Function.COUNT, span=span)
+        case "COUNT", [Token(type="DISTINCT"), *keys]:
+            return Aggregate(Function.COUNT, distinct=_distinct(keys), span=span)
         case "COUNT", [Attribute(None, name)]:
             return Aggregate(Function.COUNT, name, span=span)
         case "TIME", [Attribute(None, name)]:
@@ -625,6 +631,16 @@ def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
             raise query_error(f"unknown function {str(word)!r}", _span(word), _function_hint(word.upper()))
 
 
+def _distinct(keys: Iterable[GroupKey]) -> tuple[str, ...]:
+    """The attributes of COUNT(DISTINCT a, b): those of partitions, so of no alias."""
+    for key in keys:
+        if key.alias is not None:
+            name = key.attribute
+            hint = f"it counts values of partitions: write COUNT(DISTINCT {name}) beside WHERE [{name}]"
+            raise query_error("COUNT(DISTINCT ...) takes attributes without an alias", key.span, hint)
+    return tuple(dict.fromkeys(key.attribute for key in keys))
+
+
 def _function_hint(name: str) -> str:
     close = get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.75)  # MEDIAN is not a misspelt MIN
     guess = f"did you mean {close[0]!r}?" if close else ""
@@ -632,7 +648,7 @@ def _function_hint(name: str) -> str:
 
 
 _TAKES = {
-    "COUNT": "* or an alias, as in COUNT(*) or COUNT(T)",
+    "COUNT": "*, an alias or DISTINCT, as in COUNT(*), COUNT(T) or COUNT(DISTINCT a)",
     "LOG2": "a COUNT, as in LOG2(COUNT(*))",
     "ABS": "one number",
     "TIME": "an alias, as in TIME(T) or TIME(NEXT(T))",

@@ -59,6 +59,7 @@ from trendfold.query.nodes import (
     WindowUnit,
     type_set,
 )
+from trendfold.query.partitions import partition_attributes
 from trendfold.query.printer import expression_text, quoted
 
 MAX_POSITIONS = 1_000
@@ -416,6 +417,15 @@ def _equal_columns(query: Query, taken: Iterable[str], spans: list[Span], hint: 
 def _aggregate(query: Query, aggregate: Aggregate) -> Iterator[Problem]:
     if aggregate.alias is not None:
         yield from _positive(query, aggregate.alias, aggregate.span, f"{aggregate.function} takes")
+    keys = dict.fromkeys(
+        (*partition_attributes(query), *(key.attribute for key in query.group_by if key.alias is None))
+    )
+    for name in aggregate.distinct:
+        if name not in keys:
+            message = f"COUNT(DISTINCT ...) takes attributes of partitions, and {name!r} is none"
+            one = quoted(name)
+            hint = nearest(name, keys) or f"add [{one}] to WHERE, or GROUP BY {one}"
+            yield Problem(message, span=aggregate.span, hint=hint)
 
 
 def _having(query: Query) -> Iterator[Problem]:
@@ -459,6 +469,10 @@ def _window(query: Query) -> Iterator[Problem]:
         case Window(length, None, WindowUnit.EVENTS, span) if not gives_matches:
             hint = f"add for example SLIDE {length} events"
             yield Problem("WITHIN a number of events needs SLIDE", span=span, hint=hint)
+    if gives_matches and query.includes_empty:
+        span = _find(query, r"\b(include\s+empty)\b")
+        hint = "only aggregates have rows without trends; remove INCLUDE EMPTY"
+        yield Problem("INCLUDE EMPTY cannot be combined with RETURN MATCHES", span=span, hint=hint)
     if not gives_matches and query.limit is not None:
         span = _find(query, r"\b(limit)\b")
         yield Problem("LIMIT is only for RETURN MATCHES", span=span, hint="remove LIMIT")

@@ -15,7 +15,7 @@ from trendfold.query.builder import FUNCTION_HINTS, grammar
 from trendfold.query.names import RESERVED
 from trendfold.query.split import Piece, Token
 
-_CLAUSES = "RETURN PATTERN SEMANTICS WHERE GROUP_BY HAVING WITHIN SLIDE LIMIT".split()
+_CLAUSES = "RETURN PATTERN SEMANTICS WHERE GROUP_BY HAVING WITHIN SLIDE LIMIT INCLUDE".split()
 
 _LITERAL = "NUMBER STRING TRUE FALSE NULL MINUS TIMESTAMP PARAMETER"
 _OPERATORS = "PLUS MINUS STAR SLASH PERCENT COMPARE _IS IN BETWEEN LIKE NOT _AND _OR"
@@ -66,7 +66,7 @@ _FOREIGN = {
     "DEFINE": "conditions go to WHERE, as in WHERE A.x > 1; A is a value of the type column",
     "MEASURES": "aggregates go to RETURN, as in RETURN SUM(A.x)",
     "AFTER": "SEMANTICS says which events a trend may skip",
-    "DISTINCT": "there is no DISTINCT: COUNT(*) counts trends, COUNT(T) the events in them",
+    "DISTINCT": "COUNT(DISTINCT a) counts values of WHERE [a] or GROUP BY a; COUNT(T) the events in trends",
     "INTERVAL": _DURATION,
     "EVERY": _SLIDING,
     "TUMBLING": _SLIDING,

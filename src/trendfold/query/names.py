@@ -40,7 +40,7 @@ from trendfold.query.nodes import (
 
 RESERVED = frozenset(
     "QUERY RETURN AGG PATTERN SEMANTICS WHERE GROUP GROUPBY GROUP_BY HAVING WITHIN WINDOW SLIDE LIMIT "
-    "SEQ OR AND NOT NEXT IN LIKE BETWEEN IS NULL TRUE FALSE".split()
+    "INCLUDE SEQ OR AND NOT NEXT IN LIKE BETWEEN IS NULL TRUE FALSE".split()
 )
 """Words that are never bare names, case-insensitive; the grammar's NOT_RESERVED has the same list."""
 
@@ -323,8 +323,9 @@ def key_column(query: Query, key: GroupKey) -> str:
 
 
 def default_column(aggregate: Aggregate) -> str:
-    """The column of an aggregate without AS: `count`, `sum_T_duration`, `log2_count_T`."""
-    parts = (aggregate.function.lower(), aggregate.alias, aggregate.attribute)
+    """The column of an aggregate without AS: `count`, `sum_T_x`, `log2_count_T`, `count_distinct_a`."""
+    distinct = ("distinct", *aggregate.distinct) if aggregate.distinct else ()
+    parts = (aggregate.function.lower(), aggregate.alias, aggregate.attribute, *distinct)
     return "log2_" * aggregate.log2 + "_".join(part for part in parts if part is not None)
 
 

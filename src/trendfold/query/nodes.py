@@ -252,12 +252,16 @@ class Function(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`COUNT(*)` (no alias), `COUNT(T)` (no attribute), `SUM(T.duration)`; `log2` wraps a COUNT."""
+    """`COUNT(*)` (no alias), `COUNT(T)` (no attribute), `SUM(T.duration)`; `log2` wraps a COUNT.
+
+    `COUNT(DISTINCT a, b)` has the attributes in `distinct`: it counts values of partitions, not trends.
+    """
 
     function: Function
     alias: str | None = None
     attribute: str | None = None
     log2: bool = False
+    distinct: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
@@ -335,6 +339,8 @@ class Query:
     having: Expression | None = None
     window: Window | None = None
     limit: int | None = None
+    includes_empty: bool = False
+    """INCLUDE EMPTY: windows and groups without trends have rows too."""
     text: str = field(default="", compare=False, repr=False)
     """The whole text this query was parsed from, for errors found later."""
     span: Span = field(default=NOWHERE, compare=False, repr=False)

@@ -74,6 +74,7 @@ def to_text(query: Query) -> str:
         f"HAVING {expression_text(query.having)}" if query.having is not None else "",
         window_text(query.window) if query.window is not None else "",
         f"LIMIT {query.limit}" if query.limit is not None else "",
+        "INCLUDE EMPTY" if query.includes_empty else "",
     ]
     return "\n".join(filter(None, lines))
 
@@ -276,6 +277,8 @@ def _literal(value: Value) -> str:
 
 def _aggregate(aggregate: Aggregate) -> str:
     match aggregate:
+        case Aggregate(distinct=(_, *_) as attributes):
+            argument = f"DISTINCT {_list(map(quoted, attributes))}"
         case Aggregate(alias=None):
             argument = "*"
         case Aggregate(alias=str(alias), attribute=None):

@@ -18,6 +18,7 @@ from trendfold.events.buffers import empty
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import Group, QueryPlan
+from trendfold.plan.carried import distinct_sets
 from trendfold.plan.cost import DEFAULT_COSTS, Costs, may_be_worth_sharing
 from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.logical import LANES, SHARED_TREES
@@ -40,6 +41,7 @@ from trendfold.plan.physical import (
 from trendfold.plan.statistics import GroupStatistics, OperandStatistics, QueryStatistics
 from trendfold.plan.workload import Unit, windows_at_once
 from trendfold.runtime.common_rows import CommonRows, find_common_rows, table_of_common
+from trendfold.runtime.empty_rows import cut_with_takers
 from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folds import fold_operand, measure
 from trendfold.runtime.folds.by_slots import GroupSlots, fold_slots, read_slots
@@ -70,8 +72,9 @@ from trendfold.runtime.workspace import Workspace, shared_partitionings
 class FoldedQuery:
     """The aggregates of one query: per operand, those of every window item that may hold a trend.
 
-    windows  all windows that hold a row
-    cut      the items; with `common` those of several queries, and `at` which ones are this query's
+    windows      all windows that hold a row
+    cut          the items; with `common` those of several queries, and `at` which ones are this query's
+    with_takers  the items that have a row even without a trend: those of INCLUDE EMPTY
     """
 
     plan: QueryPlan
@@ -83,6 +86,7 @@ class FoldedQuery:
     folded: tuple[Folded, ...]
     common: CommonRows | None = None
     at: NDArray[np.int32] | None = None
+    with_takers: Items | None = None
 
     @cached_property
     def items(self) -> Items:
@@ -96,14 +100,17 @@ class FoldedQuery:
 
     def table(self, limits: Limits) -> pa.Table | None:
         """The result table, if it can be made of columns that other queries have too."""
-        if self.common is None or self.at is None or self.plan.query.having is not None:
+        query = self.plan.query
+        if self.common is None or self.at is None or query.having is not None:
+            return None
+        if query.includes_empty or distinct_sets(query):
             return None
         limits.check_rows(self.plan.query.name, len(self.at))
         return table_of_common(self.plan, self.common, self.at, multiply_operands(self.folded))
 
     def totals(self) -> Totals:
         """Add up the aggregates of every window and group."""
-        return total(self.rows, self.items, self.folded)
+        return total(self.plan, self.rows, self.items, self.folded, self.batch, self.with_takers)
 
     def exact(self, totals: Totals, limits: Limits) -> Exact:
         """The exact numbers of the result's rows, computed on request."""
@@ -155,6 +162,7 @@ class ReadyQuery:
     """A query whose rows are selected, sorted and cut into windows, and whose way is chosen.
 
     items     the window items that may hold a trend; windows: all windows that hold a row
+    takers    the window items that have a row in any case, with INCLUDE EMPTY
     operands  its operands with their rows
     material  per operand, intermediate results of measuring that the runner of the chosen way reuses
     slots     the slots of group values, if `way` is Slots
@@ -171,6 +179,7 @@ class ReadyQuery:
     statistics: QueryStatistics
     slots: GroupSlots | None = None
     lanes: ReadyMachineLanes | None = None
+    takers: Items | None = None
 
     def fold(self) -> tuple[Folded, ...]:
         """Fold every window item, per operand."""
@@ -211,6 +220,7 @@ class ReadyQuery:
             events,
             self.operands[0].batch,
             folded,
+            with_takers=self.takers,
         )
 
 
@@ -226,6 +236,7 @@ def prepare(
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = [read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands)]
     items, windows = cut_promising(plan, rows, request)
+    takers = cut_with_takers(plan, rows, request)
     slots = None
     if in_slots:
         slots, rows = read_slots(plan, workspace, rows, items)
@@ -250,7 +261,9 @@ def prepare(
     if isinstance(way, Lanes):
         lanes = (lane or _lane(plan, rows, moment, items, batch)).lower(way.in_bursts)
     material = tuple(each for _, each in measured)
-    return ReadyQuery(plan, rows, items, windows, moment, operands, material, way, known, slots, lanes)
+    return ReadyQuery(
+        plan, rows, items, windows, moment, operands, material, way, known, slots, lanes, takers
+    )
 
 
 def _lane(
@@ -391,9 +404,11 @@ def _fold_group(
         events: tuple[Events, ...] = ()
         if isinstance(together, LaneRows) and (is_exact or plan.query.having is not None):
             rows, events = together.own_rows(plan, rows)
-        windows, batch = held[plan.number], together.batch
+        windows, batch, takers = held[plan.number], together.batch, together.with_takers(plan)
         yield (
-            FoldedQuery(plan, rows, part.cut, windows, events, batch, part.folded, part.common, part.at),
+            FoldedQuery(
+                plan, rows, part.cut, windows, events, batch, part.folded, part.common, part.at, takers
+            ),
             step,
         )
         step = None

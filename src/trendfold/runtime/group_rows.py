@@ -20,6 +20,7 @@ from trendfold.plan.carried import Carried
 from trendfold.plan.physical import why_apart
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.query.nodes import TypeSet
+from trendfold.runtime.empty_rows import have_takers
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     Rows,
@@ -84,6 +85,17 @@ class GroupRows:
         for items, parts in zip(self.items, folded, strict=True):
             some = rows_with_trends(parts[0])
             yield items.at(some), tuple(at_rows(part, some) for part in parts)
+
+    def with_takers(self, member: QueryPlan) -> Items | None:
+        """The window items of a member that have a row in any case; None without INCLUDE EMPTY."""
+        if not member.query.includes_empty:
+            return None
+        items, own = self.items[member.number], self.as_read_by(member)
+        return items.at(np.flatnonzero(have_takers(member, own, items)))
+
+    def as_read_by(self, member: QueryPlan) -> Rows:
+        """The rows with the symbols of one member."""
+        return _rows_of_member(self.rows, self.alphabet, member.number)
 
     @property
     def kinds(self) -> int:

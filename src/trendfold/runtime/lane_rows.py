@@ -69,6 +69,12 @@ class OperandAlphabets(Sequence[tuple[Symbol, ...]]):
         return self.taken.alphabet(self.operands[number])
 
 
+def read_by(rows: Rows, taken: Taken, operands: range) -> Rows:
+    """Rows of several queries as some operands read them."""
+    alphabets = OperandAlphabets(taken, operands)
+    return replace(rows, symbols=(rows.symbols[0],) * len(operands), alphabets=alphabets)
+
+
 @dataclass(frozen=True)
 class LaneValues:
     """The values of GROUP BY T.g as slots.
@@ -111,9 +117,12 @@ class LaneRows(GroupRows):
         """The rows as one member reads them, for exact digits: what its operands make of their kinds."""
         symbol, many = rows.symbols[0], len(member.operands)
         first = self.operands[member.number]
-        alphabets = OperandAlphabets(self.taken, range(first, first + many))
         events = Events(symbol, self.moment, np.zeros((len(symbol), 0)), np.zeros((len(symbol), 0)), True)
-        return replace(rows, symbols=(symbol,) * many, alphabets=alphabets), (events,) * many
+        return read_by(rows, self.taken, range(first, first + many)), (events,) * many
+
+    def as_read_by(self, member: QueryPlan) -> Rows:
+        """The rows with the symbols of one member's operands."""
+        return self.own_rows(member, self.rows)[0]
 
     def with_sets(self) -> LaneRows:
         """The same rows with sets of positions, which papers' methods read."""

@@ -25,6 +25,7 @@ from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.overlap import matrix_shape
 from trendfold.plan.spread import pane_of, segment_attributes
+from trendfold.runtime.empty_rows import have_takers
 from trendfold.runtime.folds.by_products import fold_matrices, multiply_matrices
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.query_rows import Rows, name_plain_groups, read_rows
@@ -34,6 +35,8 @@ from trendfold.runtime.workspace import Workspace
 
 FIRST, LAST = "first time", "last time"
 """Columns of a table of pieces, besides the segment's attributes and the matrices."""
+TAKERS = "takers 0"
+"""With INCLUDE EMPTY, whether an event of the piece can take a positive position."""
 
 
 class OverlapError(TrendfoldError):
@@ -55,6 +58,11 @@ class Cut:
 
     def __len__(self) -> int:
         return len(self.segment)
+
+    @property
+    def items(self) -> Items:
+        """The pieces as stretches of rows; their numbers are consecutive."""
+        return Items(self.segment, np.arange(len(self), dtype=np.int64), self.bounds[:-1], self.bounds[1:])
 
 
 def cut_pieces(plan: QueryPlan, workspace: Workspace, origin: int, gaps: NDArray[np.int64]) -> Cut:
@@ -87,6 +95,8 @@ def fold_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> pa.Table:
     rows, batch = cut.rows, workspace.batch
     columns = name_pieces(plan, workspace, cut)
     moment = moments(rows, batch)
+    if plan.query.includes_empty:
+        columns[TAKERS] = pa.array(have_takers(plan, rows, cut.items))
     for i, operand in enumerate(plan.operands):
         events = read_events(operand, i, rows, moment, batch)
         matrix = fold_matrices(operand, events, rows.alphabets[i], cut.bounds)
@@ -159,9 +169,19 @@ def _rows_of(lists: pa.ChunkedArray) -> Iterator[slice]:
     return (slice(*edges) for edges in pairwise(ends))
 
 
+@dataclass(frozen=True)
+class Multiplied:
+    """Products of pieces: the aggregates of window items, and the items that have a row in any case."""
+
+    rows: Rows
+    items: Items
+    folded: tuple[Folded, ...]
+    with_takers: Items | None
+
+
 def multiply_pieces(
     plan: QueryPlan, pieces: pa.Table, batch: EventBatch, origin: int, limits: Limits = DEFAULTS
-) -> tuple[Rows, Items, tuple[Folded, ...]]:
+) -> Multiplied:
     """The aggregates of every window, from all pieces of some segments; raises OverlapError.
 
     `batch` holds the pieces' attributes, row by row (see `as_batch`).
@@ -186,7 +206,11 @@ def multiply_pieces(
         shape = matrix_shape(operand.machine, operand.carried)
         matrix = unpack_folded(pieces, i, (shape.starts, shape.states, shape.width), shape.extremes)
         folded.append(multiply_matrices(operand, matrix, items.low, items.high))
-    return rows, items, tuple(folded)
+    takers = None
+    if plan.query.includes_empty:
+        before = np.append(0, np.cumsum(pieces.column(TAKERS).to_numpy()))
+        takers = items.at(np.flatnonzero(before[items.high] > before[items.low]))
+    return Multiplied(rows, items, tuple(folded), takers)
 
 
 def as_batch(keys: pa.Table, schema: pa.Schema, like: EventBatch) -> EventBatch:

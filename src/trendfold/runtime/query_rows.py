@@ -288,7 +288,7 @@ def by_qualified_group(
     """
     value, distinct = workspace.partition((), tuple(key.attribute for key in keys))
     value = value[rows.row]
-    streams = _streams(rows, plan, value, distinct, _can_take(rows, takers), limits)
+    streams = _streams(rows, plan, value, distinct, can_take(rows, takers), limits)
     is_own = np.array([name in own_types for name in workspace.batch.type_names], np.bool_)
     is_own = is_own[workspace.batch.type_code[rows.row]] if len(is_own) else np.zeros(len(rows.row), np.bool_)
     shape = rows.segment, value, is_own, streams.start, streams.value
@@ -370,7 +370,7 @@ def _streams(
     return _Streams(start, parent, seen[which] % distinct, rows.row[can_take][at][which])
 
 
-def _can_take(rows: Rows, takers: tuple[frozenset[int], ...]) -> NDArray[np.bool_]:
+def can_take(rows: Rows, takers: Sequence[frozenset[int]]) -> NDArray[np.bool_]:
     """Which rows can take one of the positions, given per operand."""
     found = np.zeros(len(rows.row), np.bool_)
     for symbol, alphabet, positions in zip(rows.symbols, rows.alphabets, takers, strict=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,15 +19,16 @@ from trendfold.kernel import wide
 from trendfold.kernel.program import Folded
 from trendfold.kernel.rows import is_count_up, is_sorted
 from trendfold.plan import QueryPlan
-from trendfold.plan.carried import extreme_of, numbers_of
+from trendfold.plan.carried import distinct_sets, extreme_of, numbers_of
 from trendfold.query.names import default_column, having_value, key_column
 from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, WindowUnit
+from trendfold.runtime.distinct import count_distinct, values_of_segments
 from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole, to_decimal_text
 from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.having import having
 from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.sorting import numbered, numbered_pairs, row_numbers, sort_with_rows
-from trendfold.runtime.values import at_rows, decode_extreme, rows_with_trends
+from trendfold.runtime.values import at_rows, decode_extreme, no_trends, rows_with_trends
 from trendfold.runtime.windows import Items, bounds
 
 
@@ -43,6 +44,8 @@ class Totals:
     operands: tuple[Folded, ...]
     of_item: NDArray[np.int64]
     """The row of each window item, -1 for none."""
+    distinct: Mapping[tuple[str, ...], NDArray[np.int64]] = field(default_factory=dict)
+    """COUNT(DISTINCT ...), by its attributes."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -50,11 +53,63 @@ class Totals:
     def at(self, some: NDArray[Any]) -> Totals:
         """Some of the rows, in this order."""
         parts = tuple(at_rows(part, some) for part in self.operands)
-        return Totals(self.index[some], self.group[some], parts, self.of_item)
+        distinct = {names: count[some] for names, count in self.distinct.items()}
+        return Totals(self.index[some], self.group[some], parts, self.of_item, distinct)
+
+    def with_empty(self, index: NDArray[np.int64], group: NDArray[np.int64]) -> Totals:
+        """The same with rows without trends, where these windows and groups have none yet."""
+        count = len(self)
+        pairs = np.concatenate([self.index, index]), np.concatenate([self.group, group])
+        every, owner, which = numbered_pairs(*pairs)
+        if len(every) == count:
+            return self
+        place = which[:count]
+        of_item = np.where(self.of_item >= 0, np.append(place, -1)[self.of_item], -1)
+        parts = tuple(_placed(part, place, len(every)) for part in self.operands)
+        distinct = {names: _spread(counted, place, len(every)) for names, counted in self.distinct.items()}
+        return Totals(every, owner, parts, of_item, distinct)
 
 
-def total(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
-    """Combine the operands of each item that has a trend, then sum over the partitions of each group."""
+def _placed(part: Folded, place: NDArray[np.int64], rows: int) -> Folded:
+    """Aggregates as rows among others that have no trend."""
+    found = no_trends(rows, part.mantissa.shape[1], part.extreme.shape[1])
+    found.mantissa[place], found.exponent[place], found.extreme[place] = part
+    return found
+
+
+def _spread(values: NDArray[np.int64], place: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+    found = np.zeros(rows, np.int64)
+    found[place] = values
+    return found
+
+
+def total(
+    plan: QueryPlan,
+    rows: Rows,
+    items: Items,
+    folded: tuple[Folded, ...],
+    batch: EventBatch,
+    with_takers: Items | None = None,
+) -> Totals:
+    """Combine the operands of each item that has a trend, then sum over the partitions of each group.
+
+    `with_takers` are items that have a row in any case, those of INCLUDE EMPTY.
+    """
+    found = _add_partitions(rows, items, folded)
+    if names := distinct_sets(plan.query):
+        some = found.of_item >= 0
+        segment, row = items.segment[some], found.of_item[some]
+        counts = (values_of_segments(rows, batch, each)[segment] for each in names)
+        counted = {
+            each: count_distinct(row, value, len(found)) for each, value in zip(names, counts, strict=True)
+        }
+        found = replace(found, distinct=counted)
+    if with_takers is None:
+        return found
+    return found.with_empty(with_takers.index, rows.group[with_takers.segment])
+
+
+def _add_partitions(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Totals:
     combined = multiply_operands(folded)
     some = rows_with_trends(combined[0])
     index, group, of_item = items.index, rows.group[items.segment], np.arange(len(some))
@@ -132,6 +187,8 @@ def build_table(totals: Totals, exact: Exact, origin: int, arithmetic: str = "au
         named = name or default_column(value)
         if value in whole:
             columns[named] = whole[value].take(pa.array(order))
+        elif value.distinct:
+            columns[named] = _distinct_column(value, shown.distinct[value.distinct], arithmetic)
         elif arithmetic == "integer" and is_whole(value, batch):
             columns[named] = _integer_column(named, value, totals, exact, kept, origin).take(pa.array(order))
         else:
@@ -144,11 +201,20 @@ def _text_columns(
 ) -> dict[Aggregate, pa.Array]:
     """The columns of arithmetic='exact', per row of the totals: whole numbers and decimals as text."""
     scale = {value: digits_after_point(value, exact.batch) for value in wanted}
-    whole = [value for value in scale if is_whole(value, exact.batch) or scale[value] is not None]
+    whole = [v for v in scale if (is_whole(v, exact.batch) or scale[v] is not None) and not v.distinct]
     return {
         value: _text_column(digits, scale[value] or 0, kept & ~exact.is_null(value), kept)
         for value, digits in exact.values(whole, kept).items()
     }
+
+
+def _distinct_column(wanted: Aggregate, counts: NDArray[np.int64], arithmetic: str) -> pa.Array:
+    """A column of COUNT(DISTINCT ...), or its LOG2."""
+    if wanted.log2:
+        return pa.array(np.log2(np.maximum(counts, 1)), mask=counts == 0)
+    if arithmetic == "auto":
+        return pa.array(counts.astype(np.float64))
+    return pa.array(counts) if arithmetic == "integer" else pa.array(counts).cast(pa.string())
 
 
 def _integer_column(
@@ -334,7 +400,10 @@ def _having_lookup(
         assert value is not None
         if isinstance(value, GroupKey):
             return from_arrow(pa.chunked_array([keys[value]]))
-        data = aggregate(value, plan, totals.operands, batch)
+        if value.distinct:
+            data = _distinct_column(value, totals.distinct[value.distinct], "auto")
+        else:
+            data = aggregate(value, plan, totals.operands, batch)
         column = from_arrow(pa.chunked_array([data]))
         if column.kind is Kind.FLOAT:  # an infinite count is not null
             valid = pc.is_valid(data).to_numpy(zero_copy_only=False)

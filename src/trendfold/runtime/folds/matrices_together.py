@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,12 @@ from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import union
 from trendfold.plan.physical import MOST_KINDS
 from trendfold.plan.spread import keeps_other_rows, pane_of
+from trendfold.runtime.empty_rows import have_takers
 from trendfold.runtime.folds.lane_matrices import fold_stretches
 from trendfold.runtime.group_rows import kinds_held, lane_events
-from trendfold.runtime.lane_rows import read_taken, rows_of_kinds
-from trendfold.runtime.pieces import LAST, Cut, cut_rows, moments, name_pieces, pack_folded
-from trendfold.runtime.windows import Items
+from trendfold.runtime.lane_rows import read_by, read_taken, rows_of_kinds
+from trendfold.runtime.pieces import LAST, TAKERS, Cut, cut_rows, moments, name_pieces, pack_folded
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.workspace import Workspace
 
 
@@ -50,6 +51,12 @@ class CutTogether:
 
     def __len__(self) -> int:
         return len(self.cut)
+
+    def rows_of(self, number: int) -> Rows:
+        """The rows with the symbols of one query's operands."""
+        ends = accumulate(len(plan.operands) for plan in self.plans.values())
+        own = dict(zip(self.plans, pairwise([0, *ends]), strict=True))[number]
+        return read_by(self.cut.rows, self.taken, range(*own))
 
 
 def cut_together(
@@ -84,6 +91,9 @@ def fold_together(here: CutTogether, workspace: Workspace) -> pa.Table:
     matrices = iter(fold_stretches(members, events, here.taken, cut.bounds))
     columns = name_pieces(next(iter(here.plans.values())), workspace, cut)
     for (number, plan), is_there in zip(here.plans.items(), _held(here), strict=True):
+        if plan.query.includes_empty:
+            takers = have_takers(plan, here.rows_of(number), cut.items)
+            columns[f"{TAKERS.split()[0]} {number} 0"] = pa.array(takers)
         for i in range(len(plan.operands)):
             columns |= pack_folded(f"{number} {i}", next(matrices), len(cut), is_there)
     return pa.table(columns)
@@ -91,15 +101,13 @@ def fold_together(here: CutTogether, workspace: Workspace) -> pa.Table:
 
 def _held(here: CutTogether) -> NDArray[np.bool_]:
     """Per query and piece whether the query, alone, has a row there."""
-    bounds, operand, kinds = here.cut.bounds, 0, []
+    operand, kinds = 0, []
     for plan in here.plans.values():
         own = range(operand, operand + len(plan.operands))
         taken = np.any([here.taken.of_member(k).any(axis=1) for k in own], axis=0)
         kinds.append(np.flatnonzero(taken | keeps_other_rows(plan)).tolist())
         operand += len(plan.operands)
-    numbers = np.arange(len(here.cut), dtype=np.int64)
-    pieces = Items(here.cut.segment, numbers, bounds[:-1], bounds[1:])
-    return kinds_held(here.cut.rows.symbols[0], pieces, kinds, len(here.taken.is_taken))
+    return kinds_held(here.cut.rows.symbols[0], here.cut.items, kinds, len(here.taken.is_taken))
 
 
 def apart(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:

@@ -27,12 +27,15 @@ from trendfold.events.columns import Column, from_arrow, kind_of
 from trendfold.events.findings import Findings
 from trendfold.events.options import Options
 from trendfold.events.schema import Kind
+from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
+from trendfold.plan.carried import distinct_attributes, distinct_sets
 from trendfold.plan.fold_steps import FoldStep, to_value
 from trendfold.plan.physical import Products, choose_exchange, matrices_together
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.plan.workload import units
 from trendfold.query.nodes import Expression, GroupKey, Window, WindowUnit
+from trendfold.runtime.distinct import apart_by_value, codes_of, count_distinct
 from trendfold.runtime.exact_values import Exact
 from trendfold.runtime.folding import FoldedQuery, fold_unit, prepare
 from trendfold.runtime.folds.matrices_together import (
@@ -64,11 +67,12 @@ from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.spark.ranges import EVER, alone_between
 from trendfold.runtime.tables import Groups, Totals, add_up, build_table, total
+from trendfold.runtime.values import rows_with_trends
 from trendfold.runtime.whole_matches import MatchChoice
 from trendfold.runtime.windows import Asked, Items, distinct_windows
 from trendfold.runtime.workspace import Partitioning, Workspace, shared_partitionings
 
-WINDOW, KEY = "window index", "key {}"
+WINDOW, KEY, COUNTED = "window index", "key {}", "counted {}"
 """Columns of a table of totals, in addition to the numbers."""
 
 
@@ -473,7 +477,8 @@ def answer(job: Job, exchange: Exchange, query: int, folded: FoldedQuery, reques
         yield Blob(0, Content.GROUPS, query, group_count(folded.rows))
         yield from _results(job, query, table_of(folded, request))
     else:
-        yield from add_up_groups(job, query, folded.totals(), folded.rows, folded.batch)
+        parts = Parts(folded.rows, folded.items, folded.folded, folded.batch, folded.with_takers)
+        yield from add_up_groups(job, query, parts)
 
 
 def _answer_part(
@@ -516,20 +521,39 @@ def _multiply(job: Job, query: int, workspace: Workspace | None, pieces: list[pa
             pieces = [*pieces, fold_pieces(plan, workspace, cut)]
     together = concat(pieces)
     batch = as_batch(together, job.schema, job.nothing)
-    rows, items, folded = multiply_pieces(plan, together, batch, job.origin, job.limits)
+    found = multiply_pieces(plan, together, batch, job.origin, job.limits)
     way = Products(1, "the matrices of all parts of the source are multiplied in time order")
     seconds, size = perf_counter() - started, together.num_rows * matrix_bytes(plan)
     yield step_blob(query, FoldStep((plan.query.name,), way, between, seconds, size))
-    yield _windows(query, distinct_windows(items.index))
-    yield from add_up_groups(job, query, total(rows, items, folded), rows, batch)
+    yield _windows(query, distinct_windows(found.items.index))
+    yield from add_up_groups(
+        job, query, Parts(found.rows, found.items, found.folded, batch, found.with_takers)
+    )
 
 
-def add_up_groups(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:
+@dataclass(frozen=True)
+class Parts:
+    """What a task has folded of a query: aggregates of window items, not yet added up over partitions."""
+
+    rows: Rows
+    items: Items
+    folded: tuple[Folded, ...]
+    batch: EventBatch
+    with_takers: Items | None = None
+
+    def totals(self, plan: QueryPlan) -> Totals:
+        """Add them up by window and group."""
+        return total(plan, self.rows, self.items, self.folded, self.batch, self.with_takers)
+
+
+def add_up_groups(job: Job, query: int, parts: Parts) -> Iterator[Blob]:
     """Totals that end here become rows; the others go to where their groups are finished."""
-    if ends_with_segment(job.plans[query]):
-        yield from _finished(job, query, totals, rows, batch)
+    plan = job.plans[query]
+    if ends_with_segment(plan):
+        yield from _finished(job, query, parts.totals(plan), parts.rows, parts.batch)
     else:
-        yield from _send_totals(job, query, _named(job.plans[query], totals, rows, batch))
+        apart = replace(parts, rows=apart_by_value(plan.query, parts.rows, parts.batch))
+        yield from _send_totals(job, query, _named(plan, apart.totals(plan), apart.rows, apart.batch))
 
 
 def _windows(query: int, windows: NDArray[np.int64]) -> Blob:
@@ -541,8 +565,8 @@ def _named(plan: QueryPlan, totals: Totals, rows: Rows, batch: EventBatch) -> pa
     """A table of totals per group and window, with the group's key values."""
     columns: dict[str, pa.Array] = {}
     groups = Groups.of(totals.group)
-    for i, key in enumerate(plan.query.group_by):
-        columns[KEY.format(i)] = groups.values(key, rows, batch).take(pa.array(groups.of_row))
+    for name, key in _named_keys(plan).items():
+        columns[name] = groups.values(key, rows, batch).take(pa.array(groups.of_row))
     columns[WINDOW] = pa.array(totals.index)
     for i, part in enumerate(totals.operands):
         columns |= pack_folded(str(i), part, len(totals))
@@ -556,6 +580,12 @@ def _send_totals(job: Job, query: int, totals: pa.Table) -> Iterator[Blob]:
     known = hashes(keys, count) if keys else np.full(count, query, np.uint64)
     for bucket, part in split(totals, known, np.ones(count, np.bool_), job.finishers):
         yield Blob(bucket, Content.TOTALS, query, part.num_rows, pack(part))
+
+
+def _named_keys(plan: QueryPlan) -> dict[str, GroupKey]:
+    """The columns that name a total: keys of GROUP BY, and what COUNT(DISTINCT) counts values of."""
+    counted = {COUNTED.format(name): GroupKey(None, name) for name in distinct_attributes(plan.query)}
+    return {KEY.format(i): key for i, key in enumerate(plan.query.group_by)} | counted
 
 
 def _key_names(plan: QueryPlan) -> tuple[str, ...]:
@@ -595,9 +625,22 @@ def _finish_query(job: Job, query: int, table: pa.Table) -> Iterator[Blob]:
         part = unpack_folded(table, i, (carried.width,), len(carried.extremes))
         summed.append(add_up(part, where, len(index)))
     none = np.zeros(0, np.int64)
-    totals = Totals(index, owner, tuple(summed), none)
+    totals = Totals(index, owner, tuple(summed), none, _count_values(job, plan, table, where, len(index)))
     batch, group_rows = _group_batch(job, plan, table.take(pa.array(group_row)))
     yield from _finished(job, query, totals, Rows(none, none, (), (), none, none, group_rows), batch)
+
+
+def _count_values(
+    job: Job, plan: QueryPlan, table: pa.Table, where: NDArray[np.int64], rows: int
+) -> dict[tuple[str, ...], NDArray[np.int64]]:
+    """COUNT(DISTINCT ...) of totals that are added up to the rows `where`."""
+    found = {}
+    for names in distinct_sets(plan.query):
+        values = table.select([COUNTED.format(name) for name in names]).rename_columns(list(names))
+        operand = plan.operands[0].carried
+        some = rows_with_trends(unpack_folded(table, 0, (operand.width,), len(operand.extremes)))
+        found[names] = count_distinct(where[some], codes_of(values, job.nothing)[some], rows)
+    return found
 
 
 def _finished(job: Job, query: int, totals: Totals, rows: Rows, batch: EventBatch) -> Iterator[Blob]:

@@ -28,6 +28,7 @@ from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.physical import Online
 from trendfold.plan.spread import compared_attributes
 from trendfold.plan.stream_choices import ends_block, pays_matrices
+from trendfold.runtime.empty_rows import cut_with_takers
 from trendfold.runtime.folding import FoldedQuery
 from trendfold.runtime.folds.by_products import fold_around
 from trendfold.runtime.pieces import matrix_bytes, moments
@@ -191,9 +192,8 @@ class MovingWindows:
             fold_around(operand, events[i], rows.alphabets[i], items, at, middle.at(i, which))
             for i, operand in enumerate(plan.operands)
         )
-        return FoldedQuery(
-            plan, rows, items, HeldWindows(np.unique(items.index)), events, every.batch, folded
-        )
+        windows, takers = HeldWindows(np.unique(items.index)), cut_with_takers(plan, rows, request)
+        return FoldedQuery(plan, rows, items, windows, events, every.batch, folded, with_takers=takers)
 
     # ------------------------------------------------------------ blocks
 

@@ -54,6 +54,10 @@ class OnlineGroup:
         """The members that have windows of one kind, ascending."""
         return tuple(k for k, plan in enumerate(self.plans) if plan.query.window == self.windows[kind])
 
+    def including_empty(self, kind: int) -> tuple[int, ...]:
+        """Those of them that have rows without trends, too (INCLUDE EMPTY)."""
+        return tuple(k for k in self.members(kind) if self.plans[k].query.includes_empty)
+
     def operands(self, kind: int) -> tuple[int, ...]:
         """The operands of these members, ascending; families number operands, not members."""
         return tuple(operand for member in self.members(kind) for operand in self.operands_of(member))

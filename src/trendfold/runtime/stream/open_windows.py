@@ -21,15 +21,20 @@ from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, Store, 
 from trendfold.runtime.windows import bounds
 
 Longs = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class SegmentVectors:
-    """Windows of one kind in some segments: per family of the kind a vector for each of them."""
+    """Windows of one kind in some segments: per family of the kind a vector for each of them.
+
+    takers  bool[n, m]  for each member with INCLUDE EMPTY, whether an event can take a positive position
+    """
 
     index: Longs
     segment: Longs
     vectors: tuple[WindowVectors, ...]
+    takers: Mask
 
     def __len__(self) -> int:
         return len(self.index)
@@ -37,7 +42,7 @@ class SegmentVectors:
     def take(self, rows: NDArray[Any]) -> SegmentVectors:
         """Some rows: their places, or a mask."""
         vectors = tuple(each.take(rows) for each in self.vectors)
-        return SegmentVectors(self.index[rows], self.segment[rows], vectors)
+        return SegmentVectors(self.index[rows], self.segment[rows], vectors, self.takers[rows])
 
     def find(self, index: Longs, segment: Longs) -> Longs:
         """The places of windows in segments, -1 for those that have none."""
@@ -60,6 +65,7 @@ class SegmentVectors:
         old = place >= 0
         for mine, new in zip(self.vectors, other.vectors, strict=True):
             mine.put(place[old], new.take(old))
+        self.takers[place[old]] = other.takers[old]
         return joined_segments([self, other.take(~old)]) if not old.all() else self
 
 
@@ -75,6 +81,7 @@ def joined_segments(parts: Sequence[SegmentVectors]) -> SegmentVectors:
         np.concatenate([part.index for part in parts]),
         np.concatenate([part.segment for part in parts]),
         tuple(joined_vectors(each) for each in zip(*(part.vectors for part in parts), strict=True)),
+        np.concatenate([part.takers for part in parts]),
     )
 
 
@@ -91,6 +98,7 @@ class EndedWindows:
     index: Longs
     segment: Longs
     folded: tuple[Folded, ...]
+    takers: Mask
 
     def __len__(self) -> int:
         return len(self.index)
@@ -98,11 +106,12 @@ class EndedWindows:
     def take(self, rows: NDArray[Any]) -> EndedWindows:
         """Some rows: their places, or a mask."""
         folded = tuple(some_rows(each, rows) for each in self.folded)
-        return EndedWindows(self.index[rows], self.segment[rows], folded)
+        return EndedWindows(self.index[rows], self.segment[rows], folded, self.takers[rows])
 
-    def with_trends(self) -> EndedWindows:
-        """Only the rows in which some operand has a trend."""
-        return self.take(np.logical_or.reduce([each.mantissa[:, 0] > 0 for each in self.folded]))
+    def with_rows(self) -> EndedWindows:
+        """Only those in which some operand has a trend, or that a query reports without one."""
+        some = [each.mantissa[:, 0] > 0 for each in self.folded]
+        return self.take(np.logical_or.reduce([*some, self.takers.any(axis=1)]))
 
 
 def some_rows(folded: Folded, rows: NDArray[Any]) -> Folded:
@@ -117,6 +126,7 @@ def joined_windows(parts: Sequence[EndedWindows]) -> EndedWindows:
         np.concatenate([part.index for part in parts]),
         np.concatenate([part.segment for part in parts]),
         tuple(Folded(*map(np.concatenate, zip(*own, strict=True))) for own in folded),
+        np.concatenate([part.takers for part in parts]),
     )
 
 
@@ -139,7 +149,8 @@ class OpenWindows:
         """The vectors of all open windows of a kind."""
         if kind not in self._loaded:
             nothing = tuple(fresh(family, 0) for family in self.group.of_kind(kind))
-            none = SegmentVectors(np.zeros(0, np.int64), np.zeros(0, np.int64), nothing)
+            takers = np.zeros((0, len(self.group.including_empty(kind))), np.bool_)
+            none = SegmentVectors(np.zeros(0, np.int64), np.zeros(0, np.int64), nothing, takers)
             stored = [
                 _read_vectors(self.store.get(part.number), self.group, kind, part.first)
                 for part in self._stored(kind)
@@ -172,11 +183,12 @@ class OpenWindows:
         found: dict[int, Folded] = {}
         for family, vectors in zip(self.group.of_kind(kind), held.vectors, strict=True):
             found |= zip(family.members, whole_trends(family, vectors), strict=True)
-        self.end(kind, EndedWindows(held.index, held.segment, tuple(found[k] for k in sorted(found))))
+        folded = tuple(found[k] for k in sorted(found))
+        self.end(kind, EndedWindows(held.index, held.segment, folded, held.takers))
 
     def end(self, kind: int, ended: EndedWindows) -> None:
         """Add windows that have ended."""
-        self._ended.setdefault(kind, []).append(ended.with_trends())
+        self._ended.setdefault(kind, []).append(ended.with_rows())
 
     # ------------------------------------------------------------ state
 
@@ -272,7 +284,7 @@ _ROWS = 1 << 16
 def _vector_bytes(held: SegmentVectors, group: OnlineGroup, kind: int) -> bytes:
     """Segments and windows, then per family mantissas, exponents and extremes: [row, state, number, query].
 
-    Windows are counted from the first of the part.
+    Last are the takers. Windows are counted from the first of the part.
     """
     told: list[Any] = []
     arrays: list[NDArray[Any]] = [np.stack([held.segment, held.index - held.index.min()], axis=1)]
@@ -280,7 +292,23 @@ def _vector_bytes(held: SegmentVectors, group: OnlineGroup, kind: int) -> bytes:
         told.append([[group.operand_names[k] for k in family.members], family.fingerprints])
         for part in (vectors.mantissa, vectors.exponent, vectors.extreme):
             arrays.append(part.reshape(len(part), part[0].size if len(part) else 0))
-    return pack_columns({"families": told}, arrays)
+    header = {"families": told, "takers": _takers_told(group, kind)}
+    return pack_columns(header, [*arrays, held.takers.astype(np.uint8)])
+
+
+def _takers_told(group: OnlineGroup, kind: int) -> list[str]:
+    return [str(group.queries[k]) for k in group.including_empty(kind)]
+
+
+def _read_takers(told: dict[str, Any], array: NDArray[Any], group: OnlineGroup, kind: int, rows: int) -> Mask:
+    """What is kept for members with INCLUDE EMPTY; a part of an earlier release has nothing of the kind."""
+    place = {name: at for at, name in enumerate(told.get("takers", ()))}
+    asked = _takers_told(group, kind)
+    found = np.zeros((rows, len(asked)), np.bool_)
+    for at, name in enumerate(asked):
+        if name in place:
+            found[:, at] = array[:, place[name]] > 0
+    return found
 
 
 def _read_vectors(payload: bytes, group: OnlineGroup, kind: int, first: int) -> SegmentVectors:
@@ -305,7 +333,8 @@ def _read_vectors(payload: bytes, group: OnlineGroup, kind: int, first: int) -> 
             for part, size in zip(arrays[3 * i : 3 * i + 3], _sizes(family), strict=True)
         ]
         vectors.append(WindowVectors(family.fingerprints, *own))
-    return SegmentVectors(index, segment, tuple(vectors))
+    takers = _read_takers(told, arrays[-1], group, kind, len(segment))
+    return SegmentVectors(index, segment, tuple(vectors), takers)
 
 
 def _sizes(family: LaneFamily) -> tuple[tuple[int, ...], ...]:
@@ -330,15 +359,17 @@ def _ended_bytes(ended: EndedWindows, group: OnlineGroup, kind: int) -> bytes:
     ]
     arrays = [np.concatenate(parts, axis=1) for parts in zip(*ended.folded, strict=True)]
     places = np.stack([ended.index, ended.segment], axis=1)
-    return pack_columns({"queries": told}, [places, *arrays])
+    header = {"queries": told, "takers": _takers_told(group, kind)}
+    return pack_columns(header, [places, *arrays, ended.takers.astype(np.uint8)])
 
 
 def _read_ended(payload: bytes, group: OnlineGroup, kind: int) -> EndedWindows:
-    told, (places, mantissa, exponent, extreme) = unpack_columns(payload)
+    told, (places, mantissa, exponent, extreme, *more) = unpack_columns(payload)
     found, at, xat = {}, 0, 0
     for name, width, extremes in told["queries"]:
         own = slice(at, at + width)
         found[str(name)] = Folded(mantissa[:, own], exponent[:, own], extreme[:, xat : xat + extremes])
         at, xat = at + width, xat + extremes
     folded = tuple(found[group.operand_names[k]] for k in group.operands(kind))
-    return EndedWindows(places[:, 0].copy(), places[:, 1].copy(), folded)
+    takers = _read_takers(told, more[-1] if more else extreme, group, kind, len(places))
+    return EndedWindows(places[:, 0].copy(), places[:, 1].copy(), folded, takers)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trendfold.kernel.program import Folded
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.runtime.query_rows import Rows, name_plain_groups
 from trendfold.runtime.release import Release
@@ -22,7 +22,6 @@ from trendfold.runtime.stream.segments import examples, keys_of, segment_codes
 from trendfold.runtime.stream.settling import Settling
 from trendfold.runtime.stream.shard_state import ShardIndex, Store
 from trendfold.runtime.stream.stream_job import StreamJob
-from trendfold.runtime.tables import total
 from trendfold.runtime.windows import Items, bounds
 from trendfold.runtime.workspace import Workspace
 
@@ -134,21 +133,28 @@ def _report_online(stream: StreamJob, settling: Settling, watermark: int) -> Ite
         for k in group.members(kind):
             release = stream.releases[group.queries[k]]
             parts = tuple(folded_of[operand] for operand in group.operands_of(k))
-            items, folded = _within(release, ended, parts, settling.released)
-            own = zip(group.plans[k].query.group_by, group.plans[0].query.group_by, strict=True)
-            named = replace(rows, group_rows={key: rows.group_rows[other] for key, other in own})
-            yield from tasks.add_up_groups(job, group.queries[k], total(named, items, folded), named, batch)
+            own = _within(release, ended, settling.released)
+            keys = zip(group.plans[k].query.group_by, group.plans[0].query.group_by, strict=True)
+            named = replace(rows, group_rows={key: rows.group_rows[other] for key, other in keys})
+            including = group.including_empty(kind)
+            takers = _items(ended, own & ended.takers[:, including.index(k)]) if k in including else None
+            folded = tuple(some_rows(part, own) for part in parts)
+            found = tasks.Parts(named, _items(ended, own), folded, batch, takers)
+            yield from tasks.add_up_groups(job, group.queries[k], found)
 
 
-def _within(
-    release: Release | None, ended: EndedWindows, folded: Sequence[Folded], released: int
-) -> tuple[Items, tuple[Folded, ...]]:
+def _within(release: Release | None, ended: EndedWindows, released: int) -> NDArray[np.bool_]:
     """The windows that a query reports: one that was replaced has none after its successor's first."""
     assert release is not None
     begin, end = bounds(release.window, ended.index, release.origin)
-    own = (begin <= release.until) & (end > released)
-    items = Items(ended.segment[own].astype(np.int32), ended.index[own], *np.zeros((2, own.sum()), np.int64))
-    return items, tuple(some_rows(part, own) for part in folded)
+    found: NDArray[np.bool_] = (begin <= release.until) & (end > released)
+    return found
+
+
+def _items(ended: EndedWindows, some: NDArray[np.bool_]) -> Items:
+    """Some windows; their rows are gone."""
+    none = np.zeros((2, int(some.sum())), np.int64)
+    return Items(ended.segment[some].astype(np.int32), ended.index[some], *none)
 
 
 def _rows_of_segments(group: OnlineGroup, count: int, workspace: Workspace) -> Rows:

@@ -20,9 +20,10 @@ from trendfold.kernel.program import Folded
 from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.physical import Online, why_apart
 from trendfold.plan.stream_choices import most_raw_rows, most_values, must_weigh, pays_settling, pays_vectors
+from trendfold.runtime.empty_rows import have_takers
 from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fold_on
 from trendfold.runtime.folds.in_machine_lanes import CarriedOver
-from trendfold.runtime.lane_rows import read_lane_rows
+from trendfold.runtime.lane_rows import LaneRows, read_by, read_lane_rows
 from trendfold.runtime.release import NEVER
 from trendfold.runtime.request import Request
 from trendfold.runtime.spark import tasks
@@ -288,8 +289,10 @@ class Settling:
             column = workspace.batch.column(name).take(together.rows.row)
             require_codes(self.group.plans[0].query.name, name, column)
         of = segment[together.rows.row[together.rows.segment[:-1]]] if streams is None else streams.number
-        kinds = enumerate(together.windows)
-        carried = [self._carried(kind, items, of, streams, until) for kind, items in kinds]
+        carried = [
+            self._carried(kind, items, of, streams, until, self._takers(kind, together, items))
+            for kind, items in enumerate(together.windows)
+        ]
         given = [carried[family.which].held.vectors[f] for family, f in self._places()]
         found, why = fold_on(self.group.group, together, given, [each.carry for each in carried])
         if found is None:
@@ -304,6 +307,14 @@ class Settling:
             results = [found.results[k] for k in self.group.operands(kind)]
             each.hand_over(self.windows, kind, vectors, results)
 
+    def _takers(self, kind: int, together: LaneRows, items: Items) -> Mask:
+        """Per window and member with INCLUDE EMPTY whether an event can take one of its positions."""
+        found = np.zeros((len(items.low), len(self.group.including_empty(kind))), np.bool_)
+        for at, k in enumerate(self.group.including_empty(kind)):
+            own = read_by(together.rows, together.taken, self.group.operands_of(k))
+            found[:, at] = have_takers(self.group.plans[k], own, items)
+        return found
+
     def _places(self) -> Iterator[tuple[LaneFamily, int]]:
         """The families, each with its place among those of its kind."""
         for family in self.group.families:
@@ -315,7 +326,7 @@ class Settling:
         return GroupStreams(self.keys, workspace, segment, is_open, self.job.limits)
 
     def _carried(
-        self, kind: int, items: Items, of: Longs, streams: GroupStreams | None, until: int
+        self, kind: int, items: Items, of: Longs, streams: GroupStreams | None, until: int, takers: Mask
     ) -> _Carried:
         """Which windows go on from stored vectors, and which are kept as vectors."""
         segment, held = of[items.segment], self.windows.get(kind)
@@ -326,7 +337,8 @@ class Settling:
             base = held.find(items.index, streams.base(segment))
             loaded = np.where(place >= 0, place, base)
             saved &= (place >= 0) | streams.begin(items)
-        return _Carried(CarriedOver(loaded, saved), items.index, segment, place, held)
+        takers[place >= 0] |= held.takers[place[place >= 0]]
+        return _Carried(CarriedOver(loaded, saved), items.index, segment, place, held, takers)
 
     def _error(self, why: str) -> TrendfoldError:
         return TrendfoldError(f"query {self.group.plans[0].query.name!r}: {why}")
@@ -354,8 +366,9 @@ _WHY = "no predicate compares events, so an open window is a vector of aggregate
 class _Carried:
     """The windows of one kind that hold rows: an item is a window in a segment.
 
-    place  where its vector is among those of all open windows, -1 if it has none
-    held   the open windows; `carry` counts their vectors
+    place   where its vector is among those of all open windows, -1 if it has none
+    held    the open windows; `carry` counts their vectors
+    takers  see SegmentVectors
     """
 
     carry: CarriedOver
@@ -363,6 +376,7 @@ class _Carried:
     segment: Longs
     place: Longs
     held: SegmentVectors
+    takers: Mask
 
     def hand_over(
         self, windows: OpenWindows, kind: int, vectors: Sequence[WindowVectors], results: Sequence[Folded]
@@ -370,11 +384,13 @@ class _Carried:
         """Hand over what rows have made of these windows."""
         saved, held = self.carry.saved, self.held
         if saved.any():
-            made = SegmentVectors(self.index[saved], self.segment[saved], tuple(vectors))
+            own = self.index[saved], self.segment[saved]
+            made = SegmentVectors(*own, tuple(vectors), self.takers[saved])
             held = held.with_rows(self.place[saved], made)
         if not saved.all():
             folded = tuple(some_rows(each, ~saved) for each in results)
-            windows.end(kind, EndedWindows(self.index[~saved], self.segment[~saved], folded))
+            own = self.index[~saved], self.segment[~saved]
+            windows.end(kind, EndedWindows(*own, folded, self.takers[~saved]))
             stays = np.ones(len(held), np.bool_)
             stays[self.place[~saved & (self.place >= 0)]] = False
             held = held if stays.all() else held.take(stays)
