@@ -13,13 +13,18 @@ import trendfold as tf
 import workloads
 from contract import engine
 from trendfold.plan import plan
+from trendfold.plan.cost import Costs
 from trendfold.plan.physical import groups_as_slots
 from trendfold.runtime import folding
+from trendfold.runtime.folds import by_slots
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_groups_as_lanes_are_the_streams_of_the_oracle(part: int) -> None:
+def test_groups_as_lanes_are_the_streams_of_the_oracle(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     judged = 0
+    monkeypatch.setattr(Costs, "pays_in_bursts", lambda *_: part % 2 == 1)
+    if part > 1:
+        monkeypatch.setattr(by_slots, "_CELLS", 1)  # a pass for every window that holds an event
     for seed in range(1_000 * part, 1_000 * part + 1_000):
         case = workloads.random_case(random.Random(seed), aggregates=seed % 2 == 0)
         (query,) = tf.parse(case.query)
@@ -67,3 +72,29 @@ def test_lanes_past_doubles_agree_with_a_stream_per_group(
     assert max(row["log2_count"] for row in alone) > (1024 if count > 1_000 else 50)
     for one, other in zip(in_lanes, alone, strict=True):
         assert one == pytest.approx(other, rel=1e-9)
+
+
+def test_a_partition_of_many_values_is_folded_apart_from_those_of_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(7)
+    count, many = 2_000, 200
+    partition = np.where(rng.random(count) < 0.5, 0, rng.integers(1, 9, count))
+    values = np.where(partition == 0, rng.integers(0, many, count), rng.integers(0, 3, count))
+    events = pa.table(
+        {
+            "type": rng.choice(["A", "B", "C"], count).tolist(),
+            "ts": range(count),
+            "p": partition,
+            "g": values,
+            "x": rng.integers(-3, 9, count),
+        }
+    )
+    window = "WITHIN 300 s SLIDE 100 s"
+    text = f"RETURN COUNT(*), SUM(B.x) PATTERN SEQ(A, B+, C) WHERE [p] GROUP BY p, B.g {window}"
+    query = tf.parse(text)
+    found = query.run(events)["q1"].to_pylist()
+    monkeypatch.setattr(folding, "groups_as_slots", lambda plan, arithmetic: False)
+    alone = query.run(events)["q1"].to_pylist()
+    assert found == alone
+    assert len({row["g"] for row in alone}) > many // 2

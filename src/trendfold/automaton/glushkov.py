@@ -88,12 +88,12 @@ class Automaton:
         """The positions that some position may follow."""
         return frozenset(p for p, q in self.edges if p != START and q != END)
 
-    def reachable(self, own: frozenset[int]) -> frozenset[int]:
-        """The positions a trend can stand at once it has bound one of `own`."""
+    def reachable(self, own: frozenset[int], without: frozenset[int] = frozenset()) -> frozenset[int]:
+        """The positions a trend can stand at once it has bound one of `own`, and none of `without` after."""
         reached, frontier = set(own), list(own)
         while frontier:
             p = frontier.pop()
-            fresh = {q for source, q in self.edges if source == p and q != END} - reached
+            fresh = {q for source, q in self.edges if source == p and q != END} - reached - without
             reached |= fresh
             frontier += fresh
         return frozenset(reached)

@@ -15,10 +15,14 @@ Longs = NDArray[np.int64]
 
 
 class SlotLayout(NamedTuple):
-    """The lanes of a block: `windows` slots of `stride` lanes, of which the first are its queries'."""
+    """The lanes of a block: `windows` slots of `stride` lanes, of which the first are its queries'.
+
+    has_neighbours  whether lanes beyond these are others', and not there to fill the last vector
+    """
 
     windows: int
     stride: int
+    has_neighbours: bool = False
 
     @property
     def lanes(self) -> int:
@@ -65,6 +69,8 @@ class LaneWeights:
             one = self.runs(masks, SlotLayout(1, VECTOR), covers)  # the same eight lanes in every slot
             return one._replace(vectors=one.vectors * slots.windows, apace=one.apace * 0)
         vectors, of_queries = _tiled(masks, slots), _tiled(np.ones((1, masks.shape[1]), np.bool_), slots)
+        if slots.has_neighbours:
+            of_queries[:] = True
         some = vectors.any(axis=2)
         full = (vectors | ~of_queries).all(axis=2) & some
         of, first, size, kind = _equal_runs(_smoothed(np.add(some, full, dtype=np.int8), covers))

@@ -182,6 +182,12 @@ class Shape:
             self._known[what, symbol] = self._ops_of(what, symbol)
         return self._known[what, symbol]
 
+    def known(self, what: str, symbol: Symbol) -> Ops:
+        """The same in a phase in which every symbol has operations."""
+        found = self.ops(what, symbol)
+        assert found is not None
+        return found
+
     def _ops_of(self, what: str, symbol: Symbol) -> Ops | None:
         match what:
             case "alone":

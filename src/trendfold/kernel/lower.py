@@ -21,8 +21,6 @@ from trendfold.kernel.program import (
     Grid,
     Guards,
     Ints,
-    LaneProgram,
-    LaneTerms,
     Links,
     Negated,
     Paths,
@@ -454,68 +452,6 @@ def lower_paths(
         cross=_ints(range(len(machine.predicates.adjacency), len(machine.predicates.adjacency) + len(cross))),
         weight=weight,
         xweight=xweight,
-    )
-
-
-def lower_lanes(
-    machine: Machine, symbols: Sequence[Symbol], carried: Carried, own: frozenset[int]
-) -> LaneProgram:
-    """The machine with lanes for the groups of the positions `own`; no guards, nothing kept one by one."""
-    automaton = machine.automaton
-    shared = {p: i for i, p in enumerate([START, *sorted(automaton.followed - own)])}
-    lanes = {p: i for i, p in enumerate([*sorted(automaton.followed), END])}
-    after = automaton.reachable(own)
-    columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
-
-    def terms(symbol: Symbol, kind: str) -> list[_LaneTerm]:
-        """The terms of a symbol's positions, those of T or the others."""
-        found: list[_LaneTerm] = []
-        for q in sorted(symbol):
-            if (q in own) != (kind == "own"):
-                continue
-            numbers = shared if kind == "shared" else lanes
-            targets = [q] * (q in automaton.followed) + [END] * (q in automaton.last and kind != "shared")
-            sources = [(p, True) for p in automaton.sources(q) if kind != "public" and p in shared]
-            if kind != "shared":
-                sources += [(p, False) for p in automaton.sources(q) if p in after]
-            for target in targets if sources else []:
-                for w in range(carried.width):
-                    dst = numbers[target] * carried.width + w
-                    for p, is_shared in sources:
-                        entry = (shared if is_shared else lanes)[p] * carried.width
-                        found.append((dst, entry + w, 0, is_shared))
-                        if w and q in carried.numbers[w - 1].positions:
-                            fed = carried.numbers[w - 1]
-                            column = 0 if fed.attribute is None else columns[fed.measure, fed.attribute]
-                            found.append((dst, entry, column, is_shared))
-        return found
-
-    return LaneProgram(
-        shared=_lane_terms([terms(symbol, "shared") for symbol in symbols]),
-        public=_lane_terms([terms(symbol, "public") for symbol in symbols]),
-        own=_lane_terms([terms(symbol, "own") for symbol in symbols]),
-        shared_states=len(shared),
-        states=len(lanes),
-        width=carried.width,
-        end=lanes[END],
-    )
-
-
-_LaneTerm = tuple[int, int, int, bool]
-"""dst, src, column, is shared."""
-
-
-def _lane_terms(per_symbol: list[list[_LaneTerm]]) -> LaneTerms:
-    written = [sorted({dst for dst, *_ in terms}) for terms in per_symbol]
-    is_apart = [
-        set(entries).isdisjoint(src for _, src, *_ in terms)
-        for entries, terms in zip(written, per_symbol, strict=True)
-    ]
-    term, entry = _starts(per_symbol), _starts(written)
-    return LaneTerms(
-        span=np.stack([term[:-1], term[1:], entry[:-1], entry[1:], is_apart], axis=1).astype(np.int32),
-        term=np.array([t for terms in per_symbol for t in terms], np.uint32).reshape(-1, 4),
-        entry=np.array([e for entries in written for e in entries], np.uint32),
     )
 
 

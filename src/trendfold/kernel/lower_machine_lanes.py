@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.kernel.lane_bursts import parts_of
 from trendfold.kernel.lane_masks import (
@@ -125,8 +127,7 @@ class Block:
     def slots(self) -> SlotLayout:
         """A slot per open window and value; few queries are not padded to a whole vector."""
         count = len(self.members)
-        is_small = count < VECTOR and not self.own
-        stride = 1 << (count - 1).bit_length() if is_small else padded(count)
+        stride = 1 << (count - 1).bit_length() if count < VECTOR else padded(count)
         return SlotLayout(self.windows * self.values, stride)
 
     @property
@@ -166,12 +167,37 @@ class Block:
             at = state
         return number * self.plane + at
 
+    @cached_property
+    def alive(self) -> frozenset[int]:
+        """The states that may hold mass: with values of GROUP BY T.g, those before T or those from T on."""
+        automaton = self.shape.machine.automaton
+        if self.before is not None:
+            places = automaton.reachable(self.own) | {END}
+        elif self.own:
+            places = automaton.reachable(frozenset([START]), without=self.own)
+        else:
+            return frozenset(range(len(self.shape.states)))
+        return frozenset(i for i, state in enumerate(self.shape.states) if state.place in places)
+
     def ops_of(self, what: str, symbol: Symbol) -> Ops:
         """The operations of a local symbol; those of one event where a burst has none."""
-        found = self.shape.ops(what, symbol) or self.shape.ops("alone", symbol)
-        assert found is not None
-        self.temporaries = max(self.temporaries, found.temporaries)
-        return found
+        found = self.shape.ops(what, symbol) or self.shape.known("alone", symbol)
+        self.make_room([found])
+        return self.acting(found, self) if self.own else found
+
+    def make_room(self, ops: Sequence[Ops]) -> None:
+        """Have as many temporaries as lists of operations need."""
+        self.temporaries = max([self.temporaries, *(each.temporaries for each in ops)])
+
+    def acting(self, ops: Ops, of: Block) -> Ops:
+        """The operations that may change anything, if those read another block."""
+        linear = [op for op in ops.linear if of.may_hold(op.of) or (op.a != 1 and self.may_hold(op.to))]
+        return replace(ops, linear=tuple(linear))
+
+    def may_hold(self, state: int) -> bool:
+        """Whether a state, or what stands for one, may hold mass."""
+        is_state = state < TEMPORARY or state >= FRESH
+        return not is_state or state % TEMPORARY in self.alive
 
     def follow(self, before: Block) -> None:
         """Begin where another block ends."""
@@ -239,12 +265,13 @@ def lower_machine_lanes(
     kinds = len(taken.is_taken)
     own = own_columns(blocks, taken)
     public, of_value = taken.is_taken & ~own, taken.is_taken & own
+    is_mixed = _mixed(public, of_value, taken.first)
     lists = kinds if together is None else kinds * (1 + len(PHASES)) + len(together)
     has_burst = in_bursts & ~of_value.any(axis=1)  # events of different values are no burst
     for b, block in enumerate(blocks):
-        block.has_fresh = together is not None
+        block.has_fresh = together is not None or bool(is_mixed.any())
+        parts = _lists_of_events(block, public, is_mixed, taken.first)
         symbols = _local_symbols(block, public, taken.first)
-        parts = [("alone", symbols, 0)]
         if together is not None:
             parts += [(what, symbols, kinds * number) for number, what in enumerate(PHASES, 1)]
             settling, last = _local_symbols(block, together, taken.first), kinds * (1 + len(PHASES))
@@ -254,14 +281,30 @@ def lower_machine_lanes(
             parts.append(("burst", symbols, lists))
             has_burst &= ~_without_burst(block, *symbols)
         ops = [[block.ops_of(what, symbol) for symbol in names] for what, (names, _), _ in parts]
+        at_values = _at_values(block, of_value, taken.first)  # before any is added: temporaries move rows
         if b:
             block.follow(blocks[b - 1])
         for each, (_, (_, code), first_list) in zip(ops, parts, strict=True):
             emitted.add(_whole(block), each, code, first_list)
         if block.before is not None:
-            _add_events_of_values(emitted, block, _local_symbols(block, of_value, taken.first), kinds)
+            _add_events_of_values(emitted, block, at_values, is_mixed, together is not None)
+    for block in blocks if is_mixed.any() else ():
+        code = np.repeat(is_mixed[:, None].astype(np.int64), len(block.members), axis=1)
+        emitted.add(_whole(block), [Ops(), block.ops_of("pour", frozenset())], code, 0)
     burst = np.where(has_burst, lists + np.arange(kinds), -1).astype(np.int32)
     return emitted.program(blocks, lists + in_bursts * kinds, burst)
+
+
+_ListPart = tuple[str, tuple[list[Symbol], Longs], int]
+"""What events do, their local symbols and which each kind of row is to each member, and the first list."""
+
+
+def _lists_of_events(block: Block, public: Masks, is_mixed: Masks, first: Longs) -> list[_ListPart]:
+    """What events alone at their moments do, but for those at T; mixed ones gather, and pour in the end."""
+    found: list[_ListPart] = [("alone", _local_symbols(block, public & ~is_mixed[:, None], first), 0)]
+    if is_mixed.any():
+        found.append(("gather", _local_symbols(block, public & is_mixed[:, None], first), 0))
+    return found
 
 
 def own_columns(blocks: Sequence[Block], taken: Taken) -> Masks:
@@ -293,25 +336,54 @@ def _whole(block: Block) -> _Reach:
     return _Reach(block, block, block.slots)
 
 
+def _mixed(public: Masks, of_value: Masks, first: Longs) -> Masks:
+    """The kinds of rows that a member takes at T and elsewhere, too: they act like several of one moment."""
+    each = [np.logical_or.reduceat(taken, first[:-1], axis=1) for taken in (public, of_value)]
+    return np.asarray((each[0] & each[1]).any(axis=1))
+
+
+class _AtValues(NamedTuple):
+    """What events at T do to a block: per local symbol, and which each kind of row is to each member.
+
+    alone, gathered  the operations of an event alone, and of one with ties, on the slots of its value
+    code             int[kinds, members]
+    nothing          the symbol of other events
+    """
+
+    alone: list[Ops]
+    gathered: list[Ops]
+    code: Longs
+    nothing: int
+
+
+def _at_values(block: Block, of_value: Masks, first: Longs) -> _AtValues:
+    names, code = _local_symbols(block, of_value, first)
+    alone, gathered = ([block.shape.known(what, symbol) for symbol in names] for what in ("alone", "gather"))
+    block.make_room(alone)
+    return _AtValues(alone, gathered, code, names.index(frozenset()))
+
+
 def _add_events_of_values(
-    emitted: _Emitted, block: Block, symbols: tuple[list[Symbol], Longs], kinds: int
+    emitted: _Emitted, block: Block, at: _AtValues, is_mixed: Masks, has_moments: bool
 ) -> None:
     """Events at T: they act on the slots of their value, and there on what has not passed T yet."""
-    before, stride = block.before, block.slots.stride
+    before, stride, kinds = block.before, block.slots.stride, len(is_mixed)
     assert before is not None
-    names, code = symbols
-    one, windows = SlotLayout(1, stride), range(block.windows)
+    one, windows = SlotLayout(1, stride, has_neighbours=stride < VECTOR), range(block.windows)
     own = tuple((w * block.values * stride, w * block.values * stride) for w in windows)
     other = tuple((w * block.values * stride, w * stride) for w in windows)
     inside = _Reach(block, block, one, own, (stride, stride))
     across = _Reach(block, before, one, other, (stride, 0))
-    gathered = [block.ops_of("gather", symbol) for symbol in names]
-    emitted.add(inside, [block.ops_of("alone", symbol) for symbol in names], code, 0)
-    emitted.add(across, [_at_once(ops) for ops in gathered], code, 0)
-    if block.has_fresh:
-        first_list = kinds * (1 + PHASES.index("gather"))
-        emitted.add(inside, gathered, code, first_list)
-        emitted.add(across, gathered, code, first_list)
+    within, read = ([block.acting(ops, of) for ops in at.gathered] for of in (block, before))
+    alone, mixed = (np.where(some[:, None], at.code, at.nothing) for some in (~is_mixed, is_mixed))
+    emitted.add(inside, [block.acting(ops, block) for ops in at.alone], alone, 0)
+    emitted.add(across, [_at_once(ops) for ops in read], alone, 0)
+    gathering = [(mixed, 0)] if is_mixed.any() else []
+    if has_moments:
+        gathering.append((at.code, kinds * (1 + PHASES.index("gather"))))
+    for code, first_list in gathering:
+        emitted.add(inside, within, code, first_list)
+        emitted.add(across, read, code, first_list)
 
 
 def _at_once(gathered: Ops) -> Ops:
@@ -510,7 +582,7 @@ class _Emitted:
             whole=np.array([state for b in blocks for state in b.shape.whole], np.int64),
             spends=bool((change[:, 2] != 1.0).any()),
             drops=bool((change[:, 6:] != 1.0).any()),
-            cells=last.at + last.rows * last.lanes,
+            cells=last.at + last.rows * last.lanes + VECTOR,  # a vector may begin at the last lane
             xcells=last.xat + last.xcells,
         )
 

@@ -314,37 +314,6 @@ class Paths(NamedTuple):
     xweight: Ints
 
 
-class LaneTerms(NamedTuple):
-    """The terms of each symbol: new[dst] += old[src] · value[col]; column 0 is 1.
-
-    span   int32[A, 5]   the symbol's terms [0, 1) and entries [2, 3), and whether no term reads one of these
-    term   uint32[n, 4]  dst, src, col, and whether it reads shared mass instead of the lane's
-    entry  uint32[k]     the entries that the symbol's terms add to, each once
-    """
-
-    span: Ints
-    term: Indices
-    entry: Indices
-
-
-class LaneProgram(NamedTuple):
-    """A machine with mass shared by all groups until it passes T, and in lanes from there (see kernel.lanes).
-
-    shared  terms from shared mass to shared mass; ⊥ is shared state 0
-    public  terms from a lane's mass to the same lane's, for every lane
-    own     terms of T's positions, for the lane of the event
-    end     the lane state ⊤
-    """
-
-    shared: LaneTerms
-    public: LaneTerms
-    own: LaneTerms
-    shared_states: int
-    states: int
-    width: int
-    end: int
-
-
 class Events(NamedTuple):
     """The rows of one query, sorted by segment (partition and group) and time.
 

@@ -46,7 +46,7 @@ class Costs:
     stretch: float = 100.0
     copy: float = 20.0
     moved: float = 250.0
-    slot_event: float = 80.0
+    slot_event: float = 40.0
 
     def apply(self, vectors: int, operations: int) -> float:
         """The cost of one event, or of a burst, which is applied as one event."""

@@ -92,9 +92,13 @@ class Combined:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """`GROUP BY T.g` in one pass: from T on, each value of g has its own slot."""
+    """`GROUP BY T.g` in one pass: from T on, each value of g has its own slot.
+
+    in_bursts  whether a burst of equal events is applied in one step, where that is possible
+    """
 
     why: str
+    in_bursts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +425,8 @@ def _many(group: Group) -> str:
 
 def _choose_query(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> QueryFold:
     if known.groups_are_slots:
-        return Slots(f"GROUP BY {plan.qualified_keys[0].alias} splits trends only from there on")
+        why = f"GROUP BY {plan.qualified_keys[0].alias} splits trends only from there on"
+        return Slots(why, costs.pays_in_bursts(known.burst, _vectors([plan])))
     if why := _why_lane(plan, known, costs):
         return Lanes(why, costs.pays_in_bursts(known.burst, _vectors([plan])))
     ways = tuple(

@@ -188,9 +188,11 @@ class ReadyQuery:
     def fold_with_size(self) -> tuple[tuple[Folded, ...], int]:
         """The same, with the bytes of state held."""
         match self.way:
-            case Slots():
+            case Slots(in_bursts=in_bursts):
                 assert self.slots is not None
-                folded, size = fold_slots(self.plan, self.operands[0].events, self.rows, self.slots)
+                [own] = self.operands
+                given = self.plan, own.events, self.rows, self.slots
+                folded, size = fold_slots(*given, in_bursts, own.limits)
                 return (folded,), size
             case Lanes():
                 assert self.lanes is not None

@@ -12,7 +12,7 @@ once, in a block of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from math import prod
@@ -35,6 +35,7 @@ from trendfold.kernel.lower_machine_lanes import (
 )
 from trendfold.kernel.machine_lanes import (
     SMALLEST,
+    STRIDE,
     VECTORS,
     LaneCuts,
     LaneSteps,
@@ -71,6 +72,7 @@ class LanePart:
 
     number   the block's
     members  in the order of their lanes
+    values   how many slots of the only member are lanes of it: values of GROUP BY T.g, from T on
     lane     the first one's
     items    how many windows they have
     given    how many of those begin with a vector, ...
@@ -85,6 +87,12 @@ class LanePart:
     items: int
     given: int = 0
     saved: int = 0
+    values: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """Neighbouring lanes that open and close together."""
+        return len(self.members) * self.values
 
     @property
     def has_results(self) -> bool:
@@ -96,13 +104,13 @@ class LanePart:
         """Numbers and extremes in the results of one window."""
         if not self.has_results:
             return 0, 0
-        carried, queries = self.block.shape.carried, len(self.members)
-        return carried.width * queries, len(carried.extremes) * queries
+        carried, lanes = self.block.shape.carried, self.lanes
+        return carried.width * lanes, len(carried.extremes) * lanes
 
     @property
     def vector(self) -> tuple[int, int]:
         """Numbers and extremes of all states of one window."""
-        carried, cells = self.block.shape.carried, len(self.members) * len(self.block.shape.states)
+        carried, cells = self.block.shape.carried, self.lanes * len(self.block.shape.states)
         return carried.width * cells, len(carried.extremes) * cells
 
 
@@ -129,6 +137,11 @@ class ReadyMachineLanes:
     def saved_at(self) -> list[tuple[int, int]]:
         """Where the saved vectors of each part begin, numbers and extremes, and where all end."""
         return _saved_at(self.parts)
+
+    def over(self, items: Items) -> ReadyMachineLanes:
+        """The same machine over other windows of its only kind."""
+        parts = tuple(replace(part, items=len(items.low)) for part in self.parts)
+        return replace(self, cuts=_cuts([items], {0: parts[0].block.windows}, parts), parts=parts)
 
     def work(self) -> tuple[Work, ...]:
         """The work of lanes for every kind of row."""
@@ -159,6 +172,14 @@ class ReadyMachineLanes:
             found.update(zip(part.members, turned_by_lane(results, is_wide), strict=True))
         return tuple(found[k] for k in range(len(found))), saved
 
+    def fold_values(self) -> Folded:
+        """Of one query with values of GROUP BY T.g as slots, and no extremes: [item and value, number]."""
+        out, _, is_wide = self._fold(no_vectors())
+        [(_, found)] = self._by_part(out)
+        exponent = found.exponent if is_wide else np.zeros(found.exponent.shape, np.int32)
+        m, e = _by_item(found.mantissa), _by_item(exponent)
+        return Folded(m, e, np.zeros((len(m), 0)))
+
     def _fold(self, given: LaneVectors) -> tuple[LaneVectors, LaneVectors, bool]:
         """Results, saved vectors, and whether any result may have an exponent."""
         saved, out = no_vectors(*self.saved_at[-1]), room_for_results(*_results_at(self.parts)[-1])
@@ -175,8 +196,8 @@ class ReadyMachineLanes:
             if not part.has_results:
                 continue
             carried = part.block.shape.carried
-            shape = part.items, carried.width, len(part.members)
-            xshape = part.items, len(carried.extremes), len(part.members)
+            shape = part.items, carried.width, part.lanes
+            xshape = part.items, len(carried.extremes), part.lanes
             m, e = (each[at : at + prod(shape)].reshape(shape) for each in out[:2])
             yield part, LaneVectors(m, e, out.extreme[xat : xat + prod(xshape)].reshape(xshape))
 
@@ -207,6 +228,11 @@ def _places(sizes: Iterable[tuple[int, tuple[int, int]]]) -> list[tuple[int, int
     for count, (numbers, extremes) in sizes:
         found.append((found[-1][0] + count * numbers, found[-1][1] + count * extremes))
     return found
+
+
+def _by_item(found: NDArray[Any]) -> NDArray[Any]:
+    """[items, numbers, lanes] -> [items and lanes, numbers]"""
+    return found.transpose(0, 2, 1).reshape(-1, found.shape[1])
 
 
 _TURNED = 1 << 11
@@ -345,7 +371,17 @@ class LaneMaterial:
         parts = _parts(blocks, self.members, self.windows, carry)
         if self.slots is not None:
             return ReadyMachineLanes(program, rows, _value_cuts(self.slots, self, parts), parts)
-        return ReadyMachineLanes(program, rows, _cuts(self.windows, self.members, parts, carry), parts)
+        at_once = {member.which: member.windows for member in self.members}
+        return ReadyMachineLanes(program, rows, _cuts(self.windows, at_once, parts, carry), parts)
+
+    def lower_values(self, in_bursts: bool) -> ReadyMachineLanes:
+        """One query with slots for values of GROUP BY T.g: those of a window open and close together."""
+        ready = self.lower(in_bursts)
+        values = np.array([block.values for block in blocks_of(self.members, self.taken)])
+        block = ready.program.block.copy()
+        block[:, STRIDE] *= values
+        parts = tuple(replace(part, values=part.block.values) for part in ready.parts)
+        return replace(ready, program=ready.program._replace(block=block), parts=parts).over(self.windows[0])
 
 
 def lane_members(
@@ -504,12 +540,11 @@ def _value_cuts(slots: LaneValues, material: LaneMaterial, parts: Sequence[LaneP
 
 def _cuts(
     windows: Sequence[Items],
-    members: list[LaneMember],
+    at_once: Mapping[int, int],
     parts: Sequence[LanePart],
-    carry: Sequence[CarriedOver],
+    carry: Sequence[CarriedOver] = (),
 ) -> LaneCuts:
-    """Where windows close and open, by row. Members with the same windows are cut together."""
-    at_once = {member.which: member.windows for member in members}
+    """Where windows close and open, by row; of each kind so many are open at once."""
     if len(windows) == 1 and not carry and (merged := _merged_cuts(windows[0], at_once[0])) is not None:
         row, is_open, slot, item = merged
         none = np.zeros(0, np.int64)
@@ -559,7 +594,7 @@ def _part_table(parts: Sequence[LanePart], kinds: int = 0) -> tuple[NDArray[np.i
     for i, p in enumerate(parts):
         which, at = (p.which, out[i]) if p.has_results else (kinds + p.which, (-1, -1))
         start = p.block.shape.start if p.block.before is None else -1
-        table.append((which, p.number, p.lane, len(p.members), start, *at, *given[i], *saved[i]))
+        table.append((which, p.number, p.lane, p.lanes, start, *at, *given[i], *saved[i]))
     found = np.array(sorted(table), np.int64)
     return np.searchsorted(found[:, 0], np.arange(found[-1, 0] + 2)).astype(np.int64), found[:, 1:].copy()
 

@@ -146,7 +146,7 @@ class StartSlots:
 
     def units(self) -> LaneVectors:
         """The vector with 1 where a slot and a state are the same."""
-        shape, (windows, stride) = self.block.shape, self.block.slots
+        shape, windows, stride = self.block.shape, *self.block.slots[:2]
         found = no_vectors(*self.sizes(1))
         mass = found.mantissa.reshape(len(shape.states), shape.carried.width, windows, stride)
         states = [shape.machine.states[s] for s in starts_of(shape.machine)]
@@ -157,7 +157,7 @@ class StartSlots:
 
     def matrices(self, vectors: LaneVectors, stretches: int) -> Iterator[Folded]:
         """The matrices of each query, from the vectors of all."""
-        shape, (windows, stride) = self.block.shape, self.block.slots
+        shape, windows, stride = self.block.shape, *self.block.slots[:2]
         queries, states = len(self.block.members), len(shape.machine.states)
         kept = [i for i, state in enumerate(shape.machine.states) if state in shape.number]
         # A slice is copied several times as fast as a list of places.
