@@ -280,7 +280,9 @@ def test_equalities_that_connect_all_aliases_are_partition_predicates() -> None:
 
 def test_a_neighbour_predicate_between_strangers_is_said_never_to_apply() -> None:
     text = "RETURN COUNT(*) PATTERN SEQ(A a, B b, C c) WHERE a.x < NEXT(c).x"
-    assert operand_of(text)["predicates"]["adjacency"] == [{"text": "a.x < NEXT(c).x", "edges": []}]
+    assert operand_of(text)["predicates"]["adjacency"] == [
+        {"text": "a.x < NEXT(c).x", "edges": [], "always": False}
+    ]
     assert "never: these positions are never adjacent" in str(tf.parse(text).explain())
 
 

@@ -14,7 +14,6 @@ import math
 import os
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,10 +24,8 @@ import trendfold
 import workloads
 from trendfold.errors import TrendfoldError, UnsupportedError
 from trendfold.kernel.jit import IS_PLAIN
-from trendfold.plan import PLANNERS
-from trendfold.query import PredicateKind, Query, kind
-from trendfold.query.nodes import Attribute, Compare
-from trendfold.query.partitions import partition_attributes
+from trendfold.plan import PLANNERS, plan_auto
+from trendfold.query import Query
 from workloads import Case
 
 STRATEGIES = tuple(name for name in PLANNERS if name != "mcep")  # which finds matches: test_matches.py
@@ -41,19 +38,8 @@ Shape = Callable[[Case], Any]
 
 
 def has_cross_predicate(query: Query) -> bool:
-    """Whether WHERE compares two aliases without NEXT, other than by equalities that make a partition."""
-    connecting = set(partition_attributes(replace(query, equivalence=())))
-    return any(
-        kind(conjunct) is PredicateKind.CROSS and _equal_attribute(conjunct) not in connecting
-        for conjunct in query.where
-    )
-
-
-def _equal_attribute(conjunct: Any) -> str | None:
-    match conjunct:
-        case Compare("=", Attribute(name=u), Attribute(name=v)) if u == v:
-            return u
-    return None
+    """Whether WHERE compares two aliases that need not be neighbours, other than to make a partition."""
+    return any(operand.machine.predicates.cross for operand in plan_auto(query).operands)
 
 
 FEATURES: dict[str, Callable[[Query], bool]] = {"cross": has_cross_predicate}

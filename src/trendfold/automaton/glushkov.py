@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
-from itertools import product
+from itertools import chain, product
 from operator import or_
 
 from trendfold.query.names import joined_nots
@@ -98,11 +98,35 @@ class Automaton:
             frontier += fresh
         return frozenset(reached)
 
+    def after(self, own: frozenset[int]) -> frozenset[int]:
+        """The positions that may directly follow one of `own`, in a trend or in a trend of a NOT."""
+        return frozenset(q for p in own for q in self._next.get(p, ()))
+
+    def reached(self, own: frozenset[int]) -> frozenset[int]:
+        """These positions, and all that may come after one of them."""
+        reached, frontier = own, own
+        while frontier:
+            frontier = self.after(frontier) - reached
+            reached |= frontier
+        return reached
+
+    @cached_property
+    def _next(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for p, q in chain(self.edges, *(guard.edges for guard in self.guards)):
+            if p != START and q != END:
+                found.setdefault(p, []).append(q)
+        return found
+
+    @cached_property
+    def negated(self) -> frozenset[int]:
+        """The positions inside of NOTs."""
+        return frozenset(p for guard in self.guards for p in guard.positions)
+
     @cached_property
     def positive(self) -> tuple[Position, ...]:
         """The positions outside of every NOT."""
-        negated = {p for guard in self.guards for p in guard.positions}
-        return tuple(p for p in self.positions if p.index not in negated)
+        return tuple(p for p in self.positions if p.index not in self.negated)
 
     @cached_property
     def needed(self) -> frozenset[int]:

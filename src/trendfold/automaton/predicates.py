@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from trendfold.automaton.gaps import separated
 from trendfold.automaton.glushkov import Automaton
 from trendfold.query.names import PredicateKind, children, kind_by_names, named, with_children
-from trendfold.query.nodes import Attribute, Expression, Query
+from trendfold.query.nodes import Attribute, Expression, Query, Semantics
 from trendfold.query.partitions import connecting_attributes, equal_attribute
 
 
@@ -25,20 +25,26 @@ class Pairwise:
     """A condition on two bindings: one at `left` (bare names), one at `right` (NEXT, or the second alias).
 
     Adjacency: the right binding directly follows the left. Cross: any two bindings of a trend.
+    `written` is the conjunct it comes from; the same conditions mean the same, however they are written.
     """
 
     condition: Expression
     left: frozenset[int]
     right: frozenset[int]
+    written: Expression | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Predicates:
-    """The conjuncts of one operand's WHERE, resolved to positions."""
+    """The conjuncts of one operand's WHERE, resolved to positions.
+
+    `idle` are those about two events that are never both in a trend.
+    """
 
     local: tuple[Local, ...] = ()
     adjacency: tuple[Pairwise, ...] = ()
     cross: tuple[Pairwise, ...] = ()
+    idle: tuple[Pairwise, ...] = field(default=(), compare=False)
 
     def wanted_at(self, position: int) -> tuple[Expression, ...]:
         """The local conditions an event must meet to take `position`, in the order written."""
@@ -77,13 +83,61 @@ def _adjacency(conjunct: Expression, automaton: Automaton) -> Pairwise:
     left = next(name for name, is_next in named(conjunct) if not is_next)
     right = next(name for name, is_next in named(conjunct) if is_next)
     condition = separated(_strip(conjunct, {}))
-    return Pairwise(condition, automaton.called(left), automaton.called(right))
+    return Pairwise(condition, automaton.called(left), automaton.called(right), conjunct)
 
 
 def _cross(conjunct: Expression, automaton: Automaton) -> Pairwise:
     left, right = sorted(name for name, _ in named(conjunct))
     condition = separated(_strip(conjunct, {right: True}))
-    return Pairwise(condition, automaton.called(left), automaton.called(right))
+    return Pairwise(condition, automaton.called(left), automaton.called(right), conjunct)
+
+
+# ---------------------------------------------------------------- cross predicates about neighbours
+
+
+def about_neighbours(predicates: Predicates, automaton: Automaton, semantics: Semantics) -> Predicates:
+    """The same predicates; a cross predicate about bindings that are always neighbours is an adjacency one.
+
+    Both say the same of every trend, but an adjacency predicate also plays a part in candidates. Under
+    skip-till-any-match and contiguous every candidate counts by itself. Under skip-till-next-match the first
+    one counts, and a predicate changes which one that is; there only the trends of NOTs, which are matched
+    under skip-till-any-match, are compared so.
+    """
+    adjacency, cross, idle = list(predicates.adjacency), [], []
+    for pair in predicates.cross:
+        ways = _as_neighbours(pair, automaton)
+        is_free = semantics is not Semantics.NEXT or pair.left <= automaton.negated
+        if ways == ():
+            idle.append(pair)
+        elif ways is None or not is_free:
+            cross.append(pair)
+        else:
+            adjacency += ways
+    return replace(predicates, adjacency=tuple(adjacency), cross=tuple(cross), idle=tuple(idle))
+
+
+def _as_neighbours(pair: Pairwise, automaton: Automaton) -> tuple[Pairwise, ...] | None:
+    """A cross predicate by the order in which its bindings are neighbours; None if they may be apart."""
+    ways = []
+    for one in (pair, _turned(pair)):
+        next_ = automaton.after(one.left)
+        if not automaton.reached(automaton.after(next_)).isdisjoint(one.right):
+            return None
+        if not next_.isdisjoint(one.right):
+            ways.append(one)
+    return tuple(ways)
+
+
+def _turned(pair: Pairwise) -> Pairwise:
+    """The same predicate with its sides swapped."""
+
+    def other(attribute: Attribute) -> Attribute:
+        return replace(attribute, is_next=not attribute.is_next)
+
+    return Pairwise(separated(_mapped(pair.condition, other)), pair.right, pair.left, pair.written)
+
+
+# ---------------------------------------------------------------- names
 
 
 def _strip(node: Expression, second: dict[str, bool]) -> Expression:

@@ -355,10 +355,12 @@ def _predicate_rows(predicates: Value, name: Names) -> list[Row]:
     for pair in predicates["adjacency"]:
         on = ", ".join(f"{name[p]} → {name[q]}" for p, q in pair["edges"])
         where = f"on {on}" if on else "never: these positions are never adjacent"
+        where += "; without NEXT, because these are always neighbours" if pair["always"] else ""
         rows.append(("adjacency", pair["text"], where))
     for pair in predicates["cross"]:
         between = f"any {_at(pair['left'], name)} and any {_at(pair['right'], name)} of a trend"
         rows.append(("cross", pair["text"], between))
+    rows += [("idle", pair["text"], "never: no trend has both") for pair in predicates["idle"]]
     return rows
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any, TypeVar
 
 from trendfold.automaton.glushkov import END, START, Automaton
 from trendfold.automaton.machine import Machine
-from trendfold.automaton.predicates import Pairwise
+from trendfold.automaton.predicates import Local, Pairwise
 from trendfold.explain.match_plan import Traced, traced
 from trendfold.explain.sharing import OWN_LANE, describe_sharing, tell_lanes
 from trendfold.papers.aseq.prefixes import PrefixPlan
@@ -331,7 +331,7 @@ def _positions(automaton: Automaton) -> list[Value]:
 
 
 def _edges(machine: Machine, query: Query) -> list[Value]:
-    texts = [text for text, _ in _adjacency(machine, query)]
+    texts = _texts(machine.predicates.adjacency)
     return [
         {
             "from": _place(p),
@@ -343,44 +343,51 @@ def _edges(machine: Machine, query: Query) -> list[Value]:
     ]
 
 
-def _resolved(
-    machine: Machine, query: Query, wanted: PredicateKind, found: Sequence[T]
-) -> list[tuple[str, T]]:
-    """The operand's predicates of one kind, each with the text of its conjunct."""
+def _local(machine: Machine, query: Query) -> list[tuple[str, Local]]:
+    """The operand's local predicates, each with the text of its conjunct."""
     called = machine.automaton.called
     texts = [
         expression_text(conjunct)
         for conjunct in query.where
-        if kind(conjunct) is wanted
-        and all(called(name) for name, _ in named(conjunct))
-        and not _is_partition(conjunct, query)
+        if kind(conjunct) is PredicateKind.LOCAL and all(called(name) for name, _ in named(conjunct))
     ]
-    return list(zip(texts, found, strict=True))
+    return list(zip(texts, machine.predicates.local, strict=True))
 
 
-def _adjacency(machine: Machine, query: Query) -> list[tuple[str, Pairwise]]:
-    return _resolved(machine, query, PredicateKind.ADJACENCY, machine.predicates.adjacency)
+def _texts(pairs: Iterable[Pairwise]) -> list[str]:
+    """Predicates on two bindings as they are written."""
+    return [expression_text(pair.written) for pair in pairs if pair.written is not None]
 
 
 def _predicates(machine: Machine, query: Query) -> Value:
-    """Predicates by kind; for an adjacency predicate, the edges it applies to, also inside a NOT."""
+    """Predicates by kind; for an adjacency predicate, the edges it applies to, also inside a NOT.
+
+    One that is written without NEXT compares bindings that are always neighbours.
+    """
+    found = machine.predicates
     inner = [edge for guard in machine.automaton.guards for edge in guard.edges]
     edges = sorted([*machine.automaton.edges, *inner])
-    local = _resolved(machine, query, PredicateKind.LOCAL, machine.predicates.local)
-    cross = _resolved(machine, query, PredicateKind.CROSS, machine.predicates.cross)
     return {
-        "local": [{"text": text, "positions": sorted(p.positions)} for text, p in local],
+        "local": [{"text": text, "positions": sorted(p.positions)} for text, p in _local(machine, query)],
         "adjacency": [
-            {"text": text, "edges": [[p, q] for p, q in edges if p in pair.left and q in pair.right]}
-            for text, pair in _adjacency(machine, query)
+            {
+                "text": text,
+                "edges": [[p, q] for p, q in edges if p in pair.left and q in pair.right],
+                "always": pair.written is not None and kind(pair.written) is PredicateKind.CROSS,
+            }
+            for text, pair in zip(_texts(found.adjacency), found.adjacency, strict=True)
         ],
-        "cross": [{"text": t, "left": sorted(c.left), "right": sorted(c.right)} for t, c in cross],
+        "cross": [
+            {"text": text, "left": sorted(pair.left), "right": sorted(pair.right)}
+            for text, pair in zip(_texts(found.cross), found.cross, strict=True)
+        ],
+        "idle": [{"text": text} for text in _texts(found.idle)],
     }
 
 
 def _accesses(operand: OperandPlan, query: Query) -> list[Value]:
     """How bindings kept one by one are found: the structure per place and predicates, and its bound."""
-    texts = [text for text, _ in _adjacency(operand.machine, query)]
+    texts = _texts(operand.machine.predicates.adjacency)
     return [
         {
             "place": access.place,

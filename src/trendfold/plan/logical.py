@@ -9,7 +9,7 @@ from typing import Any
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.machine import Machine
-from trendfold.automaton.predicates import Predicates
+from trendfold.automaton.predicates import Predicates, about_neighbours
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
@@ -185,7 +185,11 @@ def _operands(query: Query) -> tuple[_Operand, ...]:
             f"building them; use 'auto', 'mcep' or 'construct'"
         )
     patterns = query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)
-    return tuple(_Operand(pattern, split(query, build(pattern))) for pattern in patterns)
+    return tuple(_Operand(pattern, _predicates(query, build(pattern))) for pattern in patterns)
+
+
+def _predicates(query: Query, automaton: Automaton) -> Predicates:
+    return about_neighbours(split(query, automaton), automaton, query.semantics)
 
 
 def _plan_matches(query: Query, strategy: str) -> QueryPlan:

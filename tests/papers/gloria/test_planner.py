@@ -52,7 +52,7 @@ def test_queries_that_fit_are_one_group_with_a_plan(strategy: str) -> None:
         ("RETURN COUNT(*) PATTERN SEQ(A, NOT X, B)", "a NOT undoes trends"),
         ("RETURN COUNT(*) PATTERN SEQ(A, B) SEMANTICS next", "consume the bindings they continue"),
         ("RETURN COUNT(*) PATTERN SEQ(A, B) HAVING COUNT(*) > 1", "HAVING"),
-        ("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE A.x < B.y", "need not be neighbours"),
+        ("RETURN COUNT(*) PATTERN SEQ(A, B, D) WHERE A.x < D.y", "need not be neighbours"),
         ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 events SLIDE 1 event", "count windows"),
         ("RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 5 min", "a window per event"),
         ("RETURN COUNT(*) PATTERN SEQ(A, B) WHERE [u]", "no other query has the same partitions"),
