@@ -8,12 +8,14 @@ NAME ?= kernel
 PEERS := .venv-peers
 CHAOS := .chaos
 LAKE := .lake
+CHDB := .chdb
+ROWS ?= 1000000
 LAKE_PYSPARK := 4.1.4
 MINUTES ?= 30
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help java demo test test-all test-plain test-lake check format lock bench bench-check bench-peers benchmarks chaos clean
+.PHONY: help java demo test test-all test-plain test-lake test-chdb bench-chdb check format lock bench bench-check bench-peers benchmarks chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +56,18 @@ $(LAKE)/.made: tools/lake.xml
 	rm -rf $(LAKE) && mkdir -p $(LAKE)
 	mvn --quiet --batch-mode --file tools/lake.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(LAKE)/jars
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(LAKE)/pyspark pyspark==$(LAKE_PYSPARK)
+	@touch $@
+
+test-chdb: $(READY) $(CHDB)/.made ## compare funnels with ClickHouse's windowFunnel (half a minute)
+	PYTHONPATH=$(CURDIR)/$(CHDB) $(BIN)/python -m pytest -q tests/chdb
+
+bench-chdb: $(READY) $(CHDB)/.made ## measure funnels beside ClickHouse's windowFunnel (make bench-chdb ROWS=10000000)
+	PYTHONPATH=src:tests:$(CHDB) $(BIN)/python -m chdb_funnel $(ROWS)
+
+# ClickHouse in a folder of its own: 550 MB that nothing else needs.
+$(CHDB)/.made: tools/chdb.txt
+	rm -rf $(CHDB)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $(CHDB) -r tools/chdb.txt
 	@touch $@
 
 check: $(READY) ## lint, formatting, types, and who may import whom
@@ -107,5 +121,5 @@ benchmarks: $(READY) ## write docs/benchmarks.md and its plot again, from docs/b
 	$(BIN)/python -m trendfold.bench.published docs README.md
 
 clean: ## remove .venv, caches and build products
-	rm -rf $(VENV) $(PEERS) $(CHAOS) $(LAKE) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) $(CHAOS) $(LAKE) $(CHDB) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trendfold import datasets
-    from trendfold.api import Workload, parse, query, read
+    from trendfold.api import Workload, funnel, parse, query, read
     from trendfold.errors import (
         InputError,
         LimitError,
@@ -53,6 +53,7 @@ __all__ = [
     "datasets",
     "event",
     "events",
+    "funnel",
     "jointly",
     "log2",
     "matches",
@@ -65,7 +66,7 @@ __all__ = [
     "time",
 ]
 
-_API = ("Workload", "parse", "query", "read")
+_API = ("Workload", "funnel", "parse", "query", "read")
 _AS_BUILTINS = ("max", "min", "next", "sum")
 """Functions named like Python's own: `from trendfold import *` leaves them out."""
 

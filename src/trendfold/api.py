@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -17,11 +18,13 @@ from trendfold.plan.workload import plan_all
 from trendfold.query import caution_text, cautions, check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
 from trendfold.query.compose import compose
-from trendfold.query.in_python import ConditionExpr, Conjunct, PatternExpr, Returned, count
+from trendfold.query.funnel_question import funnel_question
+from trendfold.query.in_python import ConditionExpr, Conjunct, EventExpr, PatternExpr, Returned, count
 from trendfold.query.nodes import Matches, Query, WindowUnit
 from trendfold.query.parser import MAX_BYTES, placed
 
 if TYPE_CHECKING:
+    from trendfold.explain.funnel import Funnel
     from trendfold.runtime.limits import Limits
     from trendfold.runtime.result import Result
     from trendfold.runtime.spark.sinks import Output
@@ -411,6 +414,61 @@ def query(
         "limit": limit,
     }
     return Workload((compose(name, clauses),))
+
+
+def funnel(
+    data: Any,
+    *,
+    steps: Sequence[EventExpr | str],
+    by: str | Sequence[str],
+    within: timedelta | str,
+    every: timedelta | str | None = None,
+    where: Conjunct | Sequence[Conjunct] = (),
+    type_column: str = "type",
+    time_column: str = "ts",
+    order_column: str | None = None,
+    time_unit: str = "s",
+    origin: int | float | str | datetime | None = None,
+    engine: str | None = None,
+    on_reject: str = "keep",
+    time_format: str | None = None,
+    csv: Mapping[str, Any] | None = None,
+) -> Funnel:
+    """Count the keys that got through each step of a funnel (docs/funnels.md); the rest is as for `run`.
+
+    steps   event types in order, or events with conditions in `where`: `tf.event("Pay", as_="p")`
+    by      the attribute, or attributes, of a key, such as `user`
+    within  an attempt's last event is less than this after its first: a timedelta, or `7 d`
+    every   count by the period in which attempts begin, such as `1 d`; None: over the whole input
+
+    >>> import trendfold as tf
+    >>> events = {"type": ["view", "cart", "view"], "ts": [1, 5, 2], "user": ["ann", "ann", "bob"]}
+    >>> import pyarrow as pa
+    >>> tf.funnel(pa.table(events), steps=["view", "cart"], by="user", within="1 h").table["keys"].to_pylist()
+    [2, 1]
+    """
+    from trendfold.events.batch import read_batch, schema_of
+    from trendfold.events.options import Options
+    from trendfold.explain.funnel import Funnel
+    from trendfold.runtime import FUNNELS, engine_for, runtime
+    from trendfold.runtime.funnels import funnel_table
+    from trendfold.runtime.windows import read_origin
+
+    started = time.perf_counter()
+    question = funnel_question(steps, by, within, every, where)
+    options = Options(type_column, time_column, order_column, None, time_unit, on_reject, time_format)
+    data, begin = _with_csv(data, csv), read_origin(origin, time_unit)
+    chosen, notices = (engine, ()) if engine is not None else engine_for(data)
+    module = runtime(chosen, FUNNELS)
+    workload = Workload((question.query,))
+    source = module.read(data, needed_columns(workload.queries, options.columns), options)
+    workload.check_columns(schema_of(source.schema), options.time_column, options.ticks)
+    [plan] = workload.plan()
+    found = module.count(question, plan, source, options, begin)
+    nothing = read_batch(source.schema.empty_table(), options)
+    table = funnel_table(question, found.counts, nothing, begin)
+    seconds = time.perf_counter() - started
+    return Funnel(question, table, chosen, found.events, found.rejects, seconds, found.warnings, notices)
 
 
 def read(path: str | Path, params: Mapping[str, Any] | None = None) -> Workload:

@@ -112,6 +112,9 @@ _COMMANDS = {
     "why": _Described(
         "tell why a query has no rows, or fewer than expected", arguments.add_why, commands.why
     ),
+    "funnel": _Described(
+        "count how many keys got through each of several steps", arguments.add_funnel, commands.funnel
+    ),
     "generate": _Described(
         "write a seeded stream of synthetic events", arguments.add_generate, commands.generate
     ),

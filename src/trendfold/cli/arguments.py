@@ -169,6 +169,29 @@ def add_why(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "json", "html"), default="text")
 
 
+def add_funnel(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold funnel`."""
+    parser.add_argument(
+        "--steps", required=True, help="event types in order: View, Cart c, ANY(Card, Cash) pay"
+    )
+    parser.add_argument("--by", required=True, metavar="C", help="the attributes of a key, as in user")
+    parser.add_argument(
+        "--within", required=True, metavar="D", help="how long the steps of one attempt may take: '7 d'"
+    )
+    parser.add_argument("--every", metavar="D", help="count by the period in which attempts begin: '1 d'")
+    parser.add_argument(
+        "--where", metavar="CONDITIONS", help="such as \"c.amount > 10 AND pay.country = 'FR'\""
+    )
+    _add_input(parser, required=True)
+    _add_engine(parser, "spark; local for under 256 MB, or where pyspark is not installed")
+    parser.add_argument(
+        "--origin", help="what periods are aligned to: a time, or a time zone for its midnight"
+    )
+    parser.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
+    parser.add_argument("--format", choices=("json",), help="print JSON objects instead of a table")
+    parser.add_argument("--svg", metavar="FILE", help="also write a picture")
+
+
 def add_generate(parser: argparse.ArgumentParser) -> None:
     """The options of `trendfold generate`."""
     parser.add_argument(

@@ -208,6 +208,39 @@ def why(args: argparse.Namespace) -> int:
     return 0
 
 
+def funnel(args: argparse.Namespace) -> int:
+    """Count keys step by step, and print them."""
+    from trendfold.query.in_python import ConditionExpr, event_of
+    from trendfold.query.parser import read_conditions, read_steps
+    from trendfold.runtime.staging import write_files
+
+    steps = [event_of(step) for step in read_steps(args.steps)]
+    where = [ConditionExpr(each) for each in read_conditions(args.where)] if args.where is not None else []
+    files = files_of(args)
+    _settle_engine(args, files)
+    with session_for(args.engine, args.master, args.debug):
+        found = api.funnel(
+            files,
+            steps=steps,
+            by=[name.strip() for name in args.by.split(",")],
+            within=args.within,
+            every=args.every,
+            where=where,
+            **{name: value for name, value in columns_of(args).items() if name != "id_column"},
+            origin=number_or_text(args.origin),
+            engine=args.engine,
+            on_reject=args.on_reject,
+        )
+    if args.format == "json":
+        print_json("funnel", found.table)
+    else:
+        print_table("funnel", found.table, found.table.num_rows)
+    say(found.summary)
+    if args.svg is not None:
+        write_files({Path(args.svg): text_file(found.svg())})
+    return 0
+
+
 def generate(args: argparse.Namespace) -> int:
     """Write synthetic events."""
     from trendfold.events.generate import DATASETS, StreamSettings

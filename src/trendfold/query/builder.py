@@ -108,7 +108,7 @@ def grammar() -> Lark:
         "grammar.lark",
         rel_to=__file__,
         parser="lalr",
-        start=["start", "value"],
+        start=["start", "value", "steps", "expression"],
         transformer=_Builder(),
         cache=str(kept) if os.access(kept.parent, os.W_OK) else False,
     )
@@ -245,6 +245,9 @@ class _Builder(Transformer[Token, Draft]):
         signed = number.update(value=f"-{number}")
         signed.start_pos = sign.start_pos
         return signed
+
+    def steps(self, *steps: Pattern) -> tuple[Pattern, ...]:
+        return steps
 
     # ------------------------------------------------------------ RETURN, GROUP BY
 

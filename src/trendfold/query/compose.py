@@ -147,7 +147,7 @@ def _limit(value: Any) -> int | None:
 Length = tuple[int, WindowUnit]
 
 
-def _length(value: Any) -> Length | None:
+def read_length(value: Any) -> Length | None:
     """A length of a window: a timedelta, a duration such as `10 min`, or a number of events."""
     match value:
         case None:
@@ -187,7 +187,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "where": _where,
     "group_by": lambda value: tuple(map(_key, _listed(value))),
     "having": _having,
-    "within": _length,
-    "slide": _length,
+    "within": read_length,
+    "slide": read_length,
     "limit": _limit,
 }

@@ -366,6 +366,13 @@ def name_of(event: object) -> str:
     return event._pattern.name
 
 
+def event_of(pattern: Pattern) -> EventExpr:
+    """The event that a node of a pattern is; an error if it is more than one."""
+    if not isinstance(pattern, EventRef):
+        raise InputError(f"{pattern_text(pattern)} is no single event")
+    return EventExpr(pattern)
+
+
 def event(type: str, as_: str | None = None) -> EventExpr:
     """An event of a type, with an alias for other clauses: `Travel T` is `event("Travel", as_="T")`."""
     return EventExpr(EventRef(_required(type, "an event type"), _alias(as_)))

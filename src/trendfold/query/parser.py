@@ -13,7 +13,7 @@ from trendfold.errors import InputError, QueryError, query_error
 from trendfold.query.builder import Draft, grammar
 from trendfold.query.check import check
 from trendfold.query.complaint import syntax_error
-from trendfold.query.nodes import Literal, Query, Value
+from trendfold.query.nodes import Expression, Literal, Logic, Pattern, Query, Value
 from trendfold.query.parameters import Parameters
 from trendfold.query.printer import to_text
 from trendfold.query.split import Piece, check_nesting, split_queries
@@ -71,6 +71,34 @@ def read_literal(text: str, what: str) -> Value:
         pass
     kinds = "a number, a 'string', TRUE, FALSE, NULL, a duration such as 10 min, or TIMESTAMP '2024-01-31'"
     raise InputError(f"{what} is {text!r}; write {kinds}, as in a query")
+
+
+def read_steps(text: str) -> tuple[Pattern, ...]:
+    """Read steps of a funnel: `View, Cart c, ANY(Card, Cash) pay`."""
+    return cast(
+        "tuple[Pattern, ...]", _read_part(text, "steps", "such as 'View, Cart c, ANY(Card, Cash) pay'")
+    )
+
+
+def read_conditions(text: str) -> tuple[Expression, ...]:
+    """Read conditions joined by AND: `c.amount > 10 AND pay.country = 'FR'`."""
+    found = cast(Expression, _read_part(text, "expression", "such as \"c.amount > 10 AND c.country = 'FR'\""))
+    return found.parts if isinstance(found, Logic) and found.op == "AND" else (found,)
+
+
+def _read_part(text: str, start: str, example: str) -> object:
+    pieces = split_queries(text)
+    if not pieces:
+        raise query_error("there is no text", hint=example)
+    piece = pieces[0]
+    try:
+        check_nesting(piece)
+        return grammar().parse(text, start=start)
+    except UnexpectedInput as error:
+        problem = syntax_error(text, piece, error)
+    except QueryError as error:
+        problem = error
+    raise QueryError([replace(each, text=text, hint=each.hint or example) for each in problem.problems])
 
 
 def _check_name(text: str, name: str, first: Piece, piece: Piece) -> None:

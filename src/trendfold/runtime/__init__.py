@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -13,18 +14,20 @@ from trendfold.errors import UnsupportedError
 from trendfold.events.sources import as_files, size_on_disk
 
 RUNTIMES = {"local": "trendfold.runtime.local", "spark": "trendfold.runtime.spark.engine"}
+FUNNELS = {"local": "trendfold.runtime.funnels", "spark": "trendfold.runtime.spark.funnel_frames"}
+"""The same for funnels: `read` opens a source, `count` counts the keys of each step."""
 
 
-def runtime(engine: str) -> ModuleType:
+def runtime(engine: str, modules: Mapping[str, str] = RUNTIMES) -> ModuleType:
     """The module that runs plans on an engine: `read` opens a source, `run` answers queries over it."""
-    if engine not in RUNTIMES:
-        there = ", ".join(repr(name) for name in RUNTIMES)
+    if engine not in modules:
+        there = ", ".join(repr(name) for name in modules)
         raise UnsupportedError(f"engine {engine!r} is not there; choose one of {there}")
     if engine == "spark" and not has_spark():
         raise UnsupportedError(
             "engine 'spark' needs pyspark: pip install 'trendfold[spark]'; or choose 'local'"
         )
-    return import_module(RUNTIMES[engine])
+    return import_module(modules[engine])
 
 
 NO_SPARK = "pyspark is not installed (pip install 'trendfold[spark]'): running locally"

@@ -89,11 +89,7 @@ class Result(Mapping[str, Any]):
 
     def to_polars(self) -> dict[str, Any]:
         """The rows of each query as a polars DataFrame, by query name; on Spark, they are fetched."""
-        try:
-            import polars
-        except ModuleNotFoundError:
-            raise UnsupportedError("polars is not installed; pip install 'trendfold[polars]'") from None
-        return {name: polars.from_arrow(to_table(rows)) for name, rows in self.tables.items()}
+        return {name: to_frame_of_polars(to_table(rows)) for name, rows in self.tables.items()}
 
     def create_views(self, spark: Any, prefix: str = "") -> list[str]:
         """Create a temporary view of each query's rows, for SQL; returns their names."""
@@ -114,6 +110,15 @@ class Result(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.tables)
+
+
+def to_frame_of_polars(table: Any) -> Any:
+    """A pyarrow Table as a polars DataFrame."""
+    try:
+        import polars
+    except ModuleNotFoundError:
+        raise UnsupportedError("polars is not installed; pip install 'trendfold[polars]'") from None
+    return polars.from_arrow(table)
 
 
 def to_table(rows: Any, most: int | None = None) -> Any:

@@ -103,7 +103,7 @@ def open_source(data: Any, columns: Collection[str], options: Options) -> FileSo
         source = frame_source(spark.createDataFrame(_for_spark(table)), columns, options)
         return replace(source, findings=Findings(cut=cut))
     if is_remote(spark) or any("://" in path for path in files.paths):
-        return frame_source(_read_by_spark(spark, files), columns, options)
+        return frame_source(read_by_spark(spark, files), columns, options)
     return file_source(spark, files, columns, options)
 
 
@@ -154,7 +154,7 @@ def _for_spark(table: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
-def _read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
+def read_by_spark(spark: SparkSession, files: Files) -> DataFrame:
     """Let Spark read files that this process cannot see."""
     paths, csv = list(dict.fromkeys(files.paths)), files.csv
     reader = spark.read.format(kind := _format_there(spark, files))
