@@ -384,6 +384,7 @@ def query(
     within: timedelta | str | None = None,
     slide: timedelta | str | None = None,
     limit: int | None = None,
+    include_empty: bool = False,
 ) -> Workload:
     """A query written in Python: a workload of its own, to run or to add to others (docs/python-queries.md).
 
@@ -392,6 +393,7 @@ def query(
     semantics  `any`, `next` or `cont`: which events may lie between two events of a trend
     where      conditions, and `tf.same(...)`
     within     a timedelta, a duration such as `30 min`, or `1000 events`; `slide` as well
+    include_empty  whether windows and groups without trends have rows too
 
     >>> import trendfold as tf
     >>> Request, Travel = tf.events("Request", "Travel")
@@ -412,6 +414,7 @@ def query(
         "within": within,
         "slide": slide,
         "limit": limit,
+        "includes_empty": include_empty,
     }
     return Workload((compose(name, clauses),))
 

@@ -166,8 +166,9 @@ def expression(node: Any) -> Any:
         case Attribute(str(alias), name, is_next):
             named = tf.next(event(alias)) if is_next else event(alias)
             return tf.time(named) if name == EVENT_TIME else named[name]
-        case Aggregate(Function.COUNT, alias, None, log2):
+        case Aggregate(Function.COUNT, alias, None, log2, distinct):
             counted = tf.count(None if alias is None else event(alias))
+            counted = tf.count_distinct(*distinct) if distinct else counted
             return tf.log2(counted) if log2 else counted
         case Aggregate(function, str(alias), str(attribute)):
             return AGGREGATES[function](event(alias)[attribute])
@@ -237,6 +238,7 @@ def written(query: Query) -> tf.Workload:
         within=length(query.window and window.length, window.unit),
         slide=length(window.slide, window.unit),
         limit=query.limit,
+        include_empty=query.includes_empty,
     )
 
 
@@ -355,6 +357,8 @@ def test_adding_workloads_keeps_order_and_refuses_equal_names() -> None:
         (lambda: tf.sum(tf.next(T).speed), "SUM takes"),
         (lambda: tf.sum(tf.time(T)), "SUM takes"),
         (lambda: tf.log2(tf.sum(T.x)), "log2 takes"),
+        (lambda: tf.count_distinct(), "count_distinct takes"),
+        (lambda: tf.query(T, returns=tf.count_distinct("u")), "u"),
         (lambda: tf.count(T.plus()), "without a repetition"),
         (lambda: tf.any_event().speed, "give it one"),
         (lambda: tf.query(3), "is no pattern"),

@@ -190,4 +190,5 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "within": read_length,
     "slide": read_length,
     "limit": _limit,
+    "includes_empty": bool,
 }

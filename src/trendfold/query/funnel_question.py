@@ -94,6 +94,6 @@ def _problems(query: Query) -> Iterator[Problem]:
     shown = placed(query)
     for conjunct in shown.where:
         if kind(conjunct) is not PredicateKind.LOCAL:
-            hint = "to relate steps, use a query with RETURN COUNT(DISTINCT ...) or MATCHES"
+            hint = "to relate steps, write a query that returns COUNT(DISTINCT ...) or MATCHES"
             message = "a condition of a funnel names one step"
             yield Problem(message, shown.name, shown.text, extent(conjunct), hint)

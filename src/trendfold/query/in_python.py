@@ -428,6 +428,17 @@ def count(event: EventExpr | None = None) -> ValueExpr:
     return ValueExpr(Aggregate(Function.COUNT, None if event is None else name_of(event)))
 
 
+def count_distinct(*attributes: str) -> ValueExpr:
+    """The number of different values among the partitions that have a trend: `COUNT(DISTINCT user)`.
+
+    Each attribute is in `same` or `group_by`.
+    """
+    names = tuple(dict.fromkeys(_required(name, "an attribute") for name in attributes))
+    if not names:
+        raise InputError("count_distinct takes the names of attributes, as in count_distinct('user')")
+    return ValueExpr(Aggregate(Function.COUNT, distinct=names))
+
+
 def sum_(value: ValueExpr) -> ValueExpr:
     """The sum of an attribute over all bindings of an event in all trends: `SUM(T.duration)`."""
     return _aggregate(Function.SUM, value)
