@@ -14,6 +14,7 @@ Features, all off by default, so that plain COUNT(*) cases are drawn:
     neighbours   several comparisons between neighbours, most of them on the same pair of names
     sets         positions of several types (ANY), aliases over different types, conditions on the type
     nots         several NOTs side by side
+    spans        WITHIN w EVERY s or WITHIN w ONCE (without AND)
     times        TIME, durations and TIMESTAMP in conditions: gaps between neighbours, and cross with `cross`
 
 Every event has all of ``COLUMNS`` (``seq`` only with an order column); the number of trends of a
@@ -72,9 +73,10 @@ def random_case(
     sets: bool = False,
     times: bool = False,
     nots: bool = False,
+    spans: bool = False,
 ) -> Case:
     """One valid case."""
-    pattern = _pattern(rng, both and rng.random() < 0.5, cross, sets, nots)
+    pattern = _pattern(rng, both and not spans and rng.random() < 0.5, cross, sets, nots)
     lines = [f"PATTERN {pattern.text}"]
     semantics = rng.choice(
         ["", "any", "skip-till-any-match", "next", "skip-till-next-match", "cont", "contiguous"]
@@ -103,7 +105,7 @@ def random_case(
         attributes = rng.sample(["k", "g", "v", "w", "s"], rng.randint(0, 2))
         returned = "MATCHES" + (f"({', '.join(attributes)})" if attributes else "")
     else:
-        window, counted = _window(rng)
+        window, counted = (_span(rng), False) if spans else _window(rng)
         if window:
             lines.append(window)
         items = _aggregates(rng, pattern) if aggregates else ["COUNT(*)"]
@@ -675,6 +677,12 @@ def _window(rng: random.Random) -> tuple[str, bool]:
     slide = rng.choice([size, rng.randint(1, size), rng.randint(1, size), size + rng.randint(1, 4)])
     unit, factor = rng.choice([("s", 1), ("s", 1), ("sec", 1), ("ms", 1000)])
     return f"WITHIN {size * factor} {unit} SLIDE {slide} s", False
+
+
+def _span(rng: random.Random) -> str:
+    """A bound on the span of each trend."""
+    by = rng.choice(["ONCE", f"EVERY {rng.randint(1, 15)} s", f"every {rng.randint(1, 4)} s"])
+    return f"WITHIN {rng.randint(1, 15)} s {by}"
 
 
 def _aggregate(rng: random.Random, names: list[str]) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trendfold.errors import InputError, Problem, QueryError, nearest
+from trendfold.errors import NOWHERE, InputError, Problem, QueryError, nearest
 from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Drawing, Explanation, explain, require_format
 from trendfold.plan import QueryPlan
@@ -348,13 +348,17 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
 
 def _misfit_durations(query: Query, ticks: int) -> list[Problem]:
     """Problems of durations that are not whole numbers of ticks of an integer time column."""
-    window = query.window
-    if window is None or window.unit is not WindowUnit.MICROSECONDS:
+    window, bound = query.window, query.bound
+    if window is not None and window.unit is not WindowUnit.MICROSECONDS:
         return []
-    if window.length % ticks == 0 and (window.slide or 0) % ticks == 0:
+    sizes = [] if window is None else [window.length, window.slide or 0]
+    sizes += [] if bound is None else [bound.length]
+    if not any(size % ticks for size in sizes):
         return []
-    message = f"WITHIN and SLIDE must be whole numbers of the time column's ticks of {ticks:,} microseconds"
-    return [Problem(message, query.name, query.text, window.span, "pass a finer time_unit")]
+    words = "WITHIN and SLIDE" if bound is None else "WITHIN and EVERY"
+    message = f"{words} must be whole numbers of the time column's ticks of {ticks:,} microseconds"
+    span = bound.span if bound is not None else NOWHERE if window is None else window.span
+    return [Problem(message, query.name, query.text, span, "pass a finer time_unit")]
 
 
 def parse(text: str, params: Mapping[str, Any] | None = None) -> Workload:

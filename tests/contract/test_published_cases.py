@@ -58,8 +58,6 @@ def has(word: str) -> Callable[[str], bool]:
 
 
 NOT_YET: dict[str, Callable[[str], bool]] = {
-    "EVERY": has("EVERY"),
-    "ONCE": has("ONCE"),
     "DURATION": has("DURATION"),
     "LENGTH": has("LENGTH"),
     "a condition between NOT and a neighbour": lambda text: bool(oracle.Meaning(text).breaking),

@@ -41,6 +41,7 @@ from trendfold.query.nodes import (
     ReturnItem,
     Semantics,
     Seq,
+    SpanBound,
     TypeSet,
     Unary,
     Window,
@@ -192,6 +193,7 @@ _clauses: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "returns": _items.map(lambda items: (*items, ReturnItem(Aggregate(Function.COUNT), "n"))) | st.none(),
         "having": _havings | st.none(),
         "window": st.builds(Window, _lengths, st.none() | _lengths, st.sampled_from(WindowUnit)) | st.none(),
+        "bound": st.none() | st.tuples(_lengths, st.none() | _lengths),
         "limit": st.none() | st.integers(1, 10**9),
     }
 )
@@ -213,6 +215,9 @@ def queries(draw: st.DrawFn) -> Query:
             continue
         for more in [(conjunct,) for conjunct in value] if clause == "where" else [value]:
             change: Any = {clause: query.where + more if clause == "where" else more}
+            if clause == "bound":
+                period = None if more[1] is None else Window(more[1], more[1], WindowUnit.MICROSECONDS)
+                change = {"bound": SpanBound(more[0]), "window": period}
             changed = replace(query, **change)
             query = query if check(changed) else changed
     if isinstance(query.returns, Matches):

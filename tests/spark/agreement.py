@@ -87,7 +87,7 @@ def put(table: pa.Table, folder: Path, cuts: list[int]) -> str:
     return str(folder)
 
 
-def many_cases(seed: int, count: int) -> tuple[Workload, pa.Table]:
+def many_cases(seed: int, count: int, *, spans: bool = False) -> tuple[Workload, pa.Table]:
     """Random cases as one workload: every query over all their events, each case in a time of its own."""
     rng = random.Random(seed)
     queries: list[Query] = []
@@ -101,6 +101,7 @@ def many_cases(seed: int, count: int) -> tuple[Workload, pa.Table]:
             cross=rng.random() < 0.1,
             sets=rng.random() < 0.3,
             times=rng.random() < 0.3,
+            spans=spans,
         )
         (query,) = tf.parse(case.query)
         if query.window is not None and query.window.unit is WindowUnit.EVENTS:

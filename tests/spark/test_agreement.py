@@ -52,6 +52,14 @@ def test_random_workloads_with_an_order_column(spark: SparkSession, tmp_path: Pa
     check(workload, path, shuffled, views=False, order_column="seq")
 
 
+@pytest.mark.parametrize("seed", [8, slow(9)])
+def test_random_workloads_of_bounded_trends(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    workload, table = many_cases(seed, 12, spans=True)
+    ordered = table.sort_by("ts")
+    cuts = sorted(np.random.default_rng(seed).integers(0, table.num_rows, 3).tolist())
+    check(workload, put(ordered, tmp_path / "events", cuts), table, views=False)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arithmetic", ["exact", "integer"])
 def test_random_workloads_in_whole_numbers(spark: SparkSession, arithmetic: str) -> None:

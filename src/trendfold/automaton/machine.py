@@ -115,6 +115,28 @@ class Machine:
     semantics: Semantics
     predicates: Predicates
     by_event: frozenset[int] = frozenset()
+    is_bounded: bool = False
+    """Whether the span of each trend is bounded (`query.nodes.SpanBound`): see `fades` and `end_guards`."""
+
+    def fades(self, place: int) -> bool:
+        """Whether mass lasts for one moment only: under *contiguous*; at ⊤ if spans are bounded.
+
+        With a bound, what a fold ends with is what its last moment has ended.
+        """
+        if place == END:
+            return self.is_bounded
+        return place != START and self.semantics is Semantics.CONTIGUOUS
+
+    @cached_property
+    def end_guards(self) -> tuple[int | None, int | None]:
+        """The guards before the first and after the last event of a trend.
+
+        If spans are bounded, no mass is split by them: they decide where a trend that begins at an event may
+        end (kernel.spans).
+        """
+        guarded = sorted(self.automaton.guard_of.items())
+        before = next((guard for (p, _), guard in guarded if p == START), None)
+        return before, next((guard for (_, q), guard in guarded if q == END), None)
 
     @cached_property
     def guard_classes(self) -> tuple[Classes | None, ...]:
@@ -135,6 +157,8 @@ class Machine:
     def _exits(self) -> tuple[frozenset[int], ...]:
         found: list[set[int]] = [set() for _ in self.automaton.guards]
         for (p, q), guard in self.automaton.guard_of.items():
+            if self.is_bounded and (p == START or q == END):
+                continue
             if self.semantics is not Semantics.CONTIGUOUS or p == START or q == END:
                 found[guard].add(END if q == END else p)
         return tuple(frozenset(places) for places in found)

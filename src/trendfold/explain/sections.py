@@ -259,6 +259,11 @@ def _window_rows(window: Value) -> list[Row]:
     if window["kind"] == "none":
         return [("none", "one window over the whole input")]
     length = _length(window["length"], window["unit"])
+    if window["kind"] == "per-trend":
+        period = _length(window["slide"], window["unit"]) if window["slide"] else ""
+        where = f"in the period of {period} that holds its last event" if period else "in the only row"
+        means = f"a trend shorter than {length} counts once, {where}"
+        return [("per trend", means), *(("folded", FOLDED_BY_END[way]) for way in window.get("folded", ()))]
     if window["kind"] == "per-event":
         means = f"one window (t - {length}, t] for each time t at which a trend can end"
         overlap = ("overlap", f"one window per such time within {length}")
@@ -279,6 +284,14 @@ FOLDED = {
     "once per batch; explain with data says whether that is cheaper",
     "together": "every open window is a lane, next to the lanes of the other queries in its group",
     "nothing": "every window on its own: an event is folded once per window it is in",
+}
+
+
+FOLDED_BY_END = {
+    "stretches": "by the moments at which trends may end: what ends at t is counted in (t - w, t]; these "
+    "windows share their stretches (two-stack aggregation), except where a NOT at an end leaves out trends",
+    "nothing": "by the moments at which trends may end, each on its own: an event is folded once per such "
+    "moment within w; built trends are built once, from their first events",
 }
 
 

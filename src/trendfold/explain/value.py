@@ -253,6 +253,10 @@ def _group_key(key: GroupKey, plan: QueryPlan) -> Value:
 def _window(query: Query) -> Value:
     """The window's kind and sizes; sizes are in `unit`."""
     window = query.window
+    if query.bound is not None:
+        period = None if window is None else window.length
+        unit = str(WindowUnit.MICROSECONDS)
+        return {"kind": "per-trend", "unit": unit, "length": query.bound.length, "slide": period}
     if window is None:
         return {"kind": "none"}
     sizes: Value = {"unit": str(window.unit), "length": window.length, "slide": window.slide}
@@ -443,6 +447,9 @@ def _judged(operand: OperandPlan, guard: int, is_built: bool) -> list[Value]:
     """How a NOT is evaluated, and at which places its mass is pending: one entry per reason."""
     machine = operand.machine
     places = _in_order(machine.exits(guard))
+    if machine.is_bounded and guard in machine.end_guards:
+        why = "decides, by its latest start, at which moments a trend may end that begins at an event"
+        return [{"how": "by span", "classes": None, "places": [], "why": why}]
     if is_built:
         return [{"how": "trend by trend", "classes": None, "places": [], "why": "every trend is built"}]
     if not places:

@@ -32,6 +32,7 @@ from trendfold.kernel.nested import MOST_SPANS, find_spans
 from trendfold.kernel.ordered import fold_any, fold_next
 from trendfold.kernel.pairs import holds
 from trendfold.kernel.program import (
+    LAST_MOMENT,
     BindingIndex,
     BindingLists,
     BindingSteps,
@@ -122,8 +123,10 @@ class _Work(NamedTuple):
 
 
 @kernel
-def fold_binding_windows(events, lows, highs, machine, semantics, frame, room, growth, out):
+def fold_binding_windows(events, lows, untils, highs, machine, semantics, frame, room, growth, out):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
+
+    No trend begins at row untils[k] or after it.
 
     machine    ComparedMachine; room  BindingRoom
     semantics  ANY, NEXT or CONTIGUOUS
@@ -142,16 +145,24 @@ def fold_binding_windows(events, lows, highs, machine, semantics, frame, room, g
             state.mantissa[frame.start, 0] = 1.0
         if lists.start >= 0 and low < high:
             _keep_start(lists.start, events.moment[low] - 1, kept, work.length)
-        _fold(events, low, high, machine, semantics, state, fresh, room, work, growth)
+        _fold(events, low, untils[k], high, machine, semantics, frame, state, fresh, room, work, growth)
         for s in frame.whole:
             _collect(k, state.mantissa[s], state.exponent[s], state.extreme[s], out)
         if lists.end >= 0 and low < high:
-            ended = machine.latest[lists.end_guard, events.moment[high - 1]] if lists.end_guard >= 0 else -1
+            ended = ended_before(lists.end_guard, machine.latest, events.moment[high - 1])
             _collect_list(k, lists.end, ended, kept, work.length, out)
         if k + 1 < lows.shape[0]:
             _empty_trees(events.symbol, low, high, steps, index, room.nodes)
             if growth is not None:
                 growing.clear(growth[0])
+
+
+@inlined
+def ended_before(guard, latest, now):
+    """Bindings of the list of ⊤ that were made before this moment do not count."""
+    if guard == LAST_MOMENT:
+        return now
+    return latest[guard, now] if guard >= 0 else np.int32(-1)
 
 
 @inlined
@@ -249,8 +260,11 @@ def _collect_list(k, here, ended, kept, length, out):
 
 
 @kernel
-def _fold(events, low, high, machine, semantics, state, fresh, room, work, growth):
-    """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle."""
+def _fold(events, low, until, high, machine, semantics, frame, state, fresh, room, work, growth):
+    """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle.
+
+    No trend begins from row `until` on.
+    """
     events, machine, room, work = lent(events), lent(machine), lent(room), lent(work)
     state, fresh = lent(state), lent(fresh)
     steps, guards, index, nodes = machine.steps, machine.guards, machine.trees, room.nodes
@@ -258,8 +272,11 @@ def _fold(events, low, high, machine, semantics, state, fresh, room, work, growt
     work.entered[:] = 0
     work.dropped[:] = 0
     is_short = machine.lists.is_short and state.mantissa.shape[1] == 1 and state.extreme.shape[1] == 0
+    fading = steps.fades.any()
     before = i = low
     while i < high:
+        if i == until:
+            _begin_no_more(frame, machine.lists, state, room.kept)
         if is_short:
             if semantics == NEXT:
                 i = fold_next(events, i, high, steps, moves, state, index, nodes)
@@ -277,7 +294,7 @@ def _fold(events, low, high, machine, semantics, state, fresh, room, work, growt
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state)
             _spend_bindings(symbol, i, j, steps, index, room, work, growth)
-        elif semantics == CONTIGUOUS:
+        if fading:
             _fade(symbol, before, i, steps, state)
         if moved:
             move_classes(guards, symbol, i, j, state.mantissa, state.exponent, state.extreme)
@@ -289,6 +306,15 @@ def _fold(events, low, high, machine, semantics, state, fresh, room, work, growt
                     _enter(steps.kept[b], machine.lists.is_stored, index, room, work, growth)
         before = i
         i = j
+
+
+@inlined
+def _begin_no_more(frame, lists, state, kept):
+    """Empty ⊥."""
+    if frame.start >= 0:
+        state.mantissa[frame.start, 0] = 0.0
+    if lists.start >= 0:
+        kept.mantissa[lists.start, 0, 0] = 0.0
 
 
 @phase
@@ -730,9 +756,9 @@ def _spend(symbol, start, stop, steps, state):
 
 @kernel
 def _fade(symbol, start, stop, steps, state):
-    """Under *contiguous*, mass lasts until the next moment; ⊤ keeps its own."""
+    """Empty the states whose mass lasts only until the next moment."""
     for e in range(start, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                if not steps.is_end[steps.dst[d]]:
+                if steps.fades[steps.dst[d]]:
                     _clear(steps.dst[d], state)

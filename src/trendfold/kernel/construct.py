@@ -66,7 +66,23 @@ def build_windows(events, lows, highs, paths, pairs, latest, semantics, limit, o
         longest = max(longest, highs[k] - lows[k])
     nothing = np.empty(0, np.int32)
     walk = _no_walk(longest, paths, pairs)
-    return _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, nothing, out)
+    return _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, nothing, None, out)
+
+
+@kernel
+def build_bounded(events, lows, highs, since, before, to, paths, pairs, latest, semantics, limit, out):
+    """The same for trends of bounded span, in the rows [lows[k], highs[k]) of each segment.
+
+    since, before  int64[n]  a trend that begins at a row ends at a row from since[row] on, before before[row]
+    to             int64[n]  the row of `out` for trends that end at a row; -1 for none
+    """
+    longest = 0
+    for k in range(lows.shape[0]):
+        for i in range(lows[k], highs[k]):
+            longest = max(longest, before[i] - i)
+    nothing = np.empty(0, np.int32)
+    walk, bounds = _no_walk(longest, paths, pairs), (since, before, to)
+    return _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, nothing, bounds, out)
 
 
 @kernel
@@ -78,7 +94,7 @@ def latest_built_starts(events, segment, paths, pairs, limit, out, latest):
     nothing = np.empty((0, 0), np.int32)
     walk = _no_walk(longest, paths, pairs)
     lows, highs = segment[:-1], segment[1:]
-    built = _build_all(events, lows, highs, paths, pairs, nothing, ANY, limit, walk, latest, out)
+    built = _build_all(events, lows, highs, paths, pairs, nothing, ANY, limit, walk, latest, None, out)
     for s in range(segment.shape[0] - 1):
         for i in range(segment[s] + 1, segment[s + 1]):
             now = events.moment[i]
@@ -113,12 +129,25 @@ def _no_walk(longest, paths, pairs):
 
 
 @kernel
-def _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, ended, out):
+def _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk, ended, bounds, out):
     """Build the trends of the rows [lows[k], highs[k]), k by k, until there are more than `limit`."""
     built = 0
     for k in range(lows.shape[0]):
         built = _build(
-            events, lows[k], highs[k], paths, pairs, latest, semantics, k, out, ended, walk, built, limit
+            events,
+            lows[k],
+            highs[k],
+            paths,
+            pairs,
+            latest,
+            semantics,
+            k,
+            out,
+            ended,
+            bounds,
+            walk,
+            built,
+            limit,
         )
         if built > limit:
             break
@@ -126,11 +155,12 @@ def _build_all(events, lows, highs, paths, pairs, latest, semantics, limit, walk
 
 
 @kernel
-def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, walk, built, limit):
+def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bounds, walk, built, limit):
     """Walk depth first through all trends of the rows [low, high); returns how many were begun so far.
 
     With `ended` of length 0, whole trends are added to row k of `out`. Otherwise the latest start of a trend
-    that ends at a moment is written to `ended` at that moment.
+    that ends at a moment is written to `ended` at that moment. `bounds` are those of build_bounded, or None,
+    so that nothing of them is compiled.
 
     Phases are inlined into this loop: a trend is one step of it, and a call would take longer than the step.
     """
@@ -139,6 +169,7 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, wa
     begins, closes = paths.ends[0], paths.ends[1]
     last_moment = moment[high - 1] if high > low else 0
     for start in range(low, high):
+        stop = high if bounds is None else min(high, bounds[1][start])
         if begins >= 0 and moment[start] > 0 and latest[begins, moment[start] - 1] >= moment[low]:
             continue  # the NOT at ⊥ is broken before this event
         for first in range(take_start[symbol[start]], take_start[symbol[start] + 1]):
@@ -155,10 +186,13 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, wa
                     _carry(events, paths, walk, depth)
                     if paths.is_last[q] and ended.shape[0] > 0:
                         ended[moment[y]] = max(ended[moment[y]], moment[walk.row[0]])
+                    elif bounds is not None:
+                        if paths.is_last[q] and y >= bounds[0][start] and bounds[2][y] >= 0:
+                            _add_trend(bounds[2][y], walk, depth, out)
                     elif paths.is_last[q] and (closes < 0 or latest[closes, last_moment] <= moment[y]):
                         _add_trend(k, walk, depth, out)
                     depth += 1
-                depth, y, q = _next_adjacent(events, high, depth, paths, pairs, latest, semantics, walk)
+                depth, y, q = _next_adjacent(events, stop, depth, paths, pairs, latest, semantics, walk)
     return built
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT
+from trendfold.kernel.bindings import CONTIGUOUS, NEXT, UNSPENT, ended_before
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.pairs import holds
@@ -211,13 +211,13 @@ def in_place(rows: SparseRows, guards: Guards) -> NDArray[np.bool_]:
 
 
 @kernel
-def fold_vectors(events, values, lows, highs, lengths, rows, direct, guards, frame, out, out_start):
+def fold_vectors(events, values, lows, untils, highs, lengths, rows, direct, guards, frame, out, out_start):
     """`kernel.fold` in digits: number w of item k goes to out[out_start[k] + w · lengths[k] :].
 
         new[dst] = old[dst] + Σ old[op] + Σ old[vop] · value[vcol]
 
     values       (uint64[n,V] magnitudes, bool[n,V] signs), columns as in Events.values
-    lows, highs  int64[k]  rows of each item
+    lows, highs  int64[k]  rows of each item; no trend begins at row untils[k] or after it
     lengths      int64[k]  digits of each number of an item
     rows         SparseRows
     direct       bool[A]   see in_place
@@ -225,16 +225,14 @@ def fold_vectors(events, values, lows, highs, lengths, rows, direct, guards, fra
     entries, most = frame.states * frame.width, max(1, lengths.max())
     # Lent arrays must outlive the loop, so they are made one kernel further out (see jit.lent).
     state, fresh = _zeros(entries, most), _zeros(entries, most)
-    _fold_items(
-        events, values, lows, highs, lengths, rows, direct, guards, frame, state, fresh, out, out_start
-    )
+    items = lows, untils, highs, lengths
+    _fold_items(events, values, items, rows, direct, guards, frame, state, fresh, out, out_start)
 
 
 @kernel
-def _fold_items(
-    events, values, lows, highs, lengths, rows, direct, guards, frame, state, fresh, out, out_start
-):
+def _fold_items(events, values, items, rows, direct, guards, frame, state, fresh, out, out_start):
     """The loop of fold_vectors; `state` and `fresh` are room for all numbers of the machine."""
+    lows, untils, highs, lengths = items
     values, rows, state, fresh = lent(values), lent(rows), lent(state), lent(fresh)
     symbol, moment, width = events.symbol, events.moment, frame.width
     for k in range(lows.shape[0]):
@@ -244,6 +242,8 @@ def _fold_items(
         before = lows[k]
         i = lows[k]
         while i < highs[k]:
+            if i == untils[k]:
+                state.used[frame.start * width] = 0
             j = i + 1
             while j < highs[k] and moment[j] == moment[i]:
                 j += 1
@@ -309,7 +309,9 @@ def _fold_moment(symbol, values, before, start, stop, rows, guards, width, state
 
 
 @kernel
-def fold_bindings(events, values, lows, highs, lengths, machine, semantics, frame, lists, out, out_start):
+def fold_bindings(
+    events, values, lows, untils, highs, lengths, machine, semantics, frame, lists, out, out_start
+):
     """`kernel.bindings` in digits; arguments as there and in fold_vectors.
 
     machine  ExactMachine; lists  ExactLists
@@ -334,13 +336,29 @@ def fold_bindings(events, values, lows, highs, lengths, machine, semantics, fram
             total.used[:] = 0
             _set_one(total, 0)
             _keep(start_list, -1, events.moment[low] - 1, kept, count, total, length)
-        _fold(events, values, low, high, machine, semantics, state, fresh, kept, count, total, length)
+        begins = start_list * capacity * width if start_list >= 0 else -1, frame.start * width
+        _fold(
+            events,
+            values,
+            low,
+            untils[k],
+            high,
+            machine,
+            semantics,
+            begins,
+            state,
+            fresh,
+            kept,
+            count,
+            total,
+            length,
+        )
         total.used[:] = 0
         for s in frame.whole:
             for w in range(width):
                 add(total, w, state, s * width + w, length)
         if end_list >= 0 and low < high:
-            ended = machine.latest[end_guard, events.moment[high - 1]] if end_guard >= 0 else -1
+            ended = ended_before(end_guard, machine.latest, events.moment[high - 1])
             for b in range(count[end_list]):
                 if kept.moment[end_list, b] >= ended:
                     _add_binding(end_list, b, kept, total, length)
@@ -349,17 +367,27 @@ def fold_bindings(events, values, lows, highs, lengths, machine, semantics, fram
 
 
 @kernel
-def _fold(events, values, low, high, machine, semantics, state, fresh, kept, count, total, length):
-    """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle."""
+def _fold(
+    events, values, low, until, high, machine, semantics, begins, state, fresh, kept, count, total, length
+):
+    """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle.
+
+    begins  where the count of ⊥ is among the bindings, and among the states; negative if it is not there
+    """
     events, values, machine, kept = lent(events), lent(values), lent(machine), lent(kept)
     state, fresh, total = lent(state), lent(fresh), lent(total)
     steps, guards, depth = machine.steps, machine.guards, machine.pairs.depth
     symbol, moment = events.symbol, events.moment
     width = total.used.shape[0]
     stacks = np.empty(depth), np.empty(depth, np.int64), np.empty(depth, np.int8)
+    fading = steps.fades.any()
     before = low
     i = low
     while i < high:
+        if i == until and begins[0] >= 0:
+            kept.numbers.used[begins[0]] = 0
+        if i == until and begins[1] >= 0:
+            state.used[begins[1]] = 0
         j = i + 1
         while j < high and moment[j] == moment[i]:
             j += 1
@@ -378,7 +406,7 @@ def _fold(events, values, low, high, machine, semantics, state, fresh, kept, cou
                     _keep(steps.kept[b], e, moment[e], kept, count, total, length)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state, width)
-        elif semantics == CONTIGUOUS:
+        if fading:
             _fade(symbol, before, i, steps, state, width)
         if moved:
             _move_classes(guards, symbol, i, j, state, width, length)
@@ -458,11 +486,11 @@ def _spend(symbol, start, stop, steps, state, width):
 
 @inlined
 def _fade(symbol, start, stop, steps, state, width):
-    """Under *contiguous*, empty the states of the moment before; ⊤ keeps its own."""
+    """Empty the states of the moment before whose mass lasts no longer."""
     for e in range(start, stop):
         for t in range(steps.step_start[symbol[e]], steps.step_start[symbol[e] + 1]):
             for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
-                if not steps.is_end[steps.dst[d]]:
+                if steps.fades[steps.dst[d]]:
                     _empty(state, steps.dst[d], width)
 
 

@@ -45,8 +45,10 @@ def empty_mass(frame: Frame, grid: Grid) -> FoldMass:
 
 
 @kernel
-def fold_windows(events, lows, highs, rows, grid, guards, frame, mass, out):
+def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, out):
     """Fold the rows [lows[k], highs[k]) of every window item; its whole trends go to row k of `out`.
+
+    No trend begins at row untils[k] or after it.
 
     rows  SparseRows; grid  Grid  the same rows for the fast path; guards, frame: see kernel.program
 
@@ -75,9 +77,12 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, mass, out):
         for entry in range(x.shape[0]):
             x[entry] = np.inf
         m[frame.start * width] = 1.0
-        i, high = lows[k], highs[k]
+        i, high, end = lows[k], untils[k], highs[k]
         before, is_short = i, has_grid  # where the moment before row i begins
-        while i < high:
+        while i < end:
+            if i == high:
+                m[frame.start * width] = 0.0
+                high = end
             j = i
             if is_short and (fades == 0 or before + 1 >= i):
                 if is_count and high - i > LONG:
@@ -95,7 +100,7 @@ def fold_windows(events, lows, highs, rows, grid, guards, frame, mass, out):
                     bridge(grid, e, factor)
                 before = i
             i = j
-            if i < high:
+            if i < end:
                 is_short = has_grid and not (empties and exponent.any())
         _close(k, frame, m, e, x, out)
         _forget_exponents(grid, e, factor)

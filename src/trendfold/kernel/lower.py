@@ -167,8 +167,7 @@ class RowLowering:
         found: dict[int, _Row] = {}
         for step in steps:
             for target in step.targets:
-                lasts = target.place == END or self.machine.semantics is not Semantics.CONTIGUOUS
-                keep = 1.0 if lasts and target not in spent else 0.0
+                keep = 0.0 if self.machine.fades(target.place) or target in spent else 1.0
                 for number in range(self.carried.width):
                     ops, vops = self._terms(step, number)
                     dst = self.entry(target, number)
@@ -220,9 +219,8 @@ class RowLowering:
 
     def fades(self, steps: tuple[Step, ...]) -> list[int]:
         """The states whose mass lasts for one moment only."""
-        if self.machine.semantics is not Semantics.CONTIGUOUS:
-            return []
-        return sorted({self.number[t] for step in steps for t in step.targets if t.place != END})
+        targets = {target for step in steps for target in step.targets}
+        return sorted(self.number[target] for target in targets if self.machine.fades(target.place))
 
 
 def lower_guards(machine: Machine, symbols: Sequence[Symbol]) -> Guards:
@@ -291,7 +289,7 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
         weight=np.array(weights, np.int32).reshape(len(steps), carried.width),
         xweight=np.array(xweights, np.int32).reshape(len(steps), len(carried.extremes)),
         is_start=np.array([s.place == START for s in machine.states], np.bool_),
-        is_end=np.array([s.place == END for s in machine.states], np.bool_),
+        fades=np.array([machine.fades(s.place) for s in machine.states], np.bool_),
     )
 
 
@@ -332,12 +330,9 @@ def _items(items: Ints, start: Ints, k: int | None) -> list[int]:
 def _spent_alone(machine: Machine, sources: list[int]) -> list[int]:
     """The states that a moment of one event empties; it gathers from `sources`."""
     states = machine.states
-    match machine.semantics:
-        case Semantics.NEXT:
-            return [s for s in sources if states[s].place != START]
-        case Semantics.CONTIGUOUS:
-            return [i for i, state in enumerate(states) if state.place not in (START, END)]
-    return []
+    spent = sources if machine.semantics is Semantics.NEXT else []
+    found = {s for s in spent if states[s].place != START}
+    return sorted(found | {i for i, state in enumerate(states) if machine.fades(state.place)})
 
 
 def list_numbers(machine: Machine) -> dict[int, int]:

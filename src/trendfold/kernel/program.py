@@ -103,7 +103,7 @@ class BindingSteps(NamedTuple):
     weight      int32[K,W]   per step and number: value column, ONE, or NOTHING
     xweight     int32[K,X]   per step and extreme: value column or NOTHING
     is_start    bool[S]      states at ⊥; never spent
-    is_end      bool[S]      states at ⊤; never forgotten
+    fades       bool[S]      states whose mass lasts for one moment only
     """
 
     step_start: Ints
@@ -122,7 +122,7 @@ class BindingSteps(NamedTuple):
     weight: Ints
     xweight: Ints
     is_start: NDArray[np.bool_]
-    is_end: NDArray[np.bool_]
+    fades: NDArray[np.bool_]
 
 
 ONE, NOTHING = -1, -2
@@ -248,11 +248,15 @@ class BindingIndex(NamedTuple):
     words: int
 
 
+LAST_MOMENT = -2
+"""In place of a guard at ⊤."""
+
+
 class BindingLists(NamedTuple):
     """The places kept binding by binding.
 
     start, end  the lists of ⊥ and of ⊤, or -1
-    end_guard   the guard judged by time at ⊤, or -1
+    end_guard   the guard judged by time at ⊤, or -1; LAST_MOMENT if ⊤ is what the last moment has ended
     is_stored   bool[lists]   whether bindings are held longer than a moment
     value       int32[lists]  the comparison whose first value is kept beside a binding, or -1
     is_short    whether moments of one event may take the fast path (see kernel.ordered)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.bindings import CONTIGUOUS, NEXT
+from trendfold.kernel.bindings import NEXT
 from trendfold.kernel.guards import class_after
 from trendfold.kernel.jit import inlined, kernel, lent
 from trendfold.kernel.program import ONE, Folded
@@ -431,7 +431,7 @@ def _empty(product, at, total):
 def _mark_kept(symbol, start, stop, steps, guards, semantics, kept):
     """The state where mass that waited at each state is after the moment [start, stop), or -1."""
     for s in range(kept.shape[0]):
-        kept[s] = s if semantics != CONTIGUOUS or steps.is_start[s] or steps.is_end[s] else -1
+        kept[s] = -1 if steps.fades[s] else s
     if semantics == NEXT:
         for i in range(start, stop):
             low, high = steps.step_start[symbol[i]], steps.step_start[symbol[i] + 1]

@@ -23,6 +23,8 @@ def why_no_shared_trees(plan: QueryPlan) -> str:
         return "HAVING needs exact values, which are computed query by query"
     if len({key.alias for key in plan.qualified_keys}) > 1:
         return "GROUP BY names several aliases"
+    if plan.query.bound is not None:
+        return "its trends are bounded one by one"
     if window is not None and (window.slide is None or window.unit is not WindowUnit.MICROSECONDS):
         return "its windows depend on its own events"
     return ""

@@ -18,6 +18,8 @@ def unfit(plan: QueryPlan) -> str:
         return "AND folds its operands separately"
     if plan.query.semantics is not Semantics.ANY:
         return f"under {plan.query.semantics}, events consume the bindings they continue"
+    if plan.query.bound is not None:
+        return f"WITHIN {'ONCE' if window is None else 'EVERY'} bounds each trend by itself"
     if window is not None and window.slide is None:
         return "it has a window per event"
     if window is not None and window.unit is WindowUnit.EVENTS:

@@ -29,9 +29,11 @@ class Choice:
     why: str
 
 
-def coarsest(automaton: Automaton, semantics: Semantics, predicates: Predicates) -> tuple[Choice, ...]:
+def coarsest(
+    automaton: Automaton, semantics: Semantics, predicates: Predicates, is_bounded: bool = False
+) -> tuple[Choice, ...]:
     """The coarsest correct grain of each place (COGRA, section 3.2, with guards)."""
-    total = Machine(automaton, semantics, predicates)
+    total = Machine(automaton, semantics, predicates, is_bounded=is_bounded)
     return tuple(_choose(total, place) for place in _places(automaton))
 
 

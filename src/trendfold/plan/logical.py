@@ -205,7 +205,7 @@ def _plan(
 
 
 def _plan_operand(query: Query, part: _Operand, strategy: str) -> OperandPlan:
-    automaton, predicates = part.automaton, part.predicates
+    automaton, predicates, is_bounded = part.automaton, part.predicates, query.bound is not None
     if predicates.cross and strategy != "construct":
         raise UnsupportedError(
             f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy {strategy!r} "
@@ -214,15 +214,17 @@ def _plan_operand(query: Query, part: _Operand, strategy: str) -> OperandPlan:
     if strategy != "cogra":
         grains = finest(automaton, f"{strategy} keeps every binding")
     elif predicates.adjacency:
-        grains = coarsest(automaton, query.semantics, predicates)
+        grains = coarsest(automaton, query.semantics, predicates, is_bounded)
     else:
-        grains = _coarsest_without_neighbours(part.pattern, query.semantics)
+        grains = _coarsest_without_neighbours(part.pattern, query.semantics, is_bounded)
     by_event = frozenset(choice.place for choice in grains if choice.grain is Grain.EVENT)
-    machine = Machine(automaton, query.semantics, predicates, by_event)
+    machine = Machine(automaton, query.semantics, predicates, by_event, is_bounded)
     return OperandPlan(machine, grains, carried(query, automaton), strategy == "construct")
 
 
 @lru_cache(maxsize=1_024)
-def _coarsest_without_neighbours(pattern: Pattern, semantics: Semantics) -> tuple[Choice, ...]:
+def _coarsest_without_neighbours(
+    pattern: Pattern, semantics: Semantics, is_bounded: bool
+) -> tuple[Choice, ...]:
     """The grains of all queries that differ only in conditions on one event."""
-    return coarsest(build(pattern), semantics, Predicates())
+    return coarsest(build(pattern), semantics, Predicates(), is_bounded)

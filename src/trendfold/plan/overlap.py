@@ -70,6 +70,8 @@ class Sharing(StrEnum):
 
 def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...]) -> Sharing | None:
     """What the windows of an operand can share; None where they do not overlap."""
+    if machine.is_bounded:  # a window per moment at which trends may end
+        return Sharing.NOTHING if machine.by_event else Sharing.STRETCHES
     if window is None or (window.slide is not None and window.slide >= window.length):
         return None
     if not machine.by_event:

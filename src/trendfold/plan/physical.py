@@ -232,6 +232,7 @@ def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
         and not query.includes_empty
         and not distinct_sets(query)
         and not is_per_event
+        and query.bound is None
         and not machine.by_event
         and not machine.automaton.guards
         and not operand.carried.extremes
@@ -477,7 +478,10 @@ def _choose_operand(plan: QueryPlan, operand: OperandPlan, known: OperandStatist
         return Vectors(
             f"windows overlap, but folding each separately is expected to be {_times(shared, each)} cheaper"
         )
-    why = f"windows overlap; sharing stretches is expected to be {_times(each, shared)} cheaper"
+    overlap = (
+        "windows overlap" if plan.query.bound is None else "each moment that may end trends has a window"
+    )
+    why = f"{overlap}; sharing stretches is expected to be {_times(each, shared)} cheaper"
     return Products(long_stretch(shape), why)
 
 
@@ -489,6 +493,10 @@ LARGEST_BATCH = 1 << 28
 
 def _choose_bindings(plan: QueryPlan, operand: OperandPlan, known: OperandStatistics) -> Bindings:
     """Choose windows one by one, or the cheapest batch size."""
+    if plan.query.bound is not None:
+        return Bindings(
+            1, "a predicate compares neighbours; each moment that may end trends has its own window"
+        )
     if plan.sharing(operand) is not Sharing.TREES:
         return Bindings(1, "a predicate compares neighbours")
     entry = _entry(operand)
@@ -542,6 +550,8 @@ def _why_built(plan: QueryPlan, operand: OperandPlan) -> str:
 
 def _why_alone(plan: QueryPlan, operand: OperandPlan) -> str:
     found = plan.sharing(operand)
+    if plan.query.bound is not None and found is not Sharing.NOTHING:
+        return "a NOT at an end decides, moment by moment, which trends count"
     if found is None:
         return "one window over all rows" if plan.query.window is None else "windows do not overlap"
     if found is Sharing.NOTHING:

@@ -40,6 +40,8 @@ def mode_of(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return Mode.PARTIAL, f"{plan.group.strategy} folds queries together, segment by segment"
     if is_linear(plan):
         return Mode.LINEAR, "any stretch of its rows can be folded into a matrix"
+    if plan.query.bound is not None and not plan.qualified_keys:
+        return Mode.PARTIAL, "trends reach back over periods, so a segment's rows must be in one task"
     if plan.qualified_keys:
         return Mode.PARTIAL, f"GROUP BY {plan.qualified_keys[0].alias}.… groups trends, not rows"
     return Mode.PARTIAL, "bindings are kept one by one, so a segment's rows must be in one task"
@@ -78,6 +80,7 @@ def is_linear(plan: QueryPlan) -> bool:
     """Whether stretches of the query's rows fold into matrices, and windows are products of them."""
     window = plan.query.window
     moves = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
+    moves |= plan.query.bound is not None
     return not moves and not plan.qualified_keys and not any(o.machine.by_event for o in plan.operands)
 
 

@@ -25,6 +25,8 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
     if plan.finds_matches:
         return "matches consist of events"
     strategy = plan.strategy if plan.group is None else plan.group.strategy
+    if plan.query.bound is not None:
+        return "trends that end in a period may begin before it"
     if arithmetic != "auto":
         return "exact arithmetic needs all events of a window"
     if any(operand.machine.predicates.cross for operand in plan.operands):

@@ -165,6 +165,8 @@ def why_no_lanes(plan: QueryPlan, most_windows: int = MOST_WINDOWS) -> str:
         return "it returns matches, not aggregates"
     if any(operand.builds_trends or operand.machine.by_event for operand in plan.operands):
         return "a predicate compares events, so bindings are kept one by one"
+    if plan.query.bound is not None:
+        return f"WITHIN {'ONCE' if plan.query.window is None else 'EVERY'} bounds each trend by itself"
     if len(plan.operands) > 1 and plan.qualified_keys:
         return "GROUP BY names an alias of one operand of AND"
     if len({key.alias for key in plan.qualified_keys}) > 1:

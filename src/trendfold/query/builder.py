@@ -51,6 +51,7 @@ from trendfold.query.nodes import (
     ReturnItem,
     Semantics,
     Seq,
+    SpanBound,
     TypeSet,
     Unary,
     Window,
@@ -227,6 +228,12 @@ class _Builder(Transformer[Token, Draft]):
 
     def within_clause(self, keyword: Token, amount: Token | Parameter, unit: Token | None = None) -> _Clause:
         return _window_clause("WITHIN", keyword, amount, unit)
+
+    def every_clause(self, keyword: Token, amount: Token | Parameter, unit: Token | None = None) -> _Clause:
+        return _window_clause("EVERY", keyword, amount, unit)
+
+    def once_clause(self, keyword: Token) -> _Clause:
+        return _Clause("ONCE", None, _span(keyword))
 
     def slide_clause(self, keyword: Token, amount: Token | Parameter, unit: Token | None = None) -> _Clause:
         return _window_clause("SLIDE", keyword, amount, unit)
@@ -468,7 +475,8 @@ def _query(values: dict[str, Any], clauses: dict[str, _Clause]) -> Query:
         where=where,
         group_by=values.get("GROUP BY", ()),
         having=values.get("HAVING"),
-        window=_window(clauses.get("WITHIN"), clauses.get("SLIDE")),
+        window=_window(clauses),
+        bound=_bound(clauses),
         limit=values.get("LIMIT"),
         includes_empty=values.get("INCLUDE EMPTY", False),
     )
@@ -477,12 +485,18 @@ def _query(values: dict[str, Any], clauses: dict[str, _Clause]) -> Query:
 _EXAMPLES = {"RETURN": "add for example RETURN COUNT(*)", "PATTERN": "add for example PATTERN SEQ(A, B+)"}
 
 
-def _window(within: _Clause | None, slide: _Clause | None) -> Window | None:
+def _window(clauses: dict[str, _Clause]) -> Window | None:
+    """The windows; of a query with EVERY the periods, and none with ONCE."""
+    within, slide, every = (clauses.get(keyword) for keyword in ("WITHIN", "SLIDE", "EVERY"))
     if within is None:
         if slide is not None:
             raise query_error("SLIDE needs WITHIN", slide.span, "add WITHIN before SLIDE")
         return None
+    if "ONCE" in clauses:
+        return None
     length, unit = within.value
+    if every is not None:
+        return Window(every.value[0], every.value[0], every.value[1], _cover_clauses(within, every))
     if slide is None:
         return Window(length, None, unit, within.span)
     step, step_unit = slide.value
@@ -490,8 +504,30 @@ def _window(within: _Clause | None, slide: _Clause | None) -> Window | None:
         raise query_error(
             "WITHIN and SLIDE have different units", slide.span, "give both as durations or both in events"
         )
-    ends = (within.span.start, within.span.end, slide.span.start, slide.span.end)
-    return Window(length, step, unit, Span(min(ends), max(ends)))
+    return Window(length, step, unit, _cover_clauses(within, slide))
+
+
+def _bound(clauses: dict[str, _Clause]) -> SpanBound | None:
+    """The bound on the span of a trend: WITHIN, where EVERY or ONCE follows."""
+    within, by_trend = clauses.get("WITHIN"), clauses.get("EVERY") or clauses.get("ONCE")
+    if within is None or by_trend is None:
+        return None
+    if slide := clauses.get("SLIDE"):
+        hint = (
+            f"WITHIN w SLIDE s counts a trend in every window that holds it, WITHIN w {by_trend.keyword} once"
+        )
+        raise query_error(f"SLIDE cannot be combined with {by_trend.keyword}", slide.span, hint)
+    for clause in (within, by_trend):
+        if clause.value is not None and clause.value[1] is WindowUnit.EVENTS:
+            hint = "give a duration, as in WITHIN 10 min EVERY 1 h"
+            message = f"{clause.keyword} counts events, and {by_trend.keyword} needs durations"
+            raise query_error(message, clause.span, hint)
+    return SpanBound(within.value[0], _cover_clauses(within, by_trend))
+
+
+def _cover_clauses(one: _Clause, other: _Clause) -> Span:
+    ends = (one.span.start, one.span.end, other.span.start, other.span.end)
+    return Span(min(ends), max(ends))
 
 
 def _size(clause: str, amount: Token) -> Fraction:

@@ -462,7 +462,7 @@ def _unknown_in_having(query: Query, attribute: Attribute) -> Problem:
 
 def _window(query: Query) -> Iterator[Problem]:
     window, gives_matches = query.window, isinstance(query.returns, Matches)
-    if gives_matches and window is not None and window.slide is not None:
+    if gives_matches and query.bound is None and window is not None and window.slide is not None:
         hint = "WITHIN alone bounds the time from the first to the last event of a match"
         yield Problem("SLIDE cannot be combined with RETURN MATCHES", span=window.span, hint=hint)
     match window:
@@ -473,6 +473,14 @@ def _window(query: Query) -> Iterator[Problem]:
         span = _find(query, r"\b(include\s+empty)\b")
         hint = "only aggregates have rows without trends; remove INCLUDE EMPTY"
         yield Problem("INCLUDE EMPTY cannot be combined with RETURN MATCHES", span=span, hint=hint)
+    if (bound := query.bound) is not None:
+        word = "ONCE" if window is None else "EVERY"
+        if gives_matches:
+            hint = "WITHIN alone bounds the time from the first to the last event of a match"
+            yield Problem(f"{word} cannot be combined with RETURN MATCHES", span=bound.span, hint=hint)
+        elif isinstance(query.pattern, Both):
+            hint = "the trends of an AND end one by one; ask one query per operand"
+            yield Problem(f"{word} cannot be combined with AND", span=bound.span, hint=hint)
     if not gives_matches and query.limit is not None:
         span = _find(query, r"\b(limit)\b")
         yield Problem("LIMIT is only for RETURN MATCHES", span=span, hint="remove LIMIT")

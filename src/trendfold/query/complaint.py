@@ -37,7 +37,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("UNIT", "a unit such as 'min' or 'events'", "UNIT"),
     ("SEMANTICS_WORD", "skip-till-any-match, skip-till-next-match or contiguous", "SEMANTICS_WORD"),
     ("_QUERY", "QUERY", "_QUERY"),
-    ("PATTERN", "a clause", " ".join([*_CLAUSES, "AGG", "WINDOW", "$END"])),
+    ("PATTERN", "a clause", " ".join([*_CLAUSES, "AGG", "WINDOW", "EVERY", "ONCE", "$END"])),
     ("RETURN", "RETURN", "RETURN AGG"),
     ("$END", "the end of the query", "$END"),
 )
@@ -68,7 +68,8 @@ _FOREIGN = {
     "AFTER": "SEMANTICS says which events a trend may skip",
     "DISTINCT": "COUNT(DISTINCT a) counts values of WHERE [a] or GROUP BY a; COUNT(T) the events in trends",
     "INTERVAL": _DURATION,
-    "EVERY": _SLIDING,
+    "EVERY": "EVERY comes directly after WITHIN, as in WITHIN 10 min EVERY 1 h",
+    "ONCE": "ONCE comes directly after WITHIN, as in WITHIN 10 min ONCE",
     "TUMBLING": _SLIDING,
     "TUMBLE": _SLIDING,
     "HOP": _SLIDING,

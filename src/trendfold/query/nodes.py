@@ -298,6 +298,18 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanBound:
+    """`WITHIN length EVERY s` or `... ONCE`: a trend counts once, if its last time - first time < length.
+
+    Windows do not cut trends then: the window of the query is the period, of length s, that holds the time of
+    a trend's last event. With ONCE the query has none.
+    """
+
+    length: int
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class GroupKey:
     """One GROUP BY attribute: plain (`alias` is None), or of one alias."""
 
@@ -338,6 +350,7 @@ class Query:
     group_by: tuple[GroupKey, ...] = ()
     having: Expression | None = None
     window: Window | None = None
+    bound: SpanBound | None = None
     limit: int | None = None
     includes_empty: bool = False
     """INCLUDE EMPTY: windows and groups without trends have rows too."""

@@ -72,7 +72,7 @@ def to_text(query: Query) -> str:
         _where(query),
         f"GROUP BY {_list(map(_key, query.group_by))}" if query.group_by else "",
         f"HAVING {expression_text(query.having)}" if query.having is not None else "",
-        window_text(query.window) if query.window is not None else "",
+        within_text(query),
         f"LIMIT {query.limit}" if query.limit is not None else "",
         "INCLUDE EMPTY" if query.includes_empty else "",
     ]
@@ -128,6 +128,16 @@ def _where(query: Query) -> str:
         case _:
             parts += [expression_text(conjunct, _NOT) for conjunct in query.where]
     return f"WHERE {' AND '.join(parts)}" if parts else ""
+
+
+def within_text(query: Query) -> str:
+    """The text of `WITHIN ...` with all that belongs to it; empty without it."""
+    if query.bound is None:
+        return window_text(query.window) if query.window is not None else ""
+    within = f"WITHIN {_length(query.bound.length, WindowUnit.MICROSECONDS)}"
+    if query.window is None:
+        return f"{within} ONCE"
+    return f"{within} EVERY {_length(query.window.length, WindowUnit.MICROSECONDS)}"
 
 
 def window_text(window: Window) -> str:

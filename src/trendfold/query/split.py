@@ -118,7 +118,7 @@ def split_queries(text: str) -> list[Piece]:
             continue
         if has_return and token.is_name and after and after.word in ("RETURN", "AGG"):
             close()
-        elif current and after and _begins_query(current[-1], token, after):
+        elif current and after and _begins_query(current, token, after):
             close(token)
         has_return = has_return or token.word in ("RETURN", "AGG")
         current.append(token)
@@ -126,8 +126,11 @@ def split_queries(text: str) -> list[Piece]:
     return pieces
 
 
-def _begins_query(before: Token, token: Token, after: Token) -> bool:
+def _begins_query(current: list[Token], token: Token, after: Token) -> bool:
     """`QUERY name` or `name:` in the middle of a query: the `;` before it is missing."""
+    before = current[-1]
+    if token.word == "EVERY" and any(each.word in ("WITHIN", "WINDOW") for each in current[-3:]):
+        return False  # the colon begins a parameter, as in WITHIN 5 min EVERY :s
     if before.text in (".", ",", "(", "[") or before.word == "QUERY":
         return False
     return (token.word == "QUERY" and after.is_name) or (token.is_name and after.text == ":")

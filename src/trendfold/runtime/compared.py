@@ -13,7 +13,7 @@ from trendfold.events.batch import EventBatch
 from trendfold.kernel import construct
 from trendfold.kernel.guards import latest_starts
 from trendfold.kernel.lower import lower_negated, lower_paths
-from trendfold.kernel.program import Events, Pairs
+from trendfold.kernel.program import LAST_MOMENT, Events, Pairs
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.runtime.conditions import compile_pairs
 from trendfold.runtime.limits import Limits
@@ -63,6 +63,8 @@ def latest_of(
 
 
 def end_guard(plan: OperandPlan) -> int:
-    """The guard at ⊤, or -1."""
+    """The guard at ⊤, or -1; LAST_MOMENT where spans are bounded."""
+    if plan.machine.is_bounded:
+        return LAST_MOMENT
     guard = plan.machine.guard_at(END)
     return -1 if guard is None else guard

@@ -24,7 +24,7 @@ from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.columns import decoded, scale_of, unscaled
 from trendfold.events.schema import Kind
-from trendfold.kernel import construct, exact, wide
+from trendfold.kernel import exact, wide
 from trendfold.kernel.bindings import most_kept
 from trendfold.kernel.lower import (
     SEMANTICS,
@@ -41,6 +41,7 @@ from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
 from trendfold.runtime.compared import end_guard, latest_of, pairs_of
+from trendfold.runtime.folds.by_building import TrendsToBuild
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.values import no_trends
@@ -229,16 +230,17 @@ class Exact:
     ) -> None:
         machine, alphabet, events = operand.machine, self.rows.alphabets[number], self.events[number]
         frame, guards = lower_frame(machine, carried), lower_guards(machine, alphabet)
-        low, high, values = self.items.low[taken], self.items.high[taken], self._values(carried)
+        items, values = self.items.at(taken), self._values(carried)
+        bounds = items.low, items.until, items.high
         if not len(taken):
             return
         if not machine.by_event:
             program, _ = lower_rows(machine, alphabet, carried)
             direct, sizes = exact.in_place(program, guards), lengths
-            exact.fold_vectors(events, values, low, high, sizes, program, direct, guards, frame, out, starts)
+            exact.fold_vectors(events, values, *bounds, sizes, program, direct, guards, frame, out, starts)
             return
         steps, lists = lower_steps(machine, alphabet, carried), list_numbers(machine)
-        capacity = most_kept(events, low, high, steps, np.ones(len(lists), np.bool_))
+        capacity = most_kept(events, items.low, items.high, steps, np.ones(len(lists), np.bool_))
         size = capacity * len(lists) * carried.width * int(lengths.max()) * exact.DIGIT_BITS // 8
         self.limits.check_state(self.plan.query.name, size, "exact numbers of bindings kept one by one")
         pairs = pairs_of(operand.machine, self.rows, self.batch)
@@ -247,7 +249,7 @@ class Exact:
             len(lists), capacity, lists.get(START, -1), lists.get(END, -1), end_guard(operand)
         )
         compared, semantics = exact.ExactMachine(steps, guards, pairs, latest), SEMANTICS[machine.semantics]
-        exact.fold_bindings(events, values, low, high, lengths, compared, semantics, frame, kept, out, starts)
+        exact.fold_bindings(events, values, *bounds, lengths, compared, semantics, frame, kept, out, starts)
 
     def _values(self, carried: Carried) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
         """Magnitudes and signs of the values, columns as in Events.values."""
@@ -321,9 +323,8 @@ class Exact:
         pairs = pairs_of(operand.machine, self.rows, self.batch)
         latest = latest_of(self.plan, number, self.rows, events, pairs, self.limits)
         out = no_trends(len(taken), 1 + len(summed) * pieces, 0)
-        low, high, limit = self.items.low[taken], self.items.high[taken], self.limits.trends
-        semantics = SEMANTICS[machine.semantics]
-        built = construct.build_windows(events, low, high, paths, pairs, latest, semantics, limit, out)
+        trends = TrendsToBuild(events, paths, pairs, latest, SEMANTICS[machine.semantics])
+        built = trends.build(self.items.at(taken), self.limits.trends, out)
         self.limits.check_trends(self.plan.query.name, built)
         whole = out.mantissa[:, 1:].astype(np.int64).astype(object).reshape(len(taken), len(summed), pieces)
         scale = np.array([1 << (p * bits) for p in range(pieces)], object)

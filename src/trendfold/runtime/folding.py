@@ -62,6 +62,7 @@ from trendfold.runtime.limits import Limits
 from trendfold.runtime.promising import cut_promising
 from trendfold.runtime.query_rows import Rows, group_count, read_rows
 from trendfold.runtime.request import EVERYTHING, Request
+from trendfold.runtime.spans import cut_spans
 from trendfold.runtime.tables import Totals, multiply_operands, total
 from trendfold.runtime.values import read_events
 from trendfold.runtime.windows import HeldWindows, Items
@@ -237,7 +238,10 @@ def prepare(
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = [read_events(operand, i, rows, moment, batch) for i, operand in enumerate(plan.operands)]
-    items, windows = cut_promising(plan, rows, request)
+    if plan.query.bound is None:
+        items, windows = cut_promising(plan, rows, request)
+    else:
+        items, windows = cut_spans(plan, rows, events[0], batch, request)
     takers = cut_with_takers(plan, rows, request)
     slots = None
     if in_slots:

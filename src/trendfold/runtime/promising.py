@@ -62,7 +62,7 @@ def cut_promising(plan: QueryPlan, rows: Rows, request: Request) -> tuple[Items,
     else:
         items, windows = found
     for own, symbol in list(zip(needs, rows.symbols, strict=True))[0 if found is None else 1 :]:
-        items = _promising(items, own, symbol)
+        items = keep_promising(items, own, symbol)
     return items, windows
 
 
@@ -89,14 +89,15 @@ def _cut_apart(
     sliding = rows.segment, rows.time, window.length, window.slide, request.origin, first, last
     items, promising = kernels.cut_apart(*sliding, needs.of(rows.symbols[0]), lowest, seen, *kept)
     request.limits.check_windows(name, items)
-    return Items(*(part[:promising] for part in kept)), np.flatnonzero(seen) + lowest
+    owner, index, low, high = (part[:promising] for part in kept)
+    return Items(owner, index, low, high), np.flatnonzero(seen) + lowest
 
 
 _LARGE = 16
 """Windows of that many times the fewest rows hold a trend most of the time: they are not looked through."""
 
 
-def _promising(items: Items, needs: Needs, symbol: NDArray[np.int32]) -> Items:
+def keep_promising(items: Items, needs: Needs, symbol: NDArray[np.int32]) -> Items:
     """The items that may hold a trend."""
     if (items.high - items.low).sum() > _LARGE * needs.fewest * len(items.low):
         return items

@@ -13,6 +13,7 @@ import numpy as np
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import Problem, QueryError
 from trendfold.plan import QueryPlan
+from trendfold.plan.stream_choices import BLOCKS
 from trendfold.query.nodes import (
     Both,
     Either,
@@ -27,7 +28,7 @@ from trendfold.query.nodes import (
     Window,
     WindowUnit,
 )
-from trendfold.runtime.windows import Asked
+from trendfold.runtime.windows import LONGEST, Asked
 
 ALWAYS = int(np.iinfo(np.int64).min)
 """Before every time."""
@@ -50,7 +51,11 @@ class Release:
             return ALWAYS
         if self.window.slide is None:
             return watermark - self.window.length + 1
-        return self.last_end(watermark) + self.window.slide - self.window.length
+        return self._end_before(watermark) + self.window.slide - self.window.length
+
+    def ended(self, watermark: int) -> int:
+        """Windows that end by this time are reported once the watermark is there."""
+        return watermark - (self.window.slide is None)
 
     def asked(self, before: int, watermark: int) -> Asked:
         """The windows to report when the watermark advances from `before`.
@@ -59,18 +64,23 @@ class Release:
         """
         if self.window.slide is None and before > ALWAYS:
             before -= 1
-        return Asked(before, watermark - (self.window.slide is None), self.since, self.until)
+        return Asked(before, self.ended(watermark), self.since, self.until)
 
     def is_over(self, watermark: int) -> bool:
         """Whether all windows have been reported: those of a query that was replaced."""
         return watermark > self.until + self.window.length
 
+    @property
+    def pane(self) -> int:
+        """The length of the time ranges by which events are kept."""
+        return self.window.slide or self.window.length
+
     def due(self, low: int, watermark: int) -> int:
         """The watermark at which the first window that holds an event from `low` on must be reported."""
         if self.window.slide is None:
             return max(low, watermark) + 1
-        first = self.last_end(low) + self.window.slide
-        return first if watermark == ALWAYS else max(first, self.last_end(watermark) + self.window.slide)
+        first = self._end_before(low) + self.window.slide
+        return first if watermark == ALWAYS else max(first, self._end_before(watermark) + self.window.slide)
 
     def open_windows(self, low: int, high: int, watermark: int) -> tuple[int, int] | None:
         """The numbers of the first and last open windows that may hold an event between two times."""
@@ -86,10 +96,64 @@ class Release:
         return (time - self.origin - self.window.length) // self.window.slide
 
     def last_end(self, time: int) -> int:
-        """The last window end at or before a time; a window per event may end at any time."""
+        """The last window end that a watermark reports; a window per event may end at any time."""
+        return self._end_before(time)
+
+    def _end_before(self, time: int) -> int:
+        """The last window end at or before a time."""
         if self.window.slide is None or time == NEVER:
             return time
         return self.origin + self._number(time) * self.window.slide + self.window.length
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRelease(Release):
+    """The periods of a query with WITHIN w EVERY s, reported once the watermark is past their end.
+
+    reach  w: trends that end in a period may begin so long before it
+    wait   w if a NOT at the end may break trends so long after the period, otherwise 0
+    """
+
+    reach: int = 0
+    wait: int = 0
+
+    def floor(self, watermark: int) -> int:
+        """No open period needs an event before this time."""
+        before = Release.floor(self, self._heard(watermark))
+        return ALWAYS if before == ALWAYS else max(ALWAYS, before - self.reach + 1)
+
+    def ended(self, watermark: int) -> int:
+        """Periods that end by this time are reported once the watermark is there."""
+        return self._heard(watermark)
+
+    def asked(self, before: int, watermark: int) -> Asked:
+        """The periods to report when the watermark advances from `before`."""
+        return Asked(self._heard(before), self.ended(watermark), self.since, self.until)
+
+    def is_over(self, watermark: int) -> bool:
+        """Whether all periods have been reported: those of a query that was replaced."""
+        return Release.is_over(self, self._heard(watermark))
+
+    @property
+    def pane(self) -> int:
+        """The length of the time ranges by which events are kept."""
+        return max(self.window.length, self.reach // BLOCKS)
+
+    def due(self, low: int, watermark: int) -> int:
+        """The watermark at which the first period that an event from `low` on may end must be reported."""
+        return Release.due(self, low, self._heard(watermark)) + self.wait
+
+    def open_windows(self, low: int, high: int, watermark: int) -> tuple[int, int] | None:
+        """The numbers of the first and last open periods that may hold an event between two times."""
+        return Release.open_windows(self, low, high, self._heard(watermark))
+
+    def last_end(self, time: int) -> int:
+        """The time before which events matter for the periods that are reported by a watermark."""
+        return time if time == NEVER else self._end_before(self._heard(time)) + self.wait
+
+    def _heard(self, watermark: int) -> int:
+        """The watermark up to which all that may break a trend has been seen."""
+        return watermark if watermark in (ALWAYS, NEVER) else watermark - self.wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +185,12 @@ def release_of(plan: QueryPlan, origin: int, since: int, until: int) -> Release:
     """When the rows of a query are reported."""
     window = plan.query.window
     assert window is not None
+    if (bound := plan.query.bound) is not None:
+        reach = min(bound.length, LONGEST)
+        # Trends reach back: the first period whose trends all lie after `since` begins later.
+        since, until = (time if time in (ALWAYS, NEVER) else time + reach for time in (since, until))
+        wait = 0 if plan.operands[0].machine.end_guards[1] is None else reach
+        return BoundedRelease(window, origin, since, until, reach, wait)
     if not plan.finds_matches:
         return Release(window, origin, since, until)
     guarded = plan.operands[0].machine.automaton.guard_of
@@ -149,7 +219,11 @@ def require_streamable(queries: tuple[Query, ...]) -> None:
     for query in queries:
         window = query.window
         finds_matches = isinstance(query.returns, Matches)
-        if window is None:
+        if window is None and query.bound is not None:
+            message = "WITHIN ... ONCE is for batch: its only period never ends on a stream"
+            hint = "give the length of periods, as in WITHIN 10 min EVERY 1 h"
+            problems.append(Problem(message, query.name, query.text, query.bound.span, hint))
+        elif window is None:
             ends = "every event may still be part of a match" if finds_matches else "no window ever ends"
             message = f"a query over a stream needs WITHIN: without it {ends}"
             hint = f"add a window, such as WITHIN 10 min{'' if finds_matches else ' SLIDE 1 min'}"

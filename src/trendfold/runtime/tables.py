@@ -118,7 +118,8 @@ def _add_partitions(rows: Rows, items: Items, folded: tuple[Folded, ...]) -> Tot
         combined = tuple(at_rows(part, some) for part in combined)
         of_item = np.full(len(items.low), -1, np.int64)
         of_item[some] = np.arange(len(some))
-    if group_count(rows) == len(rows.group):  # a group is one segment: no two items are of one row
+    is_single = items.spans is None and group_count(rows) == len(rows.group)
+    if is_single:  # a group is one segment: no two items are of one row
         return Totals(index, group, combined, of_item)
     index, group, where = numbered_pairs(index, group)
     of_item[some] = where

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -23,17 +23,41 @@ from trendfold.runtime.sorting import numbered_pairs
 
 
 @dataclass(frozen=True)
+class SpanRows:
+    """Where trends of a bounded span begin and end.
+
+    until          int64[k]  per item: no trend of its begins at this row or after it
+    since, before  int64[n]  per row: trends that begin there end at the rows [since, before)
+    """
+
+    until: NDArray[np.int64]
+    since: NDArray[np.int64]
+    before: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Items:
-    """One stretch of rows per segment and window: rows [low, high) of `segment` are window `index`."""
+    """One stretch of rows per segment and window: rows [low, high) of `segment` are window `index`.
+
+    With `spans`, an item is a moment at which trends of a bounded span end, and `index` its period: several
+    items of a segment have the same.
+    """
 
     segment: NDArray[np.int32]
     index: NDArray[np.int64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    spans: SpanRows | None = None
+
+    @property
+    def until(self) -> NDArray[np.int64]:
+        """Per item: no trend begins at this row or after it."""
+        return self.high if self.spans is None else self.spans.until
 
     def at(self, some: NDArray[Any]) -> Items:
         """Some of the items."""
-        return Items(self.segment[some], self.index[some], self.low[some], self.high[some])
+        spans = None if self.spans is None else replace(self.spans, until=self.spans.until[some])
+        return Items(self.segment[some], self.index[some], self.low[some], self.high[some], spans)
 
 
 @dataclass(frozen=True)
@@ -57,7 +81,7 @@ class HeldWindows:
 
 
 LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
-_LONGEST = 2**62
+LONGEST = 2**62
 """No two events are farther apart: their times are below 2^61."""
 
 
@@ -101,7 +125,7 @@ def cut(
         low, high = rows.segment[:-1], rows.segment[1:]
         return Items(np.arange(len(low), dtype=np.int32), np.zeros(len(low), np.int64), low, high)
     if window.slide is None:
-        length = min(window.length, _LONGEST)
+        length = min(window.length, LONGEST)
         moving = rows.segment, time, length, rows.group, *_endings(plan, rows, time, asked)
         count = limits.check_windows(name, kernels.count_per_event(*moving, limits.windows))
         return Items(*kernels.cut_per_event(*moving, count))

@@ -59,6 +59,9 @@ def _check_clauses(query: Query) -> None:
         raise _refused(query, clause, "and strategy 'aseq' counts under skip-till-any-match only")
     if isinstance(query.pattern, Both):
         raise _refused(query, "PATTERN has an outermost AND", "and strategy 'aseq' counts one sequence")
+    if query.bound is not None:
+        clause = f"WITHIN has {'ONCE' if query.window is None else 'EVERY'}"
+        raise _refused(query, clause, "and strategy 'aseq' counts trends in windows")
     if query.window is not None and query.window.unit is WindowUnit.EVENTS:
         raise _refused(query, "WITHIN counts events", "and strategy 'aseq' knows durations only")
 

@@ -79,7 +79,7 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
     )
     semantics, growable = SEMANTICS[here.operand.machine.semantics], growth(index.grown, longest, frame)
     bindings.fold_binding_windows(
-        events, items.low, items.high, machine, semantics, frame, room, growable, out
+        events, items.low, items.until, items.high, machine, semantics, frame, room, growable, out
     )
     return out, size
 

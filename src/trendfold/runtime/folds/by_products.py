@@ -6,6 +6,7 @@ A stretch is a matrix, and a window is the product of its stretches (see kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from trendfold.plan.cost import long_stretch
 from trendfold.plan.overlap import MatrixShape, Overlap, Sharing, matrix_shape, starts_of
 from trendfold.plan.physical import Products
 from trendfold.plan.statistics import OperandStatistics
+from trendfold.runtime.folds import by_vectors
 from trendfold.runtime.folds.lane_matrices import StretchFolder, stretch_folder
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.values import with_constant
@@ -37,20 +39,45 @@ _CHUNK = 4_096
 """The least number of stretches per call: enough to amortize the call, few enough for the cache."""
 
 
-def measure(here: OperandRows) -> tuple[OperandStatistics, WindowStretches | None]:
+@dataclass(frozen=True)
+class SharedStretches:
+    """Windows cut into stretches at their edges.
+
+    which  int64[]  the windows; None for all. The others, in which trends begin up to some row only, are
+                    folded one by one
+    """
+
+    cut: WindowStretches
+    which: NDArray[np.int64] | None = None
+
+
+def measure(here: OperandRows) -> tuple[OperandStatistics, SharedStretches | None]:
     """Measure how far windows overlap, and cut stretches at their edges; None if no two share a row."""
-    items, operand = here.items, here.operand
+    items, operand, which = here.items, here.operand, None
+    if items.spans is not None and np.any(items.until < items.high):
+        which = np.flatnonzero(items.until == items.high)
+        items = items.at(which)
     if here.plan.sharing(operand) is not Sharing.STRETCHES or np.all(items.high[:-1] <= items.low[1:]):
         return OperandStatistics(), None
     shape = matrix_shape(operand.machine, operand.carried)
-    cut = cut_stretches(items, long=long_stretch(shape))
-    return OperandStatistics(_overlap(items, cut), _bytes(cut, shape)), cut
+    # Products of matrices keep the mass at ⊤, which must fade where the spans of trends are bounded.
+    long = _NEVER if operand.machine.is_bounded else long_stretch(shape)
+    cut = cut_stretches(items, long)
+    return OperandStatistics(_overlap(items, cut), _bytes(cut, shape)), SharedStretches(cut, which)
 
 
-def fold(here: OperandRows, way: Products, material: WindowStretches) -> tuple[Folded, int]:
+def fold(here: OperandRows, way: Products, material: SharedStretches) -> tuple[Folded, int]:
     """The aggregates of every window, and the bytes of all matrices and stacks held at once."""
-    shape = matrix_shape(here.operand.machine, here.operand.carried)
-    return fold_shared(here.operand, here.events, here.alphabet, material), _bytes(material, shape)
+    shape, which = matrix_shape(here.operand.machine, here.operand.carried), material.which
+    size = _bytes(material.cut, shape)
+    shared = fold_shared(here.operand, here.events, here.alphabet, material.cut)
+    if which is None:
+        return shared, size
+    out, others = here.nothing(), np.delete(np.arange(len(here.items.low)), which)
+    apart, own = by_vectors.fold_items(replace(here, items=here.items.at(others)))
+    for some, part in ((which, shared), (others, apart)):
+        out.mantissa[some], out.exponent[some], out.extreme[some] = part
+    return out, size + own
 
 
 def _bytes(cut: WindowStretches, shape: MatrixShape) -> int:

@@ -9,13 +9,18 @@ from trendfold.plan.physical import Vectors
 from trendfold.runtime.folds.operand import OperandRows, vector_bytes
 
 
-def fold(here: OperandRows, way: Vectors, material: None) -> tuple[Folded, int]:
+def fold(here: OperandRows, way: Vectors, material: object) -> tuple[Folded, int]:
     """The aggregates of every window, and the bytes of one window's state."""
-    machine, out, frame = here.operand.machine, here.nothing(), here.frame
+    return fold_items(here)
+
+
+def fold_items(here: OperandRows) -> tuple[Folded, int]:
+    """The same, also for windows that are left of another way."""
+    machine, items, out, frame = here.operand.machine, here.items, here.nothing(), here.frame
     program, grid = lower_rows(machine, here.alphabet, here.operand.carried)
     if not here.events.is_small:
         grid = no_grid(grid)
     tables = program, grid, lower_guards(machine, here.alphabet), frame
     mass = kernels.empty_mass(frame, grid)
-    kernels.fold_windows(here.events, here.items.low, here.items.high, *tables, mass, out)
+    kernels.fold_windows(here.events, items.low, items.until, items.high, *tables, mass, out)
     return out, vector_bytes(frame)

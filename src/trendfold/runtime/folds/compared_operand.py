@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
 from trendfold.kernel.lower import ValueAccesses, list_numbers, lower_asked, lower_guards, lower_steps
-from trendfold.kernel.program import BindingIndex, BindingLists, BindingSteps, Frame, Guards, Pairs
+from trendfold.kernel.program import (
+    LAST_MOMENT,
+    BindingIndex,
+    BindingLists,
+    BindingSteps,
+    Frame,
+    Guards,
+    Pairs,
+)
 from trendfold.plan.neighbour import Structure
 from trendfold.query.nodes import Semantics
 from trendfold.runtime.compared import asked_one_by_one, end_guard, latest_of, pairs_of
@@ -100,5 +108,5 @@ def _lists(
     one_tree_each = len({access.place for access in asked.accesses}) == len(asked.accesses)
     allowed = {Semantics.ANY: True, Semantics.NEXT: one_tree_each, Semantics.CONTIGUOUS: False}
     is_plain = all(a.structure is not Structure.NESTED and not a.is_online for a in asked.accesses)
-    is_short = allowed[semantics] and not is_stored.any() and is_plain
+    is_short = allowed[semantics] and end_guard != LAST_MOMENT and not is_stored.any() and is_plain
     return BindingLists(places.get(START, -1), places.get(END, -1), end_guard, is_stored, value, is_short)

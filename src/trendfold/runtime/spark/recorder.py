@@ -123,7 +123,7 @@ def with_finality(stream: StreamJob, query: int, table: pa.Table, watermark: int
     elif watermark in (ALWAYS, NEVER):
         is_final = pa.array([watermark == NEVER] * table.num_rows, pa.bool_())
     else:
-        until = times_column(np.array([watermark - (release.window.slide is None)]), stream.job.nothing)
+        until = times_column(np.array([release.ended(watermark)]), stream.job.nothing)
         is_final = pc.less_equal(table.column("window_end"), until[0])
     return table.append_column(untaken(IS_FINAL, table.column_names), is_final)
 

@@ -171,7 +171,8 @@ def _finish_inside(job: Job, number: int, workspace: Workspace) -> tuple[Workspa
     exchange, batch = job.exchanges[number], workspace.batch
     windows = {job.plans[query].query.window for query in exchange.queries}
     window = next(iter(windows))
-    if len(windows) > 1 or exchange.finds_matches or window is None or not _is_apart(window):
+    is_bounded = any(job.plans[query].query.bound is not None for query in exchange.queries)
+    if len(windows) > 1 or exchange.finds_matches or is_bounded or window is None or not _is_apart(window):
         return workspace, iter(())
     after, until = alone_between(job.ranges, int(batch.time.min()), int(batch.time.max()))
     asked = Asked(-EVER, until, after)

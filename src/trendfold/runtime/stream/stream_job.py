@@ -100,15 +100,17 @@ class StreamJob:
         return max(watermark, reached * 1_000) if reached > 0 else watermark
 
     def pane(self, exchange: Exchange) -> int:
-        """The length of the time ranges by which events of an exchange arrive: the shortest slide."""
-        return min(r.window.slide or r.window.length for r in self.of(exchange).values())
+        """The length of the time ranges by which events of an exchange arrive: the shortest pane."""
+        return min(release.pane for release in self.of(exchange).values())
 
     def stored_pane(self, exchange: Exchange, has_blocks: bool) -> int:
         """The length of the time ranges by which parts are merged: panes, or blocks of windows per event."""
         if not has_blocks:
             return self.pane(exchange)
-        windows = [release.window for release in self.of(exchange).values()]
-        return min(window.slide or max(1, window.length // BLOCKS) for window in windows)
+        return min(
+            release.pane if release.window.slide else max(1, release.window.length // BLOCKS)
+            for release in self.of(exchange).values()
+        )
 
 
 @dataclass(frozen=True, slots=True)
