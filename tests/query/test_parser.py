@@ -448,7 +448,7 @@ def test_an_error_says_what_is_wrong_and_what_to_do(text: str, message: str, hin
         ("RETURN COUNT(*) PATTERN A+ WITHIN 5 m", "write min for minutes"),
         ("RETURN COUNT(*) PATTERN A+ WITHIN '5 min'", "write the duration as it is"),
         ("RETURN COUNT(*) PATTERN A+ WITHIN INTERVAL 5 min", "write the duration as it is"),
-        ("RETURN COUNT(*) PATTERN A+ WITHIN 5 min EVERY 1 min", "windows are written WITHIN 10 min SLIDE"),
+        ("RETURN COUNT(*) PATTERN A+ WITHIN 5 min HOP 1 min", "windows are written WITHIN 10 min SLIDE"),
         ("RETURN COUNT(*) PATTERN A+ WHERE A.x > PREV(A).x", "written A.x < NEXT(A).x"),
         ("RETURN COUNT(*) PATTERN A+ WHERE A.x > PREV(A.x)", "written A.x < NEXT(A).x"),
         ("RETURN COUNT(*) PATTERN A+ WHERE A.x > LAG(A.x, 1)", "written A.x < NEXT(A).x"),
