@@ -387,6 +387,8 @@ def query(
     having: ConditionExpr | None = None,
     within: timedelta | str | None = None,
     slide: timedelta | str | None = None,
+    every: timedelta | str | None = None,
+    once: bool = False,
     limit: int | None = None,
     include_empty: bool = False,
 ) -> Workload:
@@ -397,6 +399,7 @@ def query(
     semantics  `any`, `next` or `cont`: which events may lie between two events of a trend
     where      conditions, and `tf.same(...)`
     within     a timedelta, a duration such as `30 min`, or `1000 events`; `slide` as well
+    every      the length of periods: a trend shorter than `within` counts once, where it ends; or `once=True`
     include_empty  whether windows and groups without trends have rows too
 
     >>> import trendfold as tf
@@ -417,6 +420,8 @@ def query(
         "having": having,
         "within": within,
         "slide": slide,
+        "every": every,
+        "once": once,
         "limit": limit,
         "includes_empty": include_empty,
     }

@@ -15,6 +15,7 @@ import trendfold
 import workloads
 from contract import engine
 from contract.engine import many
+from contract.more_clauses import with_more_clauses
 from trendfold.errors import QueryError, UnsupportedError
 from trendfold.plan import physical
 from trendfold.plan.physical import Products, Vectors
@@ -70,6 +71,15 @@ def test_whole_numbers(strategy: str, arithmetic: str, seed: int) -> None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and value.lstrip("-").isdigit()
+
+
+@pytest.mark.parametrize("strategy", engine.STRATEGIES)
+@given(seed=SEEDS)
+@many(40)
+def test_periods_without_trends_and_distinct_values(strategy: str, seed: int) -> None:
+    rng = random.Random(seed)
+    case = workloads.random_case(rng, spans=True, sets=True, nots=True)
+    engine.check(case._replace(query=with_more_clauses(case.query, rng)), strategy, origin=f"seed {seed}")
 
 
 SEMANTICS = ["skip-till-any-match", "skip-till-next-match", "contiguous"]

@@ -221,9 +221,18 @@ def length(size: int | None, unit: WindowUnit) -> Any:
     return f"{size} events" if unit is WindowUnit.EVENTS else timedelta(microseconds=size)
 
 
+def lengths(query: Query) -> Any:
+    window = query.window or Window(0, None, WindowUnit.EVENTS)
+    if query.bound is not None:
+        every = length(query.window and window.length, window.unit)
+        within = length(query.bound.length, WindowUnit.MICROSECONDS)
+        return {"within": within, "every": every, "once": every is None}
+    within = length(query.window and window.length, window.unit)
+    return {"within": within, "slide": length(window.slide, window.unit)}
+
+
 def written(query: Query) -> tf.Workload:
     """The query, through the functions that users call."""
-    window = query.window or Window(0, None, WindowUnit.EVENTS)
     returns: Any = query.returns
     return tf.query(
         pattern(query.pattern),
@@ -235,8 +244,7 @@ def written(query: Query) -> tf.Workload:
         where=[*([tf.same(*query.equivalence)] if query.equivalence else []), *map(conjunct, query.where)],
         group_by=[*map(key, query.group_by)],
         having=None if query.having is None else condition(query.having),
-        within=length(query.window and window.length, window.unit),
-        slide=length(window.slide, window.unit),
+        **lengths(query),
         limit=query.limit,
         include_empty=query.includes_empty,
     )
@@ -372,6 +380,11 @@ def test_adding_workloads_keeps_order_and_refuses_equal_names() -> None:
         (lambda: tf.query(T, within=0), "timedelta"),
         (lambda: tf.query(T, within=timedelta()), "positive"),
         (lambda: tf.query(T, within="1 h", slide="10 events"), "different units"),
+        (lambda: tf.query(T, every="1 h"), "EVERY needs WITHIN"),
+        (lambda: tf.query(T, within="1 h", every="1 h", slide="1 h"), "SLIDE cannot be combined with EVERY"),
+        (lambda: tf.query(T, within="1 h", every="1 h", once=True), "EVERY cannot be combined with ONCE"),
+        (lambda: tf.query(T, within="10 events", once=True), "ONCE needs durations"),
+        (lambda: tf.query(T, within="1 h", once=1), "True or False"),
         (lambda: tf.query(T, slide="10 min"), "SLIDE needs WITHIN"),
         (lambda: tf.query(T, limit=0), "positive whole number"),
         (lambda: tf.query(T, returns=tf.matches(), within="1 h", slide="1 h"), "SLIDE cannot be combined"),

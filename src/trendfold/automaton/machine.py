@@ -132,7 +132,7 @@ class Machine:
         """The guards before the first and after the last event of a trend.
 
         If spans are bounded, no mass is split by them: they decide where a trend that begins at an event may
-        end (kernel.spans).
+        end (kernel.trend_ends).
         """
         guarded = sorted(self.automaton.guard_of.items())
         before = next((guard for (p, _), guard in guarded if p == START), None)

@@ -23,6 +23,7 @@ from trendfold.query.nodes import (
     Query,
     ReturnItem,
     Semantics,
+    SpanBound,
     Window,
     WindowUnit,
 )
@@ -45,8 +46,13 @@ def compose(name: object, clauses: Mapping[str, Any]) -> Query:
     if problems:
         raise QueryError(problems)
     equivalence, where = found["where"]
-    window = _window(name, found.pop("within"), found.pop("slide"))
-    query = Query(name, **{**found, "equivalence": equivalence, "where": where, "window": window})
+    within, slide, every, once = (found.pop(clause) for clause in ("within", "slide", "every", "once"))
+    if every or once:
+        window, bound = _periods(name, within, slide, every, once)
+    else:
+        window, bound = _window(name, within, slide), None
+    given = {"equivalence": equivalence, "where": where, "window": window, "bound": bound}
+    query = Query(name, **{**found, **given})
     return _checked(query)
 
 
@@ -180,6 +186,28 @@ def _window(name: str, within: Length | None, slide: Length | None) -> Window | 
     raise QueryError([Problem("WITHIN and SLIDE have different units", name, hint=hint)])
 
 
+def _periods(
+    name: str, within: Length | None, slide: Length | None, every: Length | None, once: bool
+) -> tuple[Window | None, SpanBound]:
+    """The periods of EVERY, none with ONCE, and the bound on the span of a trend."""
+    word = "EVERY" if every else "ONCE"
+    if within is None:
+        raise QueryError([Problem(f"{word} needs WITHIN", name, hint="pass within as well")])
+    if slide or (every and once):
+        message = f"SLIDE cannot be combined with {word}" if slide else "EVERY cannot be combined with ONCE"
+        raise QueryError([Problem(message, name, hint="leave one of them out")])
+    if any(unit is WindowUnit.EVENTS for _, unit in filter(None, (within, every))):
+        raise QueryError([Problem(f"{word} needs durations", name, hint="give a duration, such as '1 h'")])
+    period = None if every is None else Window(every[0], every[0], every[1])
+    return period, SpanBound(within[0])
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"True or False, not {value!r}")
+    return value
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "pattern": pattern_of,
     "returns": _returns,
@@ -189,6 +217,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "having": _having,
     "within": read_length,
     "slide": read_length,
+    "every": read_length,
+    "once": _flag,
     "limit": _limit,
     "includes_empty": bool,
 }

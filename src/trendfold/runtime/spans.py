@@ -1,4 +1,4 @@
-"""Rows -> a window per moment at which trends of a bounded span may end (see kernel.spans)."""
+"""Rows -> a window per moment at which trends of a bounded span may end (see kernel.trend_ends)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
-from trendfold.kernel import spans as kernels
+from trendfold.kernel import trend_ends as kernels
 from trendfold.kernel.program import Events
 from trendfold.plan import QueryPlan
 from trendfold.runtime.compared import latest_of, pairs_of
@@ -48,7 +48,7 @@ def _periods(plan: QueryPlan, request: Request) -> tuple[int, tuple[int, int]]:
 def _find_ends(
     plan: QueryPlan, rows: Rows, events: Events, batch: EventBatch, request: Request
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Per row where a trend that begins there may end; see kernel.spans."""
+    """Per row where a trend that begins there may end; see kernel.trend_ends."""
     machine, bound = plan.operands[0].machine, plan.query.bound
     assert bound is not None
     none = np.zeros(0, np.int32)

@@ -29,7 +29,7 @@ from trendfold.query.nodes import (
     WindowUnit,
     type_set,
 )
-from trendfold.query.printer import expression_text, pattern_text, to_text, window_text
+from trendfold.query.printer import expression_text, pattern_text, to_text, window_text, within_text
 from trendfold.runtime.expressions import Lookup, attribute_lookup
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.local import answers
@@ -203,8 +203,8 @@ def _changes(query: Query) -> Iterator[_Change]:
         yield text, replace(query, pattern=pattern)
     if query.semantics is not Semantics.ANY:
         yield f"SEMANTICS {query.semantics}", replace(query, semantics=Semantics.ANY)
-    if query.window is not None:
-        yield window_text(query.window), replace(query, window=None)
+    if query.window is not None or query.bound is not None:
+        yield within_text(query), replace(query, window=None, bound=None)
 
 
 def _apply(query: Query, clauses: Sequence[str]) -> Query:
@@ -217,6 +217,9 @@ def _apply(query: Query, clauses: Sequence[str]) -> Query:
 def _long_enough(query: Query, asker: _Asker) -> str:
     """The least window that holds a trend, to about a tenth; windows that cut trends at their edges."""
     window = query.window
+    if (bound := query.bound) is not None:
+        window = Window(bound.length, None, WindowUnit.MICROSECONDS)  # a trend fits the bound if it fits one
+        query = replace(query, bound=None)
     assert window is not None
     if window.slide == window.length and _more(
         asker.trends(replace(query, window=replace(window, slide=None))), 0
