@@ -211,7 +211,7 @@ def queries(draw: st.DrawFn) -> Query:
         )
     )
     for clause, value in _named(tuple(draw(_clauses).items()), known or ["nothing"]):  # ANY has no name
-        if value is None:
+        if value is None or (clause == "window" and query.bound is not None):
             continue
         for more in [(conjunct,) for conjunct in value] if clause == "where" else [value]:
             change: Any = {clause: query.where + more if clause == "where" else more}
