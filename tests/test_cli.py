@@ -10,11 +10,11 @@ import resource
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -501,15 +501,16 @@ def test_wrong_options_of_bench(capsys: pytest.CaptureFixture[str], args: list[s
     assert message in capsys.readouterr().err
 
 
-DEMO = ("waiting", "pool", "cancelled", "one_district", "faster", "at_once")
+DEMO = ("rides", "waiting", "pool", "cancelled", "faster", "gave_up")
 
 
 def test_demo_prints_writes_and_reports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--events", "20000", "--engine", "local"]) == 0
     out = capsys.readouterr().out
     for name in DEMO:
-        assert f"\n{name}\nwindow_start" in out
-        assert re.search(rf"^{name} +[▁▂▃▄▅▆▇█]+$", out, re.MULTILINE)
+        assert re.search(rf"^{name}\n(window_start|start) ", out, re.MULTILINE)
+        if name != "gave_up":  # matches are not counted
+            assert re.search(rf"^{name} +[▁▂▃▄▅▆▇█]+$", out, re.MULTILINE)
         assert pq.read_table(f"trendfold-demo/results/{name}.parquet").num_rows > 0
     assert data_files("trendfold-demo") == ["demo.tql", "events", "report.html", "results"]
     parts = sorted(Path("trendfold-demo/events").iterdir())
@@ -522,21 +523,30 @@ def test_demo_prints_writes_and_reports(folder: Path, capsys: pytest.CaptureFixt
 def test_the_report_needs_nothing_else(folder: Path) -> None:
     assert main(["demo", "--events", "20000", "--engine", "local"]) == 0
     page = Path("trendfold-demo/report.html").read_text(encoding="utf-8")
-    assert not re.search(r"<script|<link|@import|url\(|\b(?:src|href)=", page)
+    own = re.sub(r"<script>.*?</script>", "", page, flags=re.DOTALL)
+    assert not re.search(r"<link|@import|url\(|\bsrc=", own)
     for name in DEMO:
         assert f"<h2>{name}</h2>" in page
     assert "PATTERN SEQ(Request R, Travel T+, NOT Pickup P)" in page
     assert "T.speed &lt; NEXT(T).speed" in page
+    assert "Where do riders cancel while their driver is stuck in slow traffic?" in page
     assert "How it was computed" in page
-    drawn = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
-    titles = [title.text or "" for svg in drawn for title in svg.iter("title")]
-    bars = [title for title in titles if re.fullmatch(r"\d\d:\d\d: [\d,]+", title)]
-    assert len(bars) >= 30
+    assert page.count("data-chart=") >= 10
 
 
 def test_demo_of_no_events_is_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--events", "0", "--engine", "local"]) == 0
     assert "(no rows)" in capsys.readouterr().out
+
+
+def without_ids(values: list[Any]) -> list[Any]:
+    """Events of matches without their row numbers, which Spark's rows do not have."""
+    return [
+        [{k: v for k, v in event.items() if k != "id"} for event in value]
+        if isinstance(value, list)
+        else value
+        for value in values
+    ]
 
 
 @pytest.mark.slow
@@ -551,8 +561,8 @@ def test_demo_on_spark_writes_what_the_local_engine_does(folder: Path) -> None:
         assert found.column_names == local.column_names
         found = found.cast(local.schema)  # Spark writes times without their zone, which is UTC
         for column in local.column_names:
-            expected = local.column(column).to_pylist()
-            assert found.column(column).to_pylist() == (
+            expected = without_ids(local.column(column).to_pylist())
+            assert without_ids(found.column(column).to_pylist()) == (
                 pytest.approx(expected, rel=1e-12) if isinstance(expected[0], float) else expected
             )
 
@@ -562,25 +572,6 @@ def test_blocks_are_as_tall_as_the_logarithm() -> None:
     assert plot.sparkline([(noon, 0.0), (noon, 9.0), (noon, 99.0), (noon, 9999.0)]) == "▁▃▅█"
     assert plot.sparkline([(noon, float(i)) for i in range(600)], width=60).count("█") > 30
     assert len(plot.sparkline([(noon, 1.0)] * 601, width=60)) <= 60
-
-
-def test_plots_take_any_values() -> None:
-    noon = datetime(2024, 1, 1, 12)
-    table = pa.table(
-        {
-            "window_start": [noon, noon, noon],
-            "window_end": [noon, noon, noon],
-            "kind": ["<b>", None, "x"],
-            "count": [1.0, float("inf"), 2.0],
-            "sum": [None, 1e-3, 1e9],
-        }
-    )
-    for caption, svg in plot.figures(table, ["kind"]).items():
-        assert caption
-        ElementTree.fromstring(svg)
-    assert "<b>" not in plot.heat_map(table, "kind")
-    for svg in plot.figures(table.slice(0, 0), ["kind"]).values():
-        ElementTree.fromstring(svg)
 
 
 # ---------------------------------------------------------------- bad input

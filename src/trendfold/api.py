@@ -165,6 +165,7 @@ class Workload:
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
+        result = replace(result, queries=self.queries)
         return result.with_notices(notices).with_warnings(self.cautions())
 
     def why_not(

@@ -56,6 +56,9 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--format", choices=tuple(EXTENSIONS), help="format of the files, or json to print; default: parquet"
     )
     parser.add_argument("--rejects", metavar="DIR", help="write the rejected rows, with their reasons")
+    parser.add_argument(
+        "--report", metavar="PAGE", help="write a page to look at, with answers in words, charts and tables"
+    )
     parser.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
     _add_overwrite(parser)
     _add_limits(parser)

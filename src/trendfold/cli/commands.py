@@ -36,7 +36,7 @@ from trendfold.cli.show import (
 )
 from trendfold.cli.spark_engine import choose_engine, progress_on, session_for
 from trendfold.errors import InputError, QueryError, TrendfoldError, nearest, plural
-from trendfold.runtime.result import to_table
+from trendfold.runtime.result import require_page, to_table
 
 if TYPE_CHECKING:
     from trendfold.events.sources import Files
@@ -68,12 +68,17 @@ def run(args: argparse.Namespace) -> int:
 
     if args.output is None and args.format not in (None, "json"):
         raise InputError(f"--format {args.format} needs --output DIR; without it only json is printed")
+    if args.report is not None:
+        require_page(args.report)
     workload = workload_of(args)
     require_input(args)  # report what is wrong before Spark starts
     _settle_engine(args, files_of(args))
     with claim_folders(workload, args) as claims, session_for(args.engine, args.master, args.debug):
-        result = _answer(workload, args)
+        result = _answer_or_report(workload, args)
         write_results(result, claims, args)
+        if args.report is not None:
+            result.report(args.report, Path(args.queries).stem)
+            say(f"report: {args.report}")
         if args.output is None:
             _print(result, args.format)
         say(str(result.summary))
@@ -99,6 +104,22 @@ def stream(args: argparse.Namespace) -> int:
         return 0
     say(f"warning: all {progress.events:,} rows are rejected; --rejects DIR writes them, with their reasons")
     return 1
+
+
+def _answer_or_report(workload: api.Workload, args: argparse.Namespace) -> Result:
+    """Answer the queries; where a report is wanted, it tells of a failure too."""
+    if args.report is None:
+        return _answer(workload, args)
+    from trendfold.report import failure_page
+    from trendfold.runtime.staging import make_folder, write_files
+
+    try:
+        return _answer(workload, args)
+    except TrendfoldError as error:
+        page = failure_page(workload.queries, error, Path(args.queries).stem)
+        make_folder(Path(args.report).parent)
+        write_files({Path(args.report): text_file(page)})
+        raise
 
 
 def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from trendfold import api
 from trendfold.cli.folders import owner_of_run
 from trendfold.cli.plot import counts, sparkline
-from trendfold.cli.report import report
 from trendfold.cli.show import print_table, say, table_file, table_files, text_file
 from trendfold.cli.spark_engine import progress_on
-from trendfold.errors import plural
+from trendfold.errors import UnsupportedError, plural
 from trendfold.events.generate import StreamSettings, ridesharing
 from trendfold.runtime.outputs import claimed, write_together
 from trendfold.runtime.result import to_table
@@ -19,11 +18,14 @@ from trendfold.runtime.result import to_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from trendfold.runtime.result import Result
+
 PARTS = 8
 """How many files the events are written to, in time order."""
 ROWS_SHOWN = 5
 QUERIES, REPORT, EVENTS, RESULTS = "demo.tql", "report.html", "events", "results"
 """Files and folders of the demo."""
+TITLE = "What happens on the way: questions about rides"
 
 
 def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = False) -> None:
@@ -44,17 +46,30 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
         tables = {name: to_table(result[name]) for name in result}
         _print(tables)
         written = table_files(tables, "parquet", RESULTS)
-        written[REPORT] = text_file(report(workload, tables, result.summary))
+        if (page := _page(result)) is not None:
+            written[REPORT] = text_file(page)
         written[QUERIES] = text_file(text)
         write_together([(claim, written)])
-    total = sum(count for rows in tables.values() for _, count in counts(rows))
+    totals = [counts(rows) for rows in tables.values() if "count" in rows.column_names]
+    total = sum(count for each in totals for _, count in each)
     print(
         f"{total:.3g} trends in {result.summary.windows:,} windows were counted without building any, "
         f"in {result.summary.seconds:.2f} s"
     )
-    page, results, queries = (claim.folder / name for name in (REPORT, RESULTS, QUERIES))
-    print(f"open {page} in a browser; the results are in {results}, the queries in {queries}")
+    report, results, queries = (claim.folder / name for name in (REPORT, RESULTS, QUERIES))
+    shown = "" if page is None else f"open {report} in a browser; "
+    print(f"{shown}the results are in {results}, the queries in {queries}")
     say(str(result.summary))
+
+
+def _page(result: Result) -> str | None:
+    """The report, if what draws it is installed."""
+    try:
+        from trendfold.report import report_page
+    except UnsupportedError as error:
+        say(f"notice: no report is written: {error}")
+        return None
+    return report_page(result, TITLE)
 
 
 def _files_of(workload: api.Workload) -> list[str]:
@@ -85,7 +100,8 @@ def _print(tables: dict[str, pa.Table]) -> None:
 def _print_lines(tables: dict[str, pa.Table]) -> None:
     """Print each query's counts over time as a line."""
     print("trends per window, logarithmic scale")
-    width = max(map(len, tables))
-    for name, rows in tables.items():
+    counted = {name: rows for name, rows in tables.items() if "count" in rows.column_names}
+    width = max(map(len, counted))
+    for name, rows in counted.items():
         print(f"{name:{width}}  {sparkline(counts(rows))}")
     print()

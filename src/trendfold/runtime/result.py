@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from trendfold.errors import UnsupportedError, nearest, plural
+from trendfold.errors import InputError, UnsupportedError, nearest, plural
 from trendfold.plan.fold_steps import PhysicalPlan
+from trendfold.query.nodes import Query
+
+PICTURES = "trendfold.report"
+"""The module that draws results; it is loaded when something is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class Result(Mapping[str, Any]):
     """The steps that ran: per query or group the way, the reason it was chosen, and its cost."""
     kept: Any = field(default=None, repr=False)
     """On Spark, the table of which all others are views."""
+    queries: tuple[Query, ...] = field(default=(), repr=False)
+    """What was asked, for reports."""
 
     def with_notices(self, more: tuple[str, ...]) -> Result:
         """The same result with more notices in its summary."""
@@ -82,6 +91,29 @@ class Result(Mapping[str, Any]):
         """Drop the results from Spark's cache; using them again recomputes them."""
         if self.kept is not None:
             self.kept.unpersist()
+
+    def report(self, path: str | os.PathLike[str], title: str = "") -> None:
+        """Write a page that needs no network: answers in words, charts, tables, the plan (docs/reports.md).
+
+        A page that is there is replaced.
+        """
+        from trendfold.runtime.staging import make_folder, write_files
+
+        require_page(path)
+        page = import_module(PICTURES).report_page(self, title)
+        make_folder(Path(path).parent)
+        write_files({Path(path): lambda file: file.write(page.encode())})
+
+    def plot(self, name: str | None = None) -> Any:
+        """A chart of a query's rows, an Altair chart; `name` may be left out if there is one query."""
+        if name is None and len(self.tables) > 1:
+            raise InputError(
+                f"there are {len(self.tables):,} queries; name one of {', '.join(list(self)[:20])}"
+            )
+        name = next(iter(self)) if name is None else name
+        rows, query = self[name], next(query for query in self.queries if query.name == name)
+        drawing = import_module(PICTURES)
+        return drawing.chart_of(drawing.view_of(query, rows, self.summary.rows[name]))
 
     def to_pandas(self) -> dict[str, Any]:
         """The rows of each query as a pandas DataFrame, by query name; on Spark, they are fetched."""
@@ -119,6 +151,12 @@ def to_frame_of_polars(table: Any) -> Any:
     except ModuleNotFoundError:
         raise UnsupportedError("polars is not installed; pip install 'trendfold[polars]'") from None
     return polars.from_arrow(table)
+
+
+def require_page(path: str | os.PathLike[str]) -> None:
+    """Raise if a report would not be a page: nobody's data shall be replaced by one."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"a report is a page, but {os.fspath(path)!r} does not end in .html")
 
 
 def to_table(rows: Any, most: int | None = None) -> Any:
