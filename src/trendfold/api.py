@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trendfold.errors import NOWHERE, InputError, Problem, QueryError, nearest
+from trendfold.errors import NOWHERE, InputError, Problem, QueryError, nearest, plural
 from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Drawing, Explanation, explain, require_format
 from trendfold.plan import QueryPlan
@@ -67,6 +68,9 @@ class Workload:
         if problems:
             raise QueryError(problems)
         return Workload(self.queries + other.queries)
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{plural(len(self), 'query', 'queries')}</b></p><pre>{escape(str(self))}</pre>"
 
     def plan(self, strategy: str = "auto") -> tuple[QueryPlan, ...]:
         """Plan every query under a strategy."""
@@ -139,6 +143,7 @@ class Workload:
                      integers, and an error where they do not fit; `exact`: digits of any length, as text
         time_format  the format of times, as for Python's strptime; without it, ISO 8601 or numbers
         csv          how to read a text file: `header`, `delimiter` and `schema`
+        progress     called with a query, the number of queries done and of all; a notebook shows a bar
 
         >>> import trendfold as tf
         >>> events = tf.datasets.ridesharing(events=1_000, seed=7)
@@ -151,6 +156,7 @@ class Workload:
         from trendfold.events.options import Options
         from trendfold.runtime import engine_for, runtime
         from trendfold.runtime.limits import read_limits
+        from trendfold.runtime.notebook import progress_bar
         from trendfold.runtime.windows import read_origin
 
         _require_arithmetic(arithmetic)
@@ -164,7 +170,9 @@ class Workload:
         source = module.read(data, needed_columns(self.queries, options.columns), options)
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
-        result: Result = module.run(plans, source, options, begin, bounds, progress, arithmetic)
+        result: Result = module.run(
+            plans, source, options, begin, bounds, progress or progress_bar(), arithmetic
+        )
         result = replace(result, queries=self.queries)
         return result.with_notices(notices).with_warnings(self.cautions())
 

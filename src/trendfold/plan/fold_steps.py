@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from html import escape
 from typing import Any
 
 from trendfold.errors import plural
@@ -83,6 +84,15 @@ class PhysicalPlan:
     def __str__(self) -> str:
         return "\n".join(map(str, self.steps))
 
+    def _repr_html_(self) -> str:
+        heads = "".join(
+            f'<th scope="col">{name}</th>' for name in ("queries", "way", "why", "rows", "s", "state")
+        )
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(step))}</tr>" for step in self.steps
+        )
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
     def of(self, query: str) -> tuple[FoldStep, ...]:
         """The steps of one query."""
         return tuple(step for step in self.steps if query in step.queries)
@@ -95,6 +105,12 @@ class PhysicalPlan:
             for what, count in step.counts.items():
                 total[what] = total.get(what, 0) + count
         return total
+
+
+def _cells(step: FoldStep) -> tuple[str, ...]:
+    names = textwrap.shorten(", ".join(step.queries), WIDTH // 2, placeholder=" ...")
+    took = f"{step.rows:,}", f"{step.seconds:.3f}", size_text(step.bytes)
+    return names, way_name(step.way), step.way.why, *took
 
 
 def merged(steps: Iterable[FoldStep]) -> PhysicalPlan:

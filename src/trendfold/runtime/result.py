@@ -12,6 +12,7 @@ from typing import Any
 from trendfold.errors import InputError, UnsupportedError, nearest, plural
 from trendfold.plan.fold_steps import PhysicalPlan
 from trendfold.query.nodes import Query
+from trendfold.runtime.notebook import ROWS, facts_html, rows_html
 
 PICTURES = "trendfold.report"
 """The module that draws results; it is loaded when something is drawn."""
@@ -60,6 +61,17 @@ class Summary:
         # If most rows were rejected, that is the first warning, and the first thing to print.
         first = warnings[:1] if 2 * self.rejects > self.events else []
         return "\n".join([*first, *lines, *warnings[len(first) :]])
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "events": f"{self.events:,}",
+            "rejects": f"{self.rejects:,}",
+            "windows": f"{self.windows:,}",
+            "rows": f"{sum(self.rows.values()):,}",
+            "seconds": f"{self.seconds:.2f}",
+            "engine": self.engine,
+        }
+        return facts_html(facts, (*(f"warning: {each}" for each in self.warnings), *self.notices))
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,12 @@ class Result(Mapping[str, Any]):
         rows, query = self[name], next(query for query in self.queries if query.name == name)
         drawing = import_module(PICTURES)
         return drawing.chart_of(drawing.view_of(query, rows, self.summary.rows[name]))
+
+    def _repr_html_(self) -> str:
+        shown = list(self)[:ROWS]
+        tables = (rows_html(name, to_table(self[name], ROWS), self.summary.rows[name]) for name in shown)
+        more = f"<p>... and {plural(len(self) - ROWS, 'more query', 'more queries')}</p>"
+        return "".join((self.summary._repr_html_(), *tables, more if len(self) > ROWS else ""))
 
     def to_pandas(self) -> dict[str, Any]:
         """The rows of each query as a pandas DataFrame, by query name; on Spark, they are fetched."""

@@ -26,6 +26,7 @@ from trendfold.plan import QueryPlan
 from trendfold.query import needed_columns, parse, read_duration, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.limits import Limits
+from trendfold.runtime.notebook import show_live
 from trendfold.runtime.ownership import require_apart
 from trendfold.runtime.places import Place, place
 from trendfold.runtime.release import NEVER, require_streamable
@@ -364,6 +365,13 @@ class Handle:
         self._stop_heartbeats()
         if self._query is not None:
             self._query.stop()
+
+    def _repr_html_(self) -> str:
+        state = "running" if self.is_active else "stopped"
+        return f"<p><b>Stream, {state}</b></p>{self.progress._repr_html_()}"
+
+    def _ipython_display_(self) -> None:
+        show_live(self._repr_html_, lambda: self.is_active)
 
     def stop(self) -> None:
         """Stop; a later start on the same checkpoint resumes from here."""

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from trendfold.errors import plural
 from trendfold.plan.fold_steps import PhysicalPlan, from_value
+from trendfold.runtime.notebook import facts_html
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.manifest import Tally
 
@@ -67,6 +68,19 @@ class Progress:
             f"{plural(self.state_bytes, 'byte')} of state, "
             f"{self.late:,} late, {plural(self.rejects, 'reject')}{self._latency()}; rows: {rows}"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "micro-batch": f"{self.batch:,}",
+            "events": f"{self.events:,}",
+            "events a second": f"{self.events_per_second:,.0f}",
+            "watermark": self.watermark or "none",
+            "open windows": f"{self.open_windows:,}",
+            "state": f"{self.state_bytes:,} bytes",
+            "late": f"{self.late:,}",
+            "rejects": f"{self.rejects:,}",
+        }
+        return facts_html(facts, (f"{name}: {plural(count, 'row')}" for name, count in self.rows.items()))
 
     def _latency(self) -> str:
         if self.latency_p50_s is None:
