@@ -60,6 +60,7 @@ def generate(graph: GloriaGraph, pool: NodePool) -> list[Sets]:
         for combination in combine(options, MOST_COMBINATIONS if graph.prunes else 4 * MOST_COMBINATIONS):
             made[in_order(own for part in combination for own in part)] = None
         made[in_order(together(pool.queries, pool, pool.source))] = None
+    made |= dict.fromkeys(graph.known_at(pool))
     made.pop(alone(pool), None)
     return [*made, alone(pool)]
 
@@ -147,19 +148,20 @@ def combine(
 def prune(graph: GloriaGraph, nodes: Sequence[GloriaNode]) -> tuple[list[GloriaNode], list[GloriaNode]]:
     """The node pruning principle: of equal Q-sets, those that are farther and have more snapshots go.
 
-    Those that are farther away than a plan that is known go too, but for the one that shares nothing. Returns
-    those kept and those pruned.
+    Those that are farther away than a plan that is known go too. The node that shares nothing and that of the
+    greedy plan stay. Returns those kept and those pruned.
     """
+    stay = [nodes[-1].sets, *graph.known_at(nodes[0].pool)]
     kept: dict[tuple[int, ...], list[GloriaNode]] = {}
     bound = graph.bound if nodes[0].pool.counts_once else inf
     for node in sorted(nodes, key=lambda each: each.distance):
         comparable = kept.setdefault(tuple(own.queries for own in node.sets), [])
         node.pruned_by = next((other for other in comparable if _has_fewer(graph, other, node)), None)
-        is_far = node.distance > bound and node is not nodes[-1]
-        node.is_pruned = is_far or node.pruned_by is not None
+        is_far = node.distance > bound
+        node.is_pruned = node.sets not in stay and (is_far or node.pruned_by is not None)
         if not node.is_pruned:
             comparable.append(node)
-    left = [node for node in nodes[:-1] if not node.is_pruned]
+    left = [node for node in nodes if not node.is_pruned and node.sets not in stay]
     most = max(FEWEST_NODES, isqrt(MOST_EDGES // len(graph.pools)))
     for node in sorted(left, key=lambda each: each.through)[most:]:
         node.is_pruned = True

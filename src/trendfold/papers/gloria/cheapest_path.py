@@ -41,13 +41,20 @@ def alone_path(graph: GloriaGraph) -> Path:
     return {pool.number: graph.nodes[pool.number][-1] for pool in graph.pools}
 
 
+def _known_path(graph: GloriaGraph) -> Path:
+    found = {}
+    for pool, sets in zip(graph.pools, graph.known, strict=True):
+        found[pool.number] = next(node for node in graph.nodes[pool.number] if node.sets == sets)
+    return found
+
+
 def find_path(graph: GloriaGraph) -> Path:
-    """The cheapest path found; never dearer than sharing nothing."""
+    """The cheapest path found; never dearer than sharing nothing or, where the graph has it, the greedy path."""
     path: Path = {}
-    nothing = alone_path(graph)
+    safe = [alone_path(graph), *([_known_path(graph)] if graph.known else [])]
     for pools in _connected(graph):
         candidates = sorted(_candidates(graph, pools), key=lambda each: _part_cost(graph, each))[:ASKED]
-        candidates.append({number: nothing[number] for number in pools})
+        candidates += [{number: each[number] for number in pools} for each in safe]
         for each in candidates:
             _ask_again(graph, each)
         best = min(candidates, key=lambda each: _part_cost(graph, each))

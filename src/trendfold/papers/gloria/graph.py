@@ -128,6 +128,7 @@ class GloriaGraph:
     prunes  whether to prune edges and nodes that cannot be on the best path
     splits  whether queries of a Q-set may split; Lemma 5.2 says that this never pays
     bound   the cost of a known plan: if distances count pools once, farther nodes are useless
+    known   per pool the node of the greedy plan, which is never pruned: no plan found costs more than that
     """
 
     template: GloriaTemplate
@@ -136,8 +137,13 @@ class GloriaGraph:
     prunes: bool = True
     splits: bool = False
     bound: float = inf
+    known: tuple[Sets, ...] = ()
     nodes: list[list[GloriaNode]] = field(default_factory=list)
     pruned: list[list[GloriaNode]] = field(default_factory=list)
+
+    def known_at(self, pool: NodePool) -> tuple[Sets, ...]:
+        """The node of the greedy plan in a pool, if it is known."""
+        return self.known[pool.number : pool.number + 1]
 
     def weigh(self, pool: NodePool, sets: Sets) -> GloriaNode:
         """A node with all that does not depend on others."""

@@ -18,10 +18,10 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trendfold.papers.gloria import Alternative, Considered, Crossing, Share, SharingPlan
-from trendfold.papers.gloria.graph import GloriaGraph, NodePool, make_pools
+from trendfold.papers.gloria.graph import GloriaGraph, NodePool
 from trendfold.papers.gloria.path_cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.plan import UNKNOWN, template_of
-from trendfold.papers.gloria.search import FoundPlan, build, extend, find, plan_of
+from trendfold.papers.gloria.search import FoundPlan, begin, build, extend, find, plan_of
 from trendfold.papers.gloria.template import GloriaTemplate
 from trendfold.plan import QueryPlan
 
@@ -76,9 +76,7 @@ def remove(kept: KeptWorkload, queries: Collection[int]) -> KeptWorkload:
 def _changed(kept: KeptWorkload, members: tuple[QueryPlan | None, ...]) -> KeptWorkload:
     """The graph of other queries; pools that see nothing of the change keep their nodes."""
     before, template = kept.found.graph, template_of(members)
-    graph = GloriaGraph(
-        template, replace(before.weights, types=template.types), make_pools(template), kept.prunes
-    )
+    graph = begin(template, replace(before.weights, types=template.types), kept.prunes)
     known = {_signature(before.template, before.pools, pool): pool.number for pool in before.pools}
     same: set[int] = set()
     for pool in graph.pools:
@@ -92,8 +90,11 @@ def _changed(kept: KeptWorkload, members: tuple[QueryPlan | None, ...]) -> KeptW
 
 
 def _take_over(graph: GloriaGraph, pool: NodePool, before: GloriaGraph, number: int) -> None:
-    for old, new in ((before.nodes, graph.nodes), (before.pruned, graph.pruned)):
-        nodes = [graph.weigh(pool, node.sets) for node in old[number]]
+    *sharing, nothing = [node.sets for node in before.nodes[number]]
+    kept = dict.fromkeys((*sharing, graph.known[pool.number], nothing))
+    pruned = [node.sets for node in before.pruned[number] if node.sets not in kept]
+    for each, new in ((kept, graph.nodes), (pruned, graph.pruned)):
+        nodes = [graph.weigh(pool, sets) for sets in each]
         if nodes:
             graph.connect(nodes)
         new.append(nodes)

@@ -26,10 +26,17 @@ class FoundPlan:
 
 def build(template: GloriaTemplate, weights: Weights, prunes: bool = True) -> GloriaGraph:
     """The graph from start to end, pool by pool; each is pruned before the next is made."""
-    graph = GloriaGraph(template, weights, make_pools(template), prunes)
+    graph = begin(template, weights, prunes)
     for pool in graph.pools:
         extend(graph, pool)
     return graph
+
+
+def begin(template: GloriaTemplate, weights: Weights, prunes: bool = True) -> GloriaGraph:
+    """A graph without nodes, which will hold the path of the greedy search."""
+    greedy = optimize_greedily(template, weights)
+    known = tuple(greedy.path[number].sets for number in range(len(greedy.graph.pools)))
+    return GloriaGraph(template, weights, greedy.graph.pools, prunes, known=known)
 
 
 def extend(graph: GloriaGraph, pool: NodePool) -> None:
