@@ -42,6 +42,13 @@ def test_types_in_two_orders_make_no_cycle() -> None:
     assert template.positions == (("A", "B"), ("B", "A:2"))
 
 
+def test_what_few_queries_have_is_copied_and_not_what_most_share() -> None:
+    """Placed one by one, the second query would find Y behind B, and get copies of A and B."""
+    template = template_of("SEQ(A, B, Y)", "SEQ(Y, A, B)", "SEQ(X, A, B)")
+    assert template.transitions["A", "B"] == 0b111
+    assert sorted(template.states) == ["A", "B", "X", "Y", "Y:2"]
+
+
 def test_a_kleene_sub_pattern_is_shared_as_a_whole_or_not_at_all() -> None:
     template = template_of("SEQ(A, B)+", "SEQ(A, B)", "SEQ(SEQ(A, B)+, C)", "SEQ(A, B, C)+")
     assert template.transitions["A", "B"] == 0b0101

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
-from math import inf, isqrt, prod
+from math import inf, prod
 
 from trendfold.papers.gloria.graph import GloriaGraph, GloriaNode, NodePool, QSet, Sets
 from trendfold.papers.gloria.kleene import close
@@ -27,7 +27,8 @@ MOST_COMBINATIONS = 64
 
 
 MOST_EDGES, FEWEST_NODES = 120_000, 16
-"""Pools keep the nearest nodes, limited so that the graph has about this many edges, but at least so many."""
+"""A graph has about this many edges. Each pool keeps the nearest nodes, at least so many, and leaves the
+edges that it does not need to later pools."""
 
 
 def alone(pool: NodePool) -> Sets:
@@ -149,7 +150,7 @@ def prune(graph: GloriaGraph, nodes: Sequence[GloriaNode]) -> tuple[list[GloriaN
     """The node pruning principle: of equal Q-sets, those that are farther and have more snapshots go.
 
     Those that are farther away than a plan that is known go too. The node that shares nothing and that of the
-    greedy plan stay. Returns those kept and those pruned.
+    known plan stay. Returns those kept and those pruned.
     """
     stay = [nodes[-1].sets, *graph.known_at(nodes[0].pool)]
     kept: dict[tuple[int, ...], list[GloriaNode]] = {}
@@ -162,10 +163,15 @@ def prune(graph: GloriaGraph, nodes: Sequence[GloriaNode]) -> tuple[list[GloriaN
         if not node.is_pruned:
             comparable.append(node)
     left = [node for node in nodes if not node.is_pruned and node.sets not in stay]
-    most = max(FEWEST_NODES, isqrt(MOST_EDGES // len(graph.pools)))
-    for node in sorted(left, key=lambda each: each.through)[most:]:
+    for node in sorted(left, key=lambda each: each.through)[_most_nodes(graph, nodes[0].pool) :]:
         node.is_pruned = True
     return [n for n in nodes if not n.is_pruned], [n for n in nodes if n.is_pruned]
+
+
+def _most_nodes(graph: GloriaGraph, pool: NodePool) -> int:
+    _, edges = graph.size
+    free = MOST_EDGES * (pool.number + 1) // len(graph.pools) - edges
+    return max(FEWEST_NODES, free // max(1, sum(len(graph.nodes[number]) for number, _ in pool.preceding)))
 
 
 def _has_fewer(graph: GloriaGraph, one: GloriaNode, other: GloriaNode) -> bool:

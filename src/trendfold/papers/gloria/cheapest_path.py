@@ -22,7 +22,7 @@ from trendfold.papers.gloria.template import bits
 Path = dict[int, GloriaNode]
 """Per pool its node."""
 
-ASKED, SWEEPS = 4, 3
+ASKED, SWEEPS = 16, 3
 """How many paths are re-optimized, and the maximum number of sweeps."""
 
 
@@ -49,7 +49,7 @@ def _known_path(graph: GloriaGraph) -> Path:
 
 
 def find_path(graph: GloriaGraph) -> Path:
-    """The cheapest path found; never dearer than sharing nothing or, where the graph has it, the greedy path."""
+    """The cheapest path found; never dearer than sharing nothing, or than a known plan."""
     path: Path = {}
     safe = [alone_path(graph), *([_known_path(graph)] if graph.known else [])]
     for pools in _connected(graph):

@@ -127,8 +127,8 @@ class GloriaGraph:
 
     prunes  whether to prune edges and nodes that cannot be on the best path
     splits  whether queries of a Q-set may split; Lemma 5.2 says that this never pays
-    bound   the cost of a known plan: if distances count pools once, farther nodes are useless
-    known   per pool the node of the greedy plan, which is never pruned: no plan found costs more than that
+    bound   a cost that a plan can have: if distances count pools once, farther nodes are useless
+    known   per pool the node of a known plan, which is never pruned: no plan found costs more than that
     """
 
     template: GloriaTemplate
@@ -138,11 +138,12 @@ class GloriaGraph:
     splits: bool = False
     bound: float = inf
     known: tuple[Sets, ...] = ()
+    known_cost: float = inf
     nodes: list[list[GloriaNode]] = field(default_factory=list)
     pruned: list[list[GloriaNode]] = field(default_factory=list)
 
     def known_at(self, pool: NodePool) -> tuple[Sets, ...]:
-        """The node of the greedy plan in a pool, if it is known."""
+        """The node of the known plan in a pool, if there is one."""
         return self.known[pool.number : pool.number + 1]
 
     def weigh(self, pool: NodePool, sets: Sets) -> GloriaNode:
@@ -236,7 +237,8 @@ class GloriaGraph:
     def size(self) -> tuple[int, int]:
         """N and T: the number of nodes, and of edges between nodes of consecutive pools."""
         counts = [len(nodes) for nodes in self.nodes]
-        edges = sum(counts[k] * counts[pool.number] for pool in self.pools for k, _ in pool.preceding)
+        made = self.pools[: len(counts)]
+        edges = sum(counts[k] * counts[pool.number] for pool in made for k, _ in pool.preceding)
         return sum(counts), edges
 
 

@@ -33,17 +33,18 @@ def build(template: GloriaTemplate, weights: Weights, prunes: bool = True) -> Gl
 
 
 def begin(template: GloriaTemplate, weights: Weights, prunes: bool = True) -> GloriaGraph:
-    """A graph without nodes, which will hold the path of the greedy search."""
-    greedy = optimize_greedily(template, weights)
-    known = tuple(greedy.path[number].sets for number in range(len(greedy.graph.pools)))
-    return GloriaGraph(template, weights, greedy.graph.pools, prunes, known=known)
+    """A graph without nodes, which will hold the path of two quick searches: the one that is cheaper."""
+    quick = min(optimize_greedily(template, weights), sketch(template, weights), key=lambda plan: plan.cost)
+    pools = quick.graph.pools
+    known = tuple(quick.path[pool.number].sets for pool in pools)
+    return GloriaGraph(template, weights, pools, prunes, known=known, known_cost=quick.cost)
 
 
 def extend(graph: GloriaGraph, pool: NodePool) -> None:
     """The nodes of the next pool."""
     nodes = connected(graph, pool)
-    if graph.prunes and graph.bound == inf and len(nodes) > WIDE:
-        graph.bound = sketch(graph.template, graph.weights)
+    if len(nodes) > WIDE:
+        graph.bound = graph.known_cost
     kept, pruned = prune(graph, nodes) if graph.prunes else (nodes, [])
     graph.nodes.append(kept)
     graph.pruned.append(pruned)
@@ -57,16 +58,16 @@ def connected(graph: GloriaGraph, pool: NodePool) -> list[GloriaNode]:
 
 
 WIDE, NEAREST = 32, 3
-"""If a pool has this many nodes, a quick plan is made first as a bound; and its nodes per pool."""
+"""From a pool with so many nodes on the known plan is a bound; and how many nodes per pool a sketch keeps."""
 
 
-def sketch(template: GloriaTemplate, weights: Weights) -> float:
-    """The cost of a plan by greedy search: only the nearest nodes of every pool are kept."""
+def sketch(template: GloriaTemplate, weights: Weights) -> FoundPlan:
+    """A quick plan: only the nearest nodes of every pool are kept."""
     graph = GloriaGraph(template, weights, make_pools(template))
     for pool in graph.pools:
         *sharing, nothing = connected(graph, pool)
         graph.nodes.append([*sorted(sharing, key=lambda node: node.through)[:NEAREST], nothing])
-    return find(graph).cost
+    return find(graph)
 
 
 def find(graph: GloriaGraph) -> FoundPlan:

@@ -62,9 +62,21 @@ Compared = Callable[[int, int, int], Hashable]
 def make_template(
     automata: Sequence[Automaton | None], compared: Compared = lambda query, p, q: None
 ) -> GloriaTemplate:
-    """The template of all queries, placed one after the other; None is a query that is gone."""
+    """The template of all queries; None is a query that is gone."""
     units = _Units()
-    positions = tuple(units.place(automaton) if automaton else () for automaton in automata)
+    queries = [_query_of(automaton) if automaton else None for automaton in automata]
+    there = [query for query in queries if query is not None]
+    units.place_all(there)
+    states = units.named(there)
+    types = {
+        state: type_
+        for unit, own in states.items()
+        for state, type_ in zip(own, units.units[unit].types, strict=True)
+    }
+    positions = tuple(
+        _states_of(query, len(automaton.positions), states) if query and automaton else ()
+        for query, automaton in zip(queries, automata, strict=True)
+    )
     transitions: dict[Transition, int] = {}
     kinds: dict[Transition, dict[Hashable, int]] = {}
     ends: dict[int, dict[str, int]] = {START: {}, END: {}}
@@ -79,14 +91,14 @@ def make_template(
             transitions[edge] = transitions.get(edge, 0) | 1 << query
             own = kinds.setdefault(edge, {})
             own[compared(query, p, q)] = own.get(compared(query, p, q), 0) | 1 << query
-    order = {state: i for i, state in enumerate(units.in_order())}
+    order = {state: i for i, state in enumerate(types)}
     return GloriaTemplate(
-        {state: units.types[state] for state in order},
+        types,
         positions,
         {e: transitions[e] for e in sorted(transitions, key=lambda e: (order[e[0]], order[e[1]]))},
         ends[START],
         ends[END],
-        tuple(unit.states for unit in units.units if unit.is_cycle),
+        tuple(own for number, own in states.items() if units.units[number].is_cycle),
         {edge: tuple(own.values()) for edge, own in kinds.items() if len(own) > 1},
     )
 
@@ -95,51 +107,72 @@ def make_template(
 class _Unit:
     """A state, or the states of a Kleene sub-pattern; `before` and `after` are sets of units as bits."""
 
-    states: tuple[str, ...]
+    types: tuple[str, ...]
     is_cycle: bool
     before: int = 0
     after: int = 0
 
 
+@dataclass(frozen=True)
+class _Query:
+    """The components of a query's automaton: what each is, and which it leads to. `at` has their units."""
+
+    positions: tuple[tuple[int, ...], ...]
+    keys: tuple[Hashable, ...]
+    steps: tuple[tuple[int, int], ...]
+    later: tuple[frozenset[int], ...]
+    at: dict[int, int] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class _Units:
-    """The template under construction."""
+    """The template under construction.
+
+    Where types come in different orders, one of them needs a copy. The transitions of most queries are placed
+    first, and so what few queries have is copied.
+    """
 
     units: list[_Unit] = field(default_factory=list)
     copies: dict[Hashable, list[int]] = field(default_factory=dict)
-    types: dict[str, str] = field(default_factory=dict)
-    named: dict[str, int] = field(default_factory=dict)
 
-    def place(self, automaton: Automaton) -> tuple[str, ...]:
-        """The state of every position, except positions inside NOT."""
-        at = [""] * len(automaton.positions)
-        unit_of: dict[int, int] = {}
-        for own in components(automaton):
-            sources = {unit_of[p] for q in own for p in automaton.sources(q) if p in unit_of}
-            unit = self._find(automaton, own, sources, set(unit_of.values()))
-            for place, state in zip(own, self.units[unit].states, strict=True):
-                unit_of[place], at[place] = unit, state
-            for source in sources:
-                self._connect(source, unit)
-        return tuple(at)
+    def place_all(self, queries: Sequence[_Query]) -> None:
+        """Place all components, those of frequent transitions first."""
+        having: dict[tuple[Hashable, Hashable], list[tuple[_Query, int, int]]] = {}
+        for query in queries:
+            for source, target in query.steps:
+                step = query.keys[source], query.keys[target]
+                having.setdefault(step, []).append((query, source, target))
+        for places in sorted(having.values(), key=len, reverse=True):
+            for query, source, target in places:
+                self._place(query, source)
+                self._place(query, target)
+        for query in queries:
+            for alone in range(len(query.keys)):
+                self._place(query, alone)
 
-    def _find(self, automaton: Automaton, own: tuple[int, ...], sources: set[int], used: set[int]) -> int:
-        """The first copy that the query has not used, and that does not lead back to its sources."""
-        inner = frozenset((own.index(p), own.index(q)) for p in own for q in automaton.targets(p) if q in own)
-        key = tuple(automaton.positions[p].label for p in own), inner
-        for unit in self.copies.setdefault(key, []):
-            if unit not in used and not any(self.units[unit].after >> s & 1 for s in sources):
-                return unit
-        states = tuple(self._name(type_) for type_ in key[0])
-        self.units.append(_Unit(states, bool(inner)))
+    def _place(self, query: _Query, own: int) -> None:
+        """Place a component at the first copy that the query has not used and that makes no cycle."""
+        if own in query.at:
+            return
+        before = [unit for other, unit in query.at.items() if own in query.later[other]]
+        after = [unit for other, unit in query.at.items() if other in query.later[own]]
+        query.at[own] = found = self._find(query, own, before, after)
+        for unit in before:
+            self._connect(unit, found)
+        for unit in after:
+            self._connect(found, unit)
+
+    def _find(self, query: _Query, own: int, before: Sequence[int], after: Sequence[int]) -> int:
+        key = query.keys[own]
+        for number in self.copies.setdefault(key, []):
+            unit = self.units[number]
+            leads_back = any(unit.after >> u & 1 for u in before) or any(unit.before >> u & 1 for u in after)
+            if number not in query.at.values() and not leads_back:
+                return number
+        types, inner = key
+        self.units.append(_Unit(types, bool(inner)))
         self.copies[key].append(len(self.units) - 1)
         return len(self.units) - 1
-
-    def _name(self, type_: str) -> str:
-        self.named[type_] = count = self.named.get(type_, 0) + 1
-        state = type_ if count == 1 else f"{type_}:{count}"
-        self.types[state] = type_
-        return state
 
     def _connect(self, source: int, target: int) -> None:
         if self.units[source].after >> target & 1:
@@ -151,10 +184,48 @@ class _Units:
         for unit in bits(after):
             self.units[unit].before |= before
 
-    def in_order(self) -> list[str]:
-        """All states in topological order of their units."""
-        order = sorted(range(len(self.units)), key=lambda u: (self.units[u].before.bit_count(), u))
-        return [state for unit in order for state in self.units[unit].states]
+    def in_order(self) -> list[int]:
+        """The numbers of all units, in topological order."""
+        return sorted(range(len(self.units)), key=lambda u: (self.units[u].before.bit_count(), u))
+
+    def named(self, queries: Sequence[_Query]) -> dict[int, tuple[str, ...]]:
+        """The states of each unit, in topological order; `A:2` is the second A, as one reads the queries."""
+        count: dict[str, int] = {}
+        states: dict[int, tuple[str, ...]] = {}
+        for number in dict.fromkeys(query.at[i] for query in queries for i in range(len(query.keys))):
+            own = []
+            for type_ in self.units[number].types:
+                count[type_] = count.get(type_, 0) + 1
+                own.append(type_ if count[type_] == 1 else f"{type_}:{count[type_]}")
+            states[number] = tuple(own)
+        return {number: states[number] for number in self.in_order()}
+
+
+def _states_of(query: _Query, length: int, states: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
+    """The state of every position, empty for positions inside NOT."""
+    at = [""] * length
+    for i, places in enumerate(query.positions):
+        for place, state in zip(places, states[query.at[i]], strict=True):
+            at[place] = state
+    return tuple(at)
+
+
+def _query_of(automaton: Automaton) -> _Query:
+    own = components(automaton)
+    number = {p: i for i, places in enumerate(own) for p in places}
+    steps = {(number[p], number[q]) for p in number for q in automaton.targets(p) if q in number}
+    later: list[frozenset[int]] = [frozenset()] * len(own)
+    for i in reversed(range(len(own))):  # components are in topological order
+        ahead = [j for source, j in steps if source == i != j]
+        later[i] = frozenset(ahead).union(*(later[j] for j in ahead))
+    keys = tuple(_key(automaton, places) for places in own)
+    return _Query(tuple(own), keys, tuple(sorted((i, j) for i, j in steps if i != j)), tuple(later))
+
+
+def _key(automaton: Automaton, own: tuple[int, ...]) -> Hashable:
+    """Equal for components that queries can share: their types, and the transitions inside."""
+    inner = frozenset((own.index(p), own.index(q)) for p in own for q in automaton.targets(p) if q in own)
+    return tuple(automaton.positions[p].label for p in own), inner
 
 
 def components(automaton: Automaton) -> list[tuple[int, ...]]:
