@@ -103,6 +103,10 @@ def make_template(
     )
 
 
+Key = tuple[tuple[str, ...], frozenset[tuple[int, int]]]
+"""What components must have in common for queries to share them: their types, and the transitions inside."""
+
+
 @dataclass(slots=True)
 class _Unit:
     """A state, or the states of a Kleene sub-pattern; `before` and `after` are sets of units as bits."""
@@ -118,7 +122,7 @@ class _Query:
     """The components of a query's automaton: what each is, and which it leads to. `at` has their units."""
 
     positions: tuple[tuple[int, ...], ...]
-    keys: tuple[Hashable, ...]
+    keys: tuple[Key, ...]
     steps: tuple[tuple[int, int], ...]
     later: tuple[frozenset[int], ...]
     at: dict[int, int] = field(default_factory=dict)
@@ -133,11 +137,11 @@ class _Units:
     """
 
     units: list[_Unit] = field(default_factory=list)
-    copies: dict[Hashable, list[int]] = field(default_factory=dict)
+    copies: dict[Key, list[int]] = field(default_factory=dict)
 
     def place_all(self, queries: Sequence[_Query]) -> None:
         """Place all components, those of frequent transitions first."""
-        having: dict[tuple[Hashable, Hashable], list[tuple[_Query, int, int]]] = {}
+        having: dict[tuple[Key, Key], list[tuple[_Query, int, int]]] = {}
         for query in queries:
             for source, target in query.steps:
                 step = query.keys[source], query.keys[target]
@@ -222,8 +226,7 @@ def _query_of(automaton: Automaton) -> _Query:
     return _Query(tuple(own), keys, tuple(sorted((i, j) for i, j in steps if i != j)), tuple(later))
 
 
-def _key(automaton: Automaton, own: tuple[int, ...]) -> Hashable:
-    """Equal for components that queries can share: their types, and the transitions inside."""
+def _key(automaton: Automaton, own: tuple[int, ...]) -> Key:
     inner = frozenset((own.index(p), own.index(q)) for p in own for q in automaton.targets(p) if q in own)
     return tuple(automaton.positions[p].label for p in own), inner
 
