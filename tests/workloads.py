@@ -15,6 +15,7 @@ Features, all off by default, so that plain COUNT(*) cases are drawn:
     sets         positions of several types (ANY), aliases over different types, conditions on the type
     nots         several NOTs side by side
     spans        WITHIN w EVERY s or WITHIN w ONCE (without AND)
+    beside       conditions between a NOT's event and an event next to it
     times        TIME, durations and TIMESTAMP in conditions: gaps between neighbours, and cross with `cross`
 
 Every event has all of ``COLUMNS`` (``seq`` only with an order column); the number of trends of a
@@ -26,7 +27,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -74,9 +75,14 @@ def random_case(
     times: bool = False,
     nots: bool = False,
     spans: bool = False,
+    beside: bool = False,
 ) -> Case:
     """One valid case."""
-    pattern = _pattern(rng, both and not spans and rng.random() < 0.5, cross, sets, nots)
+    for _ in range(30 if beside else 1):
+        pattern = _pattern(rng, both and not spans and rng.random() < 0.5, cross, sets, nots)
+        conditions = _beside(rng, f"RETURN COUNT(*) PATTERN {pattern.text}") if beside else []
+        if conditions:
+            break
     lines = [f"PATTERN {pattern.text}"]
     semantics = rng.choice(
         ["", "any", "skip-till-any-match", "next", "skip-till-next-match", "cont", "contiguous"]
@@ -92,6 +98,9 @@ def random_case(
         where += _time_conditions(rng, pattern, cross)
     if neighbours:
         where = [f"({one})" if _has_open_or(one) else one for one in where] + _comparisons(rng, pattern)
+    if beside:
+        where = [f"({one})" if _has_open_or(one) else one for one in where]
+        where += conditions
     if where:
         lines.append("WHERE " + " AND ".join(where))
     keys = _group_by(rng, pattern)
@@ -626,6 +635,44 @@ def _cross(rng: random.Random, a: str, b: str) -> str:
             f"({a}.v IS NULL OR {b}.v IS NULL OR {a}.v != {b}.v)",
         ]
     )
+
+
+def _beside(rng: random.Random, text: str) -> list[str]:
+    """Conditions between the event of a NOT of one type and an event that can be next to it."""
+    meaning = oracle.Meaning(text)
+    found: list[tuple[str, str]] = []
+    for automaton in meaning.operands:
+        places = [(pair, some) for pair, some in automaton.crossing.items()]
+        places += [(tuple(automaton.first), automaton.at_start), (tuple(automaton.last), automaton.at_end)]
+        for beside, nots in places:
+            for own in (one.own for one in nots if len(one.own) == 1):
+                for n, a in product(_names_of(meaning, own), _names_of(meaning, beside)):
+                    if _is_one_sided(meaning, n, negated=True) and _is_one_sided(meaning, a, negated=False):
+                        found.append((n, a))
+    single = {n for n, _ in found if all(_stands_alone(meaning, p) for p in meaning.at(n))}
+    found = sorted({pair for pair in found if pair[0] in single})
+    chosen = rng.sample(found, min(len(found), rng.choice([1, 1, 2, 3])))
+    conditions = [_cross(rng, *pair) if rng.random() < 0.8 else _distance(rng, *pair) for pair in chosen]
+    return [f"({one})" if _has_open_or(one) else one for one in conditions]
+
+
+def _names_of(meaning: oracle.Meaning, places: Any) -> list[str]:
+    found = [{meaning.positions[p].name, meaning.positions[p].alias} - {None} for p in places]
+    return sorted(name for names in found for name in names if name in meaning.by_name)
+
+
+def _is_one_sided(meaning: oracle.Meaning, name: str, *, negated: bool) -> bool:
+    return all(meaning.positions[p].negated == negated for p in meaning.at(name))
+
+
+def _stands_alone(meaning: oracle.Meaning, position: int) -> bool:
+    """Whether a negated position is all of its NOT."""
+    every = [n for automaton in meaning.operands for n in automaton.negatives()]
+    return any(len(n.own) == 1 and position in n.own and not any(n.follow.values()) for n in every)
+
+
+def _distance(rng: random.Random, n: str, a: str) -> str:
+    return f"ABS(TIME({n}) - TIME({a})) {rng.choice(SIGNS)} {rng.randint(0, 3)} s"
 
 
 def _connecting(rng: random.Random, labels: list[str]) -> list[str]:

@@ -42,11 +42,19 @@ def has_cross_predicate(query: Query) -> bool:
     return any(operand.machine.predicates.cross for operand in plan_auto(query).operands)
 
 
-FEATURES: dict[str, Callable[[Query], bool]] = {"cross": has_cross_predicate}
+def has_conditions_at_bounded_ends(query: Query) -> bool:
+    """Whether a NOT at an end has conditions, and a trend's span is bounded."""
+    return any(o.machine.predicates.judges_first_and_last for o in plan_auto(query).operands)
+
+
+FEATURES: dict[str, Callable[[Query], bool]] = {
+    "cross": has_cross_predicate,
+    "bounded ends": has_conditions_at_bounded_ends,
+}
 
 GAPS: dict[str, frozenset[str]] = {
-    "cogra": frozenset({"cross"}),
-    "greta": frozenset({"cross"}),
+    "cogra": frozenset({"cross", "bounded ends"}),
+    "greta": frozenset({"cross", "bounded ends"}),
 }
 """Per strategy the features for which it may raise UnsupportedError. None are assumed."""
 

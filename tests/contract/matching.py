@@ -79,6 +79,46 @@ def nested_case(rng: random.Random) -> Case:
         return Case(text, _events(rng), None)
 
 
+def beside_case(rng: random.Random) -> Case:
+    """A valid case with an AND next to NOTs, and conditions between their events."""
+    while True:
+        names: list[str] = []
+        operands = [_chain(rng, names) for _ in range(rng.choice([2, 2, 3]))]
+        parts = [f"AND({', '.join(operands)})"]
+        for at, odds in ((0, 0.5), (1, 0.5)):
+            if rng.random() < odds:
+                parts.insert(at * len(parts), _chain(rng, names))
+        nots = [f"NOT {rng.choice('NM')} n{i}" for i in range(3)]
+        gaps = [rng.random() < 0.6 for _ in range(len(parts) + 1)]
+        mixed = [x for i, gap in enumerate(gaps) for x in (nots[i : i + 1] if gap else []) + parts[i : i + 1]]
+        where = []
+        for _ in range(rng.choice([0, 1, 1, 2])):
+            a, n = rng.choice(names), f"n{rng.randrange(3)}"
+            where.append(f"{n}.{rng.choice('vw')} {rng.choice(['<', '>=', '!=', '='])} {a}.v")
+        text = "\n".join(["RETURN MATCHES(v)", f"PATTERN SEQ({', '.join(mixed)})", *_clauses(rng, names)])
+        for one in where:
+            text = text.replace("WHERE ", f"WHERE {one} AND ") if "WHERE" in text else f"{text}\nWHERE {one}"
+        try:
+            oracle.Meaning(text)
+            trendfold.parse(text)
+        except (oracle.OracleError, QueryError):
+            continue
+        events = _events(rng)
+        for event in events:
+            event["type"] = rng.choice("NM") if rng.random() < 0.25 else event["type"]
+        return Case(text, events, None)
+
+
+def _chain(rng: random.Random, names: list[str]) -> str:
+    """One to three events in order, each with an alias; some repeated."""
+    parts = []
+    for _ in range(rng.choice([1, 1, 2])):
+        kind = rng.choice("ABC")
+        names.append(f"{kind.lower()}{len(names)}")
+        parts.append(f"{kind} {names[-1]}" + rng.choice(["", "", "", "+"]))
+    return parts[0] if len(parts) == 1 else f"SEQ({', '.join(parts)})"
+
+
 def _part(rng: random.Random, depth: int, names: list[str]) -> str:
     draw = rng.random()
     if depth == 0 or draw < 0.35:

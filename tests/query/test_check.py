@@ -89,7 +89,7 @@ def test_not_stands_between_events_or_at_an_end_of_an_outermost_seq(pattern: str
     [
         ("NOT A", "NOT is only allowed in a SEQ"),
         ("SEQ(A, B | NOT C)", "NOT is only allowed in a SEQ"),
-        ("A & NOT B", "NOT is only allowed in a SEQ"),
+        ("A & NOT B", "NOT is an operand of AND, which combines events"),
         ("SEQ(A, (NOT B)+, C)", "NOT is only allowed in a SEQ"),
         ("SEQ(A, NOT B, NOT C, D?, E)", "NOT is next to a pattern that can be empty"),
         ("SEQ(A?, NOT B, NOT C, D)", "NOT is next to a pattern that can be empty"),
@@ -202,7 +202,7 @@ def test_what_goes_with_matches(rest: str) -> None:
     [
         ("PATTERN (A & B)+", "AND is only allowed outermost or in a SEQ"),
         ("PATTERN SEQ(A, (B & C) | D)", "AND is only allowed outermost or in a SEQ"),
-        ("PATTERN SEQ(A & B, NOT C, D)", "AND is next to NOT"),
+        ("PATTERN SEQ(A, NOT B & C)", "NOT is an operand of AND, which combines events"),
         ("PATTERN SEQ(A, B? & C)", "an operand of AND accepts the empty sequence"),
         (
             "PATTERN SEQ(A, B & C) SEMANTICS next",
@@ -286,8 +286,12 @@ def test_an_unknown_alias_is_shown_with_the_nearest() -> None:
             "the condition names 3 events",
             "a conjunct names one alias, two aliases, or one and the NEXT of one; split it with AND",
         ),
-        ("A.x = N.x", "the predicate names both negated and positive events", ""),
-        ("A.x < NEXT(N).x", "the predicate names both negated and positive events", ""),
+        ("A.x = N.x", "'A' is never next to the NOT of 'N'", "next to it are c, D"),
+        (
+            "A.x < NEXT(N).x",
+            "NEXT compares 'N', which is negated, with 'A', which is not",
+            "leave NEXT out: the condition is judged next to the NOT",
+        ),
     ],
 )
 def test_conditions_that_mean_nothing(where: str, message: str, hint: str) -> None:

@@ -34,7 +34,8 @@ def random_query(rng: random.Random) -> tuple[Query, pa.Table]:
         case = matching.nested_case(rng)
     else:
         features = {"cross": rng.random() < 0.5, "both": rng.random() < 0.4}
-        case = workloads.random_case(rng, matches=True, rejects=True, **features)
+        beside = rng.random() < 0.3
+        case = workloads.random_case(rng, matches=True, rejects=True, nots=beside, beside=beside, **features)
     (query,) = tf.parse(case.query)
     window = Window(rng.choice([3, 6, 12, 30]) * SECOND, None, WindowUnit.MICROSECONDS)
     if query.window is None or query.window.unit is WindowUnit.EVENTS:

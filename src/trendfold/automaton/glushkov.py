@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
 from itertools import chain, product
@@ -172,6 +173,12 @@ class Automaton:
     def called(self, name: str) -> frozenset[int]:
         """The positions that `name` refers to, negated ones included."""
         return frozenset(p.index for p in self.positions if p.is_called(name))
+
+    def negated_of(self, names: Iterable[str]) -> str | None:
+        """The name of negated events, if the others are of positive ones."""
+        found = [(name, self.called(name) <= self.negated) for name in names]
+        mixed = len({is_negated for _, is_negated in found}) == 2
+        return next((name for name, is_negated in found if is_negated), None) if mixed else None
 
     def types_at(self, name: str) -> TypeSet:
         """The types of the events that can take the positions that `name` refers to."""

@@ -101,6 +101,8 @@ class Step:
     targets: tuple[State, ...]
     kept_at: tuple[int, ...]
     """Places that store this binding individually."""
+    closing: tuple[int, ...] = ()
+    """The conditions under which a binding stored at ⊤ is whole when its window ends."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,12 @@ class Machine:
             classes(guard) if self.exits(g) - self.by_event else None
             for g, guard in enumerate(self.automaton.guards)
         )
+
+    @property
+    def has_not_at_end(self) -> bool:
+        """Whether an event after a trend's last one may still break it."""
+        is_judged = any(self.predicates.between(p, END) for p in self.automaton.last)
+        return is_judged or any(q == END for _, q in self.automaton.guard_of)
 
     def exits(self, guard: int) -> frozenset[int]:
         """The places whose outgoing edges cross `guard`; ⊤ itself for the guard at the end.
@@ -217,6 +225,7 @@ class Machine:
             tuple(scans),
             tuple(State(place) for place in places if place not in self.by_event),
             tuple(place for place in places if place in self.by_event),
+            self.predicates.between(q, END) if END in self.by_event else (),
         )
 
     def whole(self) -> tuple[State, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from trendfold.automaton.breaking import Breaker, Breaking, NoneBetween, judged
 from trendfold.automaton.gaps import separated
 from trendfold.automaton.glushkov import Automaton
 from trendfold.query.names import PredicateKind, children, kind_by_names, named, with_children
-from trendfold.query.nodes import Attribute, Expression, Query, Semantics
+from trendfold.query.nodes import Attribute, Expression, Matches, Query, Semantics
 from trendfold.query.partitions import connecting_attributes, equal_attribute
 
 
@@ -28,10 +29,12 @@ class Pairwise:
     `written` is the conjunct it comes from; the same conditions mean the same, however they are written.
     """
 
-    condition: Expression
+    condition: Expression | NoneBetween
     left: frozenset[int]
     right: frozenset[int]
     written: Expression | None = field(default=None, compare=False, repr=False)
+    text: str = field(default="", compare=False)
+    """How to show a condition that is not written so in the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,15 @@ class Predicates:
     adjacency: tuple[Pairwise, ...] = ()
     cross: tuple[Pairwise, ...] = ()
     idle: tuple[Pairwise, ...] = field(default=(), compare=False)
+    breaking: tuple[Breaking, ...] = ()
+    """Conditions between an event of a NOT and a neighbour; `adjacency` has what they mean for pairs."""
+    breakers: tuple[Breaker, ...] = ()
+    """The columns that these read."""
+
+    @property
+    def judges_first_and_last(self) -> bool:
+        """Whether a NOT at an end depends on the first and the last event of a trend together."""
+        return any(breaker.span is not None for breaker in self.breakers)
 
     def wanted_at(self, position: int) -> tuple[Expression, ...]:
         """The local conditions an event must meet to take `position`, in the order written."""
@@ -59,7 +71,7 @@ class Predicates:
 def split(query: Query, automaton: Automaton) -> Predicates:
     """The predicates of `query` that refer to `automaton`, one of its operands."""
     partition = set(connecting_attributes(query))
-    local, adjacency, cross = [], [], []
+    local, adjacency, cross, breaking = [], [], [], []
     for conjunct in query.where:
         names = named(conjunct)
         if not all(automaton.called(name) for name, _ in names):
@@ -72,11 +84,29 @@ def split(query: Query, automaton: Automaton) -> Predicates:
                 local.append(Local(_strip(conjunct, {}), automaton.called(name)))
             case PredicateKind.ADJACENCY:
                 adjacency.append(_adjacency(conjunct, automaton))
+            case PredicateKind.CROSS if negated := automaton.negated_of(name for name, _ in names):
+                breaking.append(_breaking(conjunct, negated, automaton))
             case PredicateKind.CROSS:
                 cross.append(_cross(conjunct, automaton))
             case None:
                 raise AssertionError("the checks let a conjunct of no kind through")
-    return Predicates(tuple(local), tuple(adjacency), tuple(cross))
+    written = Predicates(tuple(local), tuple(adjacency), tuple(cross), breaking=tuple(breaking))
+    return _with_nots(written, query, automaton) if breaking else written
+
+
+def _with_nots(written: Predicates, query: Query, automaton: Automaton) -> Predicates:
+    """The predicates, and NOTs with conditions as conditions between neighbours.
+
+    Of a match, NOTs at its ends are judged once it is whole.
+    """
+    at_ends = not isinstance(query.returns, Matches)
+    span = None if query.bound is None else query.bound.length
+    found = tuple(
+        judged(automaton, written.breaking, query.semantics, written.wanted_at, at_ends=at_ends, span=span)
+    )
+    pairs = (Pairwise(each.condition, each.left, each.right, text=each.text) for each in found)
+    breakers = dict.fromkeys(breaker for each in found for breaker in each.breakers)
+    return replace(written, adjacency=(*written.adjacency, *pairs), breakers=tuple(breakers))
 
 
 def _adjacency(conjunct: Expression, automaton: Automaton) -> Pairwise:
@@ -131,6 +161,8 @@ def _as_neighbours(pair: Pairwise, automaton: Automaton) -> tuple[Pairwise, ...]
 def _turned(pair: Pairwise) -> Pairwise:
     """The same predicate with its sides swapped."""
 
+    assert not isinstance(pair.condition, NoneBetween)  # it is about neighbours
+
     def other(attribute: Attribute) -> Attribute:
         return replace(attribute, is_next=not attribute.is_next)
 
@@ -138,6 +170,12 @@ def _turned(pair: Pairwise) -> Pairwise:
 
 
 # ---------------------------------------------------------------- names
+
+
+def _breaking(conjunct: Expression, negated: str, automaton: Automaton) -> Breaking:
+    other = next(name for name, _ in named(conjunct) if name != negated)
+    condition = separated(_strip(conjunct, {other: True}))
+    return Breaking(condition, automaton.called(negated), automaton.called(other), conjunct)
 
 
 def _strip(node: Expression, second: dict[str, bool]) -> Expression:

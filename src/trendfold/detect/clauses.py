@@ -56,16 +56,38 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """A NOT that is judged once a match is whole, and the elements next to it: several of an AND.
+
+    `before` is empty for a NOT at the start of an operand, `after` for one at its end.
+    """
+
+    guard: int
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    operand: int = 0
+    """The operand of an outermost AND that it belongs to."""
+
+    def moved(self, by: int) -> Beside:
+        """The same for elements that stand behind so many others."""
+        return replace(
+            self, before=tuple(i + by for i in self.before), after=tuple(i + by for i in self.after)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Clause:
     """Elements that occur together, their order (transitively closed), and which of them are neighbours."""
 
     elements: tuple[ClauseElement, ...]
     before: frozenset[tuple[int, int]] = frozenset()
     neighbours: tuple[Neighbours, ...] = ()
-    at_start: tuple[tuple[int, int], ...] = ()
-    """(operand, guard) of every NOT at the start of an operand."""
-    at_end: tuple[tuple[int, int], ...] = ()
+    at_start: tuple[Beside, ...] = ()
+    """The NOTs at the start of an operand."""
+    at_end: tuple[Beside, ...] = ()
     """... and at the end of one."""
+    across: tuple[Beside, ...] = ()
+    """... and between elements of which one is an AND."""
 
     @property
     def fixed(self) -> tuple[int, ...]:
@@ -187,12 +209,12 @@ def _reach(ends: list[_FirstLast], side: str) -> frozenset[int]:
 class _Draft:
     """A clause of a sub-pattern.
 
-    `head` and `tail` are its only first and last element; None where the operands of an AND are in any order.
+    `heads` and `tails` are its first and last elements: one, or one of each operand of an AND.
     """
 
     clause: Clause
-    head: int | None = None
-    tail: int | None = None
+    heads: tuple[int, ...] = ()
+    tails: tuple[int, ...] = ()
     pending: int | None = None
     """The guard of a NOT that follows the last element so far."""
 
@@ -203,13 +225,18 @@ _EMPTY = _Draft(Clause(()))
 def _operand(pattern: _NumberedPattern, number: int, most: int) -> list[_Draft]:
     """The clauses of one operand; a NOT at its start or end is kept in `at_start` or `at_end`."""
     parts = pattern.parts if pattern.kind == "seq" else (pattern,)
-    at_start = [(number, parts[0].number)] if parts[0].kind == "not" else []
-    at_end = [(number, parts[-1].number)] if parts[-1].kind == "not" else []
+    at_start = [parts[0].number] if parts[0].kind == "not" else []
+    at_end = [parts[-1].number] if parts[-1].kind == "not" else []
     inner = parts[len(at_start) : len(parts) - len(at_end)]
     found = []
     for draft in _expand(inner[0] if len(inner) == 1 else _NumberedPattern("seq", inner), most):
         elements = tuple(replace(element, operand=number) for element in draft.clause.elements)
-        clause = replace(draft.clause, elements=elements, at_start=tuple(at_start), at_end=tuple(at_end))
+        clause = replace(
+            draft.clause,
+            elements=elements,
+            at_start=tuple(Beside(guard, after=draft.heads, operand=number) for guard in at_start),
+            at_end=tuple(Beside(guard, before=draft.tails, operand=number) for guard in at_end),
+        )
         found.append(replace(draft, clause=clause))
     return [draft for draft in found if draft.clause.elements]
 
@@ -223,7 +250,7 @@ def _expand(pattern: _NumberedPattern, most: int) -> list[_Draft]:
             return _walked(pattern, most)
         case "event":
             here = frozenset({pattern.number})
-            return [_Draft(Clause((ClauseElement(here, here, here),)), 0, 0)]
+            return [_Draft(Clause((ClauseElement(here, here, here),)), (0,), (0,))]
         case "seq":
             return _distinct(_chain(row) for row in product(*(_expand_part(p, most) for p in pattern.parts)))
         case "and":
@@ -251,7 +278,7 @@ def _walked(pattern: _NumberedPattern, most: int) -> list[_Draft]:
     ends = _first_last(pattern)
     is_kleene = most > 0 and pattern.kind == "plus" and pattern.parts[0].kind == "event"
     element = ClauseElement(pattern.positions, ends.first, ends.last, is_walked=True, is_kleene=is_kleene)
-    found = [_Draft(Clause((element,)), 0, 0)]
+    found = [_Draft(Clause((element,)), (0,), (0,))]
     return [_EMPTY, *found] if ends.can_be_empty else found
 
 
@@ -293,19 +320,24 @@ def _followed(one: _Draft, other: _Draft) -> _Draft:
     clause = _together(one.clause, other.clause)
     across = product(range(size), range(size, len(clause.elements)))
     clause = replace(clause, before=clause.before | frozenset(across))
-    if one.tail is not None and other.head is not None:
-        meeting = Neighbours(one.tail, other.head + size, one.pending)
+    heads = tuple(i + size for i in other.heads)
+    if len(one.tails) == len(heads) == 1:
+        meeting = Neighbours(one.tails[0], heads[0], one.pending)
         clause = replace(clause, neighbours=(*clause.neighbours, meeting))
-    tail = None if other.tail is None else other.tail + size
-    return _Draft(clause, one.head, tail, other.pending)
+    elif one.pending is not None:
+        clause = replace(clause, across=(*clause.across, Beside(one.pending, one.tails, heads)))
+    return _Draft(clause, one.heads, tuple(i + size for i in other.tails), other.pending)
 
 
 def _beside(drafts: Iterable[_Draft]) -> _Draft:
     """The operands of an AND, in any order."""
-    joined = Clause(())
+    joined = _Draft(Clause(()))
     for draft in drafts:
-        joined = _together(joined, draft.clause)
-    return _Draft(joined)
+        size = len(joined.clause.elements)
+        heads, tails = (tuple(i + size for i in ends) for ends in (draft.heads, draft.tails))
+        clause = _together(joined.clause, draft.clause)
+        joined = _Draft(clause, (*joined.heads, *heads), (*joined.tails, *tails))
+    return joined
 
 
 def _together(one: Clause, other: Clause) -> Clause:
@@ -318,6 +350,12 @@ def _together(one: Clause, other: Clause) -> Clause:
             *one.neighbours,
             *(replace(n, left=n.left + size, right=n.right + size) for n in other.neighbours),
         ),
-        (*one.at_start, *other.at_start),
-        (*one.at_end, *other.at_end),
+        *(
+            (*own, *(beside.moved(size) for beside in others))
+            for own, others in (
+                (one.at_start, other.at_start),
+                (one.at_end, other.at_end),
+                (one.across, other.across),
+            )
+        ),
     )

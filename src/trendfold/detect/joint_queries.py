@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from trendfold.automaton.breaking import NoneBetween
 from trendfold.automaton.glushkov import END, START, Automaton, Guard, Position
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Local, Pairwise, Predicates
 from trendfold.detect.canonical import canonical_numbers
-from trendfold.detect.clauses import Clause, ClauseElement, clauses
+from trendfold.detect.clauses import Beside, Clause, ClauseElement, clauses
 from trendfold.detect.pattern import JoinPattern, join_pattern
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried
@@ -108,14 +109,31 @@ def _shift_guard(guard: Guard, by: int) -> Guard:
 
 
 def _append(one: Predicates, other: Predicates, by: int) -> Predicates:
+    before = len(one.breaking)
+
     def shifted(pairs: Iterable[Pairwise]) -> tuple[Pairwise, ...]:
-        return tuple(Pairwise(p.condition, _shift(p.left, by), _shift(p.right, by)) for p in pairs)
+        return tuple(
+            replace(
+                p,
+                condition=p.condition.shifted(by, before)
+                if isinstance(p.condition, NoneBetween)
+                else p.condition,
+                left=_shift(p.left, by),
+                right=_shift(p.right, by),
+            )
+            for p in pairs
+        )
 
     local = tuple(Local(each.condition, _shift(each.positions, by)) for each in other.local)
     return Predicates(
         one.local + local,
         one.adjacency + shifted(other.adjacency),
         one.cross + shifted(other.cross),
+        breaking=one.breaking
+        + tuple(
+            replace(b, negated=_shift(b.negated, by), beside=_shift(b.beside, by)) for b in other.breaking
+        ),
+        breakers=one.breakers + tuple(breaker.shifted(by, before) for breaker in other.breakers),
     )
 
 
@@ -126,9 +144,14 @@ def _shift_clause(clause: Clause, by: int, guards_by: int) -> Clause:
         neighbours=tuple(
             replace(n, guard=None if n.guard is None else n.guard + guards_by) for n in clause.neighbours
         ),
-        at_start=tuple((operand, guard + guards_by) for operand, guard in clause.at_start),
-        at_end=tuple((operand, guard + guards_by) for operand, guard in clause.at_end),
+        at_start=_shift_guards(clause.at_start, guards_by),
+        at_end=_shift_guards(clause.at_end, guards_by),
+        across=_shift_guards(clause.across, guards_by),
     )
+
+
+def _shift_guards(found: Iterable[Beside], by: int) -> tuple[Beside, ...]:
+    return tuple(replace(beside, guard=beside.guard + by) for beside in found)
 
 
 def _shift_element(element: ClauseElement, by: int) -> ClauseElement:

@@ -143,7 +143,8 @@ class _JoinedElements:
     def _guards(self, a: int, b: int) -> Iterator[int]:
         """The NOT between a and its neighbour b, if there is one."""
         meeting = self.meeting.get((a, b))
-        if meeting is not None and meeting.guard is not None:
+        guards = self.machine.automaton.guards
+        if meeting is not None and meeting.guard is not None and guards[meeting.guard].first:
             yield self.canonical.guards[meeting.guard]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from trendfold.automaton.breaking import NoneBetween
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Predicates, between_names
 from trendfold.plan import QueryPlan
@@ -171,6 +172,8 @@ def _guard(machine: Machine, number: int) -> str:
 def _condition(predicates: Predicates, number: int, left: str, right: str) -> str:
     is_adjacency = number < len(predicates.adjacency)
     pair = (*predicates.adjacency, *predicates.cross)[number]
+    if isinstance(pair.condition, NoneBetween) or pair.text:
+        return pair.text
     return expression_text(between_names(pair.condition, left, right, is_adjacency=is_adjacency))
 
 

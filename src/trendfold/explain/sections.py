@@ -374,6 +374,9 @@ def _predicate_rows(predicates: Value, name: Names) -> list[Row]:
         between = f"any {_at(pair['left'], name)} and any {_at(pair['right'], name)} of a trend"
         rows.append(("cross", pair["text"], between))
     rows += [("idle", pair["text"], "never: no trend has both") for pair in predicates["idle"]]
+    for pair in predicates.get("beside_not", ()):
+        between = f"an event at {_at(pair['negated'], name)} breaks only if it holds with the one next to it"
+        rows.append(("beside NOT", pair["text"], between))
     return rows
 
 
@@ -459,8 +462,9 @@ def _cost_reason(cost: Value, operand: Value, is_contiguous: bool, name: Names) 
     taken = [p for p in cost["takes"] if guard[p] is None]
     parts = [f"takes {_at(taken, name)}"] if taken else []
     for number in sorted({guard[p] for p in cost["takes"]} - {None}):
-        is_idle = operand["guards"][number]["judged"][0]["how"] == "never"
-        parts.append("breaks adjacency" if is_idle else f"advances guard {number}")
+        how = operand["guards"][number]["judged"][0]["how"]
+        acts = {"never": "breaks adjacency", "by moments": f"may break guard {number}"}
+        parts.append(acts.get(how, f"advances guard {number}"))
     if cost["reads"]:
         which = "the last moment's bindings" if is_contiguous else "every binding"
         asks = f"scans {which} at" if cost["cost"] == "O(bindings)" else "looks up bindings by value at"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any, TypeVar
 
-from trendfold.automaton.glushkov import END, START, Automaton
+from trendfold.automaton.glushkov import END, START, Automaton, build
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Local, Pairwise
 from trendfold.explain.match_plan import Traced, traced
@@ -203,6 +203,8 @@ def _together(plan: QueryPlan) -> list[str]:
 
 def _built_because(plan: QueryPlan) -> str:
     """The reason that trends must be built; empty if building them is only the requested strategy."""
+    if any(operand.machine.predicates.judges_first_and_last for operand in plan.operands):
+        return "whether the NOT at an end breaks a trend depends on both ends of the trend"
     has_cross = any(operand.machine.predicates.cross for operand in plan.operands)
     return "a cross predicate compares events that need not be neighbours" if has_cross else ""
 
@@ -359,8 +361,8 @@ def _local(machine: Machine, query: Query) -> list[tuple[str, Local]]:
 
 
 def _texts(pairs: Iterable[Pairwise]) -> list[str]:
-    """Predicates on two bindings as they are written."""
-    return [expression_text(pair.written) for pair in pairs if pair.written is not None]
+    """Predicates on two bindings as they are written, or a text that says what they mean."""
+    return [pair.text if pair.written is None else expression_text(pair.written) for pair in pairs]
 
 
 def _predicates(machine: Machine, query: Query) -> Value:
@@ -376,7 +378,7 @@ def _predicates(machine: Machine, query: Query) -> Value:
         "adjacency": [
             {
                 "text": text,
-                "edges": [[p, q] for p, q in edges if p in pair.left and q in pair.right],
+                "edges": [[_place(p), _place(q)] for p, q in edges if p in pair.left and q in pair.right],
                 "always": pair.written is not None and kind(pair.written) is PredicateKind.CROSS,
             }
             for text, pair in zip(_texts(found.adjacency), found.adjacency, strict=True)
@@ -386,7 +388,16 @@ def _predicates(machine: Machine, query: Query) -> Value:
             for text, pair in zip(_texts(found.cross), found.cross, strict=True)
         ],
         "idle": [{"text": text} for text in _texts(found.idle)],
+        **({"beside_not": _beside_not(machine)} if found.breaking else {}),
     }
+
+
+def _beside_not(machine: Machine) -> list[Value]:
+    """Conditions between an event of a NOT and its neighbours."""
+    return [
+        {"text": expression_text(b.written), "negated": sorted(b.negated), "beside": sorted(b.beside)}
+        for b in machine.predicates.breaking
+    ]
 
 
 def _accesses(operand: OperandPlan, query: Query) -> list[Value]:
@@ -408,11 +419,12 @@ def _accesses(operand: OperandPlan, query: Query) -> list[Value]:
 def _guards(operand: OperandPlan, pattern: Pattern, is_built: bool) -> list[Value]:
     bodies = _negated(pattern)
     automaton = operand.machine.automaton
+    written = build(pattern) if operand.machine.predicates.breaking else automaton
     return [
         {
             "pattern": pattern_text(bodies[g]),
             "positions": list(guard.positions),
-            "where": _where(automaton, g),
+            "where": _where(written, g),
             "judged": _judged(operand, g, is_built),
         }
         for g, guard in enumerate(automaton.guards)
@@ -452,6 +464,9 @@ def _judged(operand: OperandPlan, guard: int, is_built: bool) -> list[Value]:
         return [{"how": "by span", "classes": None, "places": [], "why": why}]
     if is_built:
         return [{"how": "trend by trend", "classes": None, "places": [], "why": "every trend is built"}]
+    if not places and not machine.automaton.guards[guard].first:
+        why = "its conditions with a neighbour make it one between both, over the moments of its events"
+        return [{"how": "by moments", "classes": None, "places": [], "why": why}]
     if not places:
         why = f"nothing lies between neighbours under {machine.semantics}"
         return [{"how": "never", "classes": None, "places": [], "why": why}]

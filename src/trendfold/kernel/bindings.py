@@ -144,13 +144,13 @@ def fold_binding_windows(events, lows, untils, highs, machine, semantics, frame,
         if frame.start >= 0:
             state.mantissa[frame.start, 0] = 1.0
         if lists.start >= 0 and low < high:
-            _keep_start(lists.start, events.moment[low] - 1, kept, work.length)
+            _keep_start(lists.start, low, events.moment[low] - 1, machine, kept, work.length)
         _fold(events, low, untils[k], high, machine, semantics, frame, state, fresh, room, work, growth)
         for s in frame.whole:
             _collect(k, state.mantissa[s], state.exponent[s], state.extreme[s], out)
         if lists.end >= 0 and low < high:
             ended = ended_before(lists.end_guard, machine.latest, events.moment[high - 1])
-            _collect_list(k, lists.end, ended, kept, work.length, out)
+            _collect_list(k, lists.end, ended, events.moment[high - 1], kept, work.length, out)
         if k + 1 < lows.shape[0]:
             _empty_trees(events.symbol, low, high, steps, index, room.nodes)
             if growth is not None:
@@ -232,8 +232,15 @@ def node_bytes(frame):
 
 
 @kernel
-def _keep_start(here, moment, kept, length):
-    """Keep ⊥ as a binding just before the window's first moment, with a count of 1."""
+def _keep_start(here, row, moment, machine, kept, length):
+    """Keep ⊥ as a binding just before the window's first moment, with a count of 1.
+
+    Conditions with ⊥ read the window's first row.
+    """
+    value = machine.lists.value[here]
+    if value >= 0:
+        kept.value[here, 0] = machine.pairs.floats[machine.pairs.left[value], row]
+    kept.row[here, 0] = row
     kept.moment[here, 0], kept.spent[here, 0] = moment, UNSPENT
     kept.mantissa[here, 0], kept.exponent[here, 0], kept.extreme[here, 0] = 0.0, 0, np.inf
     kept.mantissa[here, 0, 0] = 1.0
@@ -252,10 +259,13 @@ def _collect(k, mantissa, exponent, extreme, out):
 
 
 @kernel
-def _collect_list(k, here, ended, kept, length, out):
-    """Add the bindings of the list of ⊤ to row k; those made before `ended` are broken by a NOT."""
+def _collect_list(k, here, ended, last, kept, length, out):
+    """Add the bindings of the list of ⊤ to row k; those made before `ended` are broken by a NOT.
+
+    So are those that a NOT with conditions breaks by the window's `last` moment.
+    """
     for b in range(length[here]):
-        if kept.moment[here, b] >= ended:
+        if kept.moment[here, b] >= ended and kept.value[here, b] > last:
             _collect(k, kept.mantissa[here, b], kept.exponent[here, b], kept.extreme[here, b], out)
 
 
@@ -346,6 +356,8 @@ def _gather(events, e, machine, semantics, state, fresh, room, work, growth):
             _merge(steps.dst[d], fresh, mass)
         for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
             _keep(steps.kept[b], e, now, machine, room.kept, work.length, mass)
+            if steps.kept[b] == machine.lists.end:
+                _keep_end(t, e, machine, room.kept, work.length)
 
 
 @inlined
@@ -733,6 +745,16 @@ def _keep(here, row, moment, machine, kept, length, mass):
     if value >= 0:
         kept.value[here, b] = pairs.floats[pairs.left[value], row]
     length[here] = b + 1
+
+
+@kernel
+def _keep_end(t, row, machine, kept, length):
+    """Keep the first moment that breaks the binding last added to ⊤: a condition's left side."""
+    steps, pairs, here = machine.steps, machine.pairs, machine.lists.end
+    first = np.inf
+    for c in range(steps.closing_start[t], steps.closing_start[t + 1]):
+        first = min(first, pairs.floats[pairs.left[steps.closing[c]], row])
+    kept.value[here, length[here] - 1] = first
 
 
 @inlined

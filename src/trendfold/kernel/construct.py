@@ -175,6 +175,8 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bo
         for first in range(take_start[symbol[start]], take_start[symbol[start] + 1]):
             if not paths.is_first[take[first]]:
                 continue
+            if bounds is None and not _is_open(low, start, take[first], paths, pairs, walk):
+                continue
             depth, y, q = 0, np.int64(start), take[first]
             while y >= 0:
                 # The binding (y, q) is adjacent to the last of the trend; now the cross predicates.
@@ -187,13 +189,47 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bo
                     if paths.is_last[q] and ended.shape[0] > 0:
                         ended[moment[y]] = max(ended[moment[y]], moment[walk.row[0]])
                     elif bounds is not None:
-                        if paths.is_last[q] and y >= bounds[0][start] and bounds[2][y] >= 0:
+                        if (
+                            paths.is_last[q]
+                            and y >= bounds[0][start]
+                            and bounds[2][y] >= 0
+                            and _is_open(start, y, take[first], paths, pairs, walk)
+                            and _is_open_after(start, y, q, paths, pairs, walk)
+                        ):
                             _add_trend(bounds[2][y], walk, depth, out)
-                    elif paths.is_last[q] and (closes < 0 or latest[closes, last_moment] <= moment[y]):
+                    elif (
+                        paths.is_last[q]
+                        and (closes < 0 or latest[closes, last_moment] <= moment[y])
+                        and _is_open_after(y, high - 1, q, paths, pairs, walk)
+                    ):
                         _add_trend(k, walk, depth, out)
                     depth += 1
                 depth, y, q = _next_adjacent(events, stop, depth, paths, pairs, latest, semantics, walk)
     return built
+
+
+@kernel
+def _is_open(x, y, q, paths, pairs, walk):
+    """Whether the conditions of a NOT at the start let a trend begin at position q.
+
+    x, y  the first row of the window and that of the trend; with bounded spans, the trend's first and last
+    """
+    for c in range(paths.opening_start[q], paths.opening_start[q + 1]):
+        if not holds(pairs, paths.opening[c], x, y, walk.stack_f, walk.stack_i, walk.stack_n):
+            return False
+    return True
+
+
+@kernel
+def _is_open_after(x, y, p, paths, pairs, walk):
+    """Whether the conditions of a NOT at the end let a trend end at position p.
+
+    x, y  the last row of the trend and the last of the window; with bounded spans, the trend's first and last
+    """
+    for c in range(paths.closing_start[p], paths.closing_start[p + 1]):
+        if not holds(pairs, paths.closing[c], x, y, walk.stack_f, walk.stack_i, walk.stack_n):
+            return False
+    return True
 
 
 @inlined

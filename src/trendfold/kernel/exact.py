@@ -324,7 +324,7 @@ def fold_bindings(
         np.zeros((many, capacity), np.int32),
         _zeros(many * capacity * width, most),
     )
-    count = np.zeros(many, np.int32)
+    count, broken_at = np.zeros(many, np.int32), np.empty(capacity)
     state, fresh, total = _zeros(entries, most), _zeros(entries, most), _zeros(width, most)
     for k in range(lows.shape[0]):
         low, high, length = lows[k], highs[k], lengths[k]
@@ -335,24 +335,13 @@ def fold_bindings(
         if start_list >= 0 and low < high:
             total.used[:] = 0
             _set_one(total, 0)
-            _keep(start_list, -1, events.moment[low] - 1, kept, count, total, length)
+            _keep(start_list, low, events.moment[low] - 1, kept, count, total, length)
         begins = start_list * capacity * width if start_list >= 0 else -1, frame.start * width
+        ends = end_list, broken_at
         _fold(
-            events,
-            values,
-            low,
-            untils[k],
-            high,
-            machine,
-            semantics,
-            begins,
-            state,
-            fresh,
-            kept,
-            count,
-            total,
-            length,
-        )
+            events, values, low, untils[k], high, machine, semantics, begins, ends, state, fresh, kept, count,
+            total, length,
+        )  # fmt: skip
         total.used[:] = 0
         for s in frame.whole:
             for w in range(width):
@@ -360,7 +349,7 @@ def fold_bindings(
         if end_list >= 0 and low < high:
             ended = ended_before(end_guard, machine.latest, events.moment[high - 1])
             for b in range(count[end_list]):
-                if kept.moment[end_list, b] >= ended:
+                if kept.moment[end_list, b] >= ended and broken_at[b] > events.moment[high - 1]:
                     _add_binding(end_list, b, kept, total, length)
         for w in range(width):
             _write(out, out_start[k] + w * length, total, w, length)
@@ -368,11 +357,13 @@ def fold_bindings(
 
 @kernel
 def _fold(
-    events, values, low, until, high, machine, semantics, begins, state, fresh, kept, count, total, length
-):
+    events, values, low, until, high, machine, semantics, begins, ends, state, fresh, kept, count, total,
+    length,
+):  # fmt: skip
     """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle.
 
     begins  where the count of ⊥ is among the bindings, and among the states; negative if it is not there
+    ends    the list of ⊤, and per binding of it the first moment at which a NOT with conditions breaks it
     """
     events, values, machine, kept = lent(events), lent(values), lent(machine), lent(kept)
     state, fresh, total = lent(state), lent(fresh), lent(total)
@@ -404,6 +395,8 @@ def _fold(
                         add(fresh, steps.dst[d] * width + w, total, w, length)
                 for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
                     _keep(steps.kept[b], e, moment[e], kept, count, total, length)
+                    if steps.kept[b] == ends[0]:
+                        ends[1][count[ends[0]] - 1] = _broken_at(e, t, steps, machine.pairs)
         if semantics == NEXT:
             _spend(symbol, i, j, steps, state, width)
         if fading:
@@ -492,6 +485,15 @@ def _fade(symbol, start, stop, steps, state, width):
             for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
                 if steps.fades[steps.dst[d]]:
                     _empty(state, steps.dst[d], width)
+
+
+@kernel
+def _broken_at(row, t, steps, pairs):
+    """The first moment at which a NOT with conditions breaks a binding at ⊤: a condition's left side."""
+    first = np.inf
+    for c in range(steps.closing_start[t], steps.closing_start[t + 1]):
+        first = min(first, pairs.floats[pairs.left[steps.closing[c]], row])
+    return first
 
 
 @kernel

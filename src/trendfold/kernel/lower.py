@@ -286,6 +286,8 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
         scan_fixed=np.array([scan.place == START for scan in scans], np.bool_),
         pred_start=_starts([scan.predicates for scan in scans]),
         pred=_flat(scan.predicates for scan in scans),
+        closing_start=_starts([step.closing for step in steps]),
+        closing=_flat(step.closing for step in steps),
         weight=np.array(weights, np.int32).reshape(len(steps), carried.width),
         xweight=np.array(xweights, np.int32).reshape(len(steps), len(carried.extremes)),
         is_start=np.array([s.place == START for s in machine.states], np.bool_),
@@ -418,6 +420,9 @@ def lower_paths(
     predicates = [machine.predicates.between(p, q) for p, q in edges]
     cross = machine.predicates.cross
     ends = [machine.guard_at(START), machine.guard_at(END)] if guard is None else [None, None]
+    between = machine.predicates.between
+    opening = [between(START, p) if guard is None else () for p in range(count)]
+    closing = [between(p, END) if guard is None else () for p in range(count)]
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
     xcolumns = {column: i for i, column in enumerate(extreme_columns(carried), 1)}
     weight = np.full((count, carried.width), NOTHING, np.int32)
@@ -438,6 +443,10 @@ def lower_paths(
         is_first=np.array([p in first for p in range(count)], np.bool_),
         is_last=np.array([p in last for p in range(count)], np.bool_),
         ends=_ints(_or_none(end) for end in ends),
+        opening_start=_starts(opening),
+        opening=_flat(opening),
+        closing_start=_starts(closing),
+        closing=_flat(closing),
         cross_left=np.array([[p in c.left for p in range(count)] for c in cross], np.bool_).reshape(
             -1, count
         ),

@@ -54,6 +54,9 @@ class Op(IntEnum):
     OR = 51
     NOT = 52
     IS_NULL = 53
+    NONE_BETWEEN = 60
+    WITH_LEFT = 61
+    WITH_RIGHT = 62
 
 
 # Plain integers: numba freezes module-level ints into the code, and reads enum members slowly.
@@ -81,6 +84,46 @@ def _compares(op, order):
 @kernel
 def holds(pairs, condition, x, y, stack_f, stack_i, stack_n):
     """Whether `condition` is true for the events x and y; null is not true."""
+    op = pairs.compare[condition]
+    if op != 0:
+        left, right = pairs.floats[pairs.left[condition], x], pairs.floats[pairs.right[condition], y]
+        if left != left or right != right:  # NaN is null
+            return False
+        return _compares(op, int(left > right) - int(left < right))
+    if pairs.code[2 * pairs.code_start[condition]] == 60:
+        return _none_between(pairs, condition, x, y, stack_f, stack_i, stack_n)
+    return _run(pairs, condition, x, y, stack_f, stack_i, stack_n)
+
+
+@kernel
+def _none_between(pairs, condition, x, y, f, i, n):
+    """Whether no event of a NOT lies between x and y that satisfies its conditions with both.
+
+    The program names the rows of these events and the columns of the first such event after x and the last
+    before y, each under its own conditions; then the conditions with x and those with y.
+    """
+    begin, end = pairs.code_start[condition], pairs.code_start[condition + 1]
+    rows = pairs.code[2 * begin + 1]
+    first = pairs.floats[pairs.code[2 * begin + 3], x]
+    last = pairs.floats[pairs.code[2 * begin + 5], y]
+    if first >= pairs.moment[y] or last <= pairs.moment[x]:
+        return True
+    low, high = pairs.negated_start[rows], pairs.negated_start[rows + 1]
+    k = low + np.searchsorted(pairs.negated[low:high], x)
+    while k < high and pairs.moment[pairs.negated[k]] <= last and pairs.negated[k] < y:
+        breaks = pairs.moment[pairs.negated[k]] >= first
+        for at in range(begin + 3, end):
+            other = x if pairs.code[2 * at] == 61 else y
+            breaks = breaks and plainly_holds(pairs, pairs.code[2 * at + 1], pairs.negated[k], other, f, i, n)
+        if breaks:
+            return False
+        k += 1
+    return True
+
+
+@kernel
+def plainly_holds(pairs, condition, x, y, stack_f, stack_i, stack_n):
+    """`holds` for a condition that reads no other events than x and y."""
     op = pairs.compare[condition]
     if op != 0:
         left, right = pairs.floats[pairs.left[condition], x], pairs.floats[pairs.right[condition], y]

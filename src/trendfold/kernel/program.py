@@ -100,6 +100,7 @@ class BindingSteps(NamedTuple):
     scan_guard               guard judged by time, or -1
     scan_fixed               whether the list holds ⊥, which is never spent nor forgotten
     pred, pred_start         per scan: the adjacency predicates that must hold
+    closing, closing_start   per step: conditions on its bindings at ⊤ and the last moment of the window
     weight      int32[K,W]   per step and number: value column, ONE, or NOTHING
     xweight     int32[K,X]   per step and extreme: value column or NOTHING
     is_start    bool[S]      states at ⊥; never spent
@@ -119,6 +120,8 @@ class BindingSteps(NamedTuple):
     scan_fixed: NDArray[np.bool_]
     pred_start: Ints
     pred: Ints
+    closing_start: Ints
+    closing: Ints
     weight: Ints
     xweight: Ints
     is_start: NDArray[np.bool_]
@@ -162,6 +165,8 @@ class Pairs(NamedTuple):
     valid        bool[C,n]
     constants    float64[], int_constants int64[]
     depth        stack slots needed
+    moment       int32[n]      where a condition reads events between two others: their moments
+    negated, negated_start     ... and the rows of the events of each NOT it reads
     """
 
     compare: Ints
@@ -175,6 +180,9 @@ class Pairs(NamedTuple):
     constants: NDArray[np.float64]
     int_constants: NDArray[np.int64]
     depth: int
+    moment: Ints
+    negated: Ints
+    negated_start: Ints
 
 
 class Nested(NamedTuple):
@@ -297,6 +305,8 @@ class Paths(NamedTuple):
     pred, pred_start   per edge: adjacency predicates
     is_first, is_last  bool[P]
     ends  int32[2]     guards judged by time at ⊥ and at ⊤, or -1
+    opening, opening_start   per position: conditions on the first row of the window and a first binding
+    closing, closing_start   per position: conditions on a last binding and the last row of the window
     cross_left, cross_right  bool[C,P]  per cross predicate: the positions of its two sides
     cross int32[C]     the condition's number among the pairs
     weight, xweight    int32[P,W], int32[P,X]  as in BindingSteps, per position
@@ -311,6 +321,10 @@ class Paths(NamedTuple):
     is_first: NDArray[np.bool_]
     is_last: NDArray[np.bool_]
     ends: Ints
+    opening_start: Ints
+    opening: Ints
+    closing_start: Ints
+    closing: Ints
     cross_left: NDArray[np.bool_]
     cross_right: NDArray[np.bool_]
     cross: Ints

@@ -19,6 +19,8 @@ def why_no_shared_trees(plan: QueryPlan) -> str:
         return f"under {plan.query.semantics}, events consume the bindings they continue"
     if not can_share_trees(operand.machine, operand.accesses):
         return "a predicate compares events, and bindings are scanned or discarded one by one"
+    if operand.machine.predicates.breaking:
+        return "a NOT has conditions with its neighbours"
     if plan.query.having is not None:
         return "HAVING needs exact values, which are computed query by query"
     if len({key.alias for key in plan.qualified_keys}) > 1:

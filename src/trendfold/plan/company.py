@@ -28,6 +28,8 @@ def unfit(plan: QueryPlan) -> str:
         return "HAVING needs exact values, which are computed query by query"
     if any(isinstance(p.type, TypeSet) for p in plan.operands[0].machine.automaton.positions):
         return "a position takes events of several types (ANY)"
+    if plan.operands[0].machine.predicates.breaking:
+        return "a NOT has conditions with its neighbours"
     if plan.operands[0].machine.predicates.cross:
         return "a predicate compares events that need not be neighbours"
     return ""

@@ -48,9 +48,8 @@ def _places(automaton: Automaton) -> tuple[int, ...]:
 
 def _choose(machine: Machine, place: int) -> Choice:
     automaton = machine.automaton
-    for q in automaton.targets(place):
-        if machine.predicates.between(place, q):
-            return Choice(place, Grain.EVENT, f"a predicate compares it with the event after it at {q}")
+    if found := _why_by_event(machine, place):
+        return Choice(place, Grain.EVENT, found)
     guard = machine.guard_at(place)
     if guard is not None:
         if _has_own_predicates(machine, guard):
@@ -63,6 +62,20 @@ def _choose(machine: Machine, place: int) -> Choice:
         return Choice(place, Grain.TYPE, "no predicate compares it with the event after it")
     which = "last moment's" if machine.semantics is Semantics.CONTIGUOUS else "uncontinued"
     return Choice(place, Grain.PATTERN, f"only the {which} bindings matter under {machine.semantics}")
+
+
+def _why_by_event(machine: Machine, place: int) -> str:
+    """Which predicate needs every binding at a place; empty if none does."""
+    automaton, between = machine.automaton, machine.predicates.between
+    if place == END:
+        is_judged = any(between(p, END) for p in automaton.last)
+        return "a condition with the last event decides whether the NOT breaks it" if is_judged else ""
+    for q in automaton.targets(place):
+        if q != END and (found := between(place, q)):
+            text = machine.predicates.adjacency[found[0]].text
+            which = f"the NOT before the event after it has conditions with its neighbours ({text})"
+            return which if text else f"a predicate compares it with the event after it at {q}"
+    return ""
 
 
 def _has_own_predicates(machine: Machine, guard: int) -> bool:

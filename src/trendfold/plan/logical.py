@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from trendfold.automaton import Automaton, build, split
+from trendfold.automaton.breaking import without_conditional
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Predicates, about_neighbours
 from trendfold.errors import UnsupportedError
@@ -106,13 +107,13 @@ Planner = Callable[[Query], QueryPlan]
 def plan_auto(query: Query) -> QueryPlan:
     """Plan at the coarsest grain, with bindings found by value and shared work for overlapping windows.
 
-    Trends are built only where a cross predicate needs them. A plan equal to a named strategy's keeps that
-    name.
+    Trends are built only where a predicate on events that are not neighbours needs them. A plan equal to a
+    named strategy's keeps that name.
     """
     if isinstance(query.returns, Matches):
         return _plan_matches(query, "mcep" if query.semantics is Semantics.ANY else "construct")
     parts = _operands(query)
-    if any(part.predicates.cross for part in parts):
+    if any(part.predicates.cross or part.predicates.judges_first_and_last for part in parts):
         return _plan(query, "construct", parts)
     coarse = _plan(query, "cogra", parts, shares_windows=True)
     if not any(operand.machine.by_event for operand in coarse.operands):
@@ -175,7 +176,7 @@ class _Operand:
 
     @property
     def automaton(self) -> Automaton:
-        return build(self.pattern)
+        return without_conditional(build(self.pattern), self.predicates.breaking)
 
 
 def _operands(query: Query) -> tuple[_Operand, ...]:
@@ -210,6 +211,12 @@ def _plan_operand(query: Query, part: _Operand, strategy: str) -> OperandPlan:
         raise UnsupportedError(
             f"query {query.name!r}: WHERE compares two aliases without NEXT, which strategy {strategy!r} "
             f"cannot evaluate; use 'construct' or 'auto'"
+        )
+    if predicates.judges_first_and_last and strategy != "construct":
+        raise UnsupportedError(
+            f"query {query.name!r}: PATTERN has a NOT at an end with conditions, and WITHIN bounds spans: "
+            f"whether it breaks a trend depends on both ends of the trend, which strategy {strategy!r} does "
+            f"not know together; use 'construct' or 'auto'"
         )
     if strategy != "cogra":
         grains = finest(automaton, f"{strategy} keeps every binding")

@@ -6,6 +6,7 @@ Join orders, and the joins that queries share, are planned once rates and select
 from __future__ import annotations
 
 from trendfold.automaton import Automaton, build, split
+from trendfold.automaton.breaking import without_conditional
 from trendfold.automaton.machine import Machine
 from trendfold.query.nodes import Both, Either, Pattern, Query, Seq
 
@@ -21,7 +22,8 @@ def flatten(pattern: Pattern) -> Automaton:
 def match_machine(query: Query) -> Machine:
     """The positions that events can take in a query's matches, and the query's conditions."""
     automaton = flatten(query.pattern)
-    return Machine(automaton, query.semantics, split(query, automaton))
+    predicates = split(query, automaton)
+    return Machine(without_conditional(automaton, predicates.breaking), query.semantics, predicates)
 
 
 def _without_and(pattern: Pattern) -> Pattern:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from trendfold.automaton.breaking import NoneBetween
 from trendfold.automaton.glushkov import START
 from trendfold.automaton.machine import Machine, Scan
 from trendfold.query.names import walk
@@ -122,8 +123,10 @@ def _access(machine: Machine, scan: Scan) -> Access:
     return _shaped(whole)
 
 
-def _with(access: Access, condition: Expression) -> Access | None:
+def _with(access: Access, condition: Expression | NoneBetween) -> Access | None:
     """The access with one more condition; None if it names both events without comparing a value of each."""
+    if isinstance(condition, NoneBetween):
+        return None
     if not mentions(condition, is_next=True):
         return replace(access, first_if=(*access.first_if, condition))
     if not mentions(condition, is_next=False):
@@ -182,7 +185,7 @@ def online(access: Access) -> Access:
     return replace(access, is_online=is_able)
 
 
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
+def _conjuncts(condition: Expression | NoneBetween) -> Iterator[Expression | NoneBetween]:
     """The conjuncts of a condition; null counts as false here."""
     match condition:
         case Logic("AND", parts):

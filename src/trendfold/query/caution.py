@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trendfold.errors import Problem
-from trendfold.query.names import PredicateKind, can_follow, can_meet, extent, kind_by_names, named, walk
+from trendfold.query.names import (
+    PredicateKind,
+    can_follow,
+    can_meet,
+    extent,
+    is_beside_not,
+    kind_by_names,
+    named,
+    walk,
+)
 from trendfold.query.nodes import Compare, Expression, Literal, Pattern, Query, Window
 from trendfold.query.printer import expression_text
 
@@ -33,6 +42,8 @@ def _idle_conditions(query: Query) -> Iterator[Problem]:
                 text = expression_text(conjunct)
                 message = f"{text} never applies: {second} never directly follows {first} in this pattern"
                 yield Problem(message, span=extent(conjunct), hint=_other_way(pattern, first, second))
+            case PredicateKind.CROSS, [(_, one), (_, other)] if is_beside_not(pattern, one, other):
+                pass
             case PredicateKind.CROSS, [(_, one), (_, other)] if not can_meet(pattern, one, other):
                 text = expression_text(conjunct)
                 message = f"{text} never applies: no trend of this pattern has both {one} and {other}"

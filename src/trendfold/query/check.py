@@ -11,6 +11,7 @@ from trendfold.errors import NOWHERE, Problem, Span, nearest
 from trendfold.events.schema import Kind, Schema
 from trendfold.query.names import (
     PredicateKind,
+    beside_nots,
     can_avoid,
     can_be_empty,
     children,
@@ -140,13 +141,18 @@ def _operands(pattern: Pattern) -> tuple[Pattern, ...]:
 def _negations(pattern: Pattern) -> Iterator[Problem]:
     """NOT must be in a SEQ, between non-empty elements or at an end of an outermost SEQ."""
     outermost = [id(operand) for operand in _operands(pattern)]
+    operands = {id(part) for node in walk(pattern) if isinstance(node, Both) for part in node.parts}
     placed: set[int] = set()
     for node in walk(pattern):
         if isinstance(node, Seq):
             placed.update(id(part) for part in node.parts if isinstance(part, Not))
             yield from _negations_in(node, id(node) in outermost)
         elif isinstance(node, Not):
-            if id(node) not in placed:
+            if id(node) in operands:
+                message = "NOT is an operand of AND, which combines events"
+                hint = "say where none may be: AND(SEQ(NOT A, B), C), or SEQ(AND(B, C), NOT A)"
+                yield Problem(message, span=Span(node.span.start, extent(node.body).end), hint=hint)
+            elif id(node) not in placed:
                 yield Problem("NOT is only allowed in a SEQ", span=node.span, hint="as in SEQ(A, NOT B, C)")
             yield from _negated_body(node)
 
@@ -173,10 +179,6 @@ def _is_blank(side: tuple[Pattern, ...]) -> bool:
     return all(map(can_be_empty, takewhile(lambda part: not _is_not(part), side)))
 
 
-def _beside(seq: Seq, index: int) -> tuple[Pattern, ...]:
-    return seq.parts[max(index - 1, 0) : index] + seq.parts[index + 1 : index + 2]
-
-
 def beside_empty(negation: Not) -> Problem:
     """A neighbour of NOT can be empty. The builder uses this too: it sees nested SEQs as written."""
     hint = "its neighbours must take at least one event"
@@ -197,7 +199,6 @@ def _conjunctions(query: Query) -> Iterator[Problem]:
     for node in walk(pattern):
         if is_loose and isinstance(node, Seq) and id(node) in places:
             places.update(map(id, node.parts))
-            yield from _conjunctions_beside_not(node)
         if not isinstance(node, Both):
             continue
         if is_loose:
@@ -207,19 +208,13 @@ def _conjunctions(query: Query) -> Iterator[Problem]:
             yield Problem(f"AND is only allowed {where}", span=extent(node))
         elif node is not pattern:
             yield from _free_conjunction(query, node)
-            yield from (_empty_operand(part) for part in node.parts if can_be_empty(part))
+            yield from (_empty_operand(p) for p in node.parts if can_be_empty(p) and not _is_not(p))
         elif not is_loose or any(_free_conjunction(query, node)):
             yield from _independent_operands(query, node)
 
 
 def _empty_operand(operand: Pattern) -> Problem:
     return Problem("an operand of AND accepts the empty sequence", span=extent(operand))
-
-
-def _conjunctions_beside_not(seq: Seq) -> Iterator[Problem]:
-    for i, part in enumerate(seq.parts):
-        if isinstance(part, Both) and any(isinstance(other, Not) for other in _beside(seq, i)):
-            yield Problem("AND is next to NOT", span=extent(part), hint="put an event between them")
 
 
 def _free_conjunction(query: Query, both: Both) -> Iterator[Problem]:
@@ -290,10 +285,10 @@ def _mixed(name: str, span: Span) -> Problem:
 
 def _where(query: Query) -> Iterator[Problem]:
     known = sides(query.pattern)
-    bodies = [node.body for node in walk(query.pattern) if isinstance(node, Not)]
+    nots = tuple(beside_nots(query.pattern))
     for conjunct in query.where:
         problems = list(_names_in_where(query, known, conjunct))
-        yield from problems or _predicate(known, bodies, conjunct)
+        yield from problems or _predicate(known, nots, conjunct)
 
 
 def _names_in_where(query: Query, known: Collection[str], conjunct: Expression) -> Iterator[Problem]:
@@ -325,7 +320,7 @@ def _compared_words(conjunct: Expression) -> Iterator[Expression]:
 
 
 def _predicate(
-    known: Mapping[str, frozenset[bool]], negated: list[Pattern], conjunct: Expression
+    known: Mapping[str, frozenset[bool]], nots: BesideNots, conjunct: Expression
 ) -> Iterator[Problem]:
     span, names = extent(conjunct), {name for name, _ in named(conjunct)}
     match kind(conjunct):
@@ -337,9 +332,36 @@ def _predicate(
             if mixed:
                 yield _mixed(mixed[0], span)
             elif len(is_negated) == 2:
-                yield Problem("the predicate names both negated and positive events", span=span)
-            elif True in is_negated and not _together(negated, names):
+                yield from _beside_not(known, nots, conjunct)
+            elif True in is_negated and not _together((node.body for node, _ in nots), names):
                 yield Problem("the predicate names events of two different NOTs", span=span)
+
+
+BesideNots = Collection[tuple[Not, tuple[EventRef, ...]]]
+"""NOTs, each with the events that can be next to it."""
+
+
+def _beside_not(
+    known: Mapping[str, frozenset[bool]], nots: BesideNots, conjunct: Expression
+) -> Iterator[Problem]:
+    """A condition between a negated and a positive event: of a NOT of one type, and an event next to it."""
+    span, names = extent(conjunct), sorted(name for name, _ in named(conjunct))
+    negated, other = sorted(names, key=lambda name: True not in known[name])
+    own = [pair for pair in nots if any(stands_for(ref, negated) for ref, _ in refs(pair[0].body))]
+    if kind(conjunct) is PredicateKind.ADJACENCY:
+        message = f"NEXT compares {negated!r}, which is negated, with {other!r}, which is not"
+        yield Problem(message, span=span, hint="leave NEXT out: the condition is judged next to the NOT")
+    elif any(not isinstance(node.body, EventRef) for node, _ in own):
+        message = f"the NOT of {negated!r} is a pattern, so a condition cannot compare it with {other!r}"
+        yield Problem(message, span=span, hint="only the event of a NOT of one type can be compared so")
+    elif not any(stands_for(ref, other) for _, beside in own for ref in beside):
+        listed = list(dict.fromkeys(str(ref.alias or ref.type) for _, beside in own for ref in beside))
+        message = f"{other!r} is never next to the NOT of {negated!r}"
+        yield Problem(message, span=span, hint=f"next to it {_are(listed)}")
+
+
+def _are(names: list[str]) -> str:
+    return f"{'is' if len(names) == 1 else 'are'} {', '.join(map(quoted, names))}"
 
 
 def _no_meaning(conjunct: Expression, span: Span) -> Problem:

@@ -153,6 +153,43 @@ def joined_nots(parts: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
     return tuple(found)
 
 
+def is_beside_not(pattern: Pattern, one: str, other: str) -> bool:
+    """Whether one of two names is of negated events, and the other of positive ones."""
+    known = sides(pattern)
+    return known.get(one) != known.get(other)
+
+
+def beside_nots(pattern: Pattern) -> Iterator[tuple[Not, tuple[EventRef, ...]]]:
+    """Every NOT with the events that can be directly before or after it."""
+    for node in walk(pattern):
+        if isinstance(node, Seq):
+            for i, part in enumerate(node.parts):
+                if isinstance(part, Not):
+                    before, after = node.parts[:i][::-1], node.parts[i + 1 :]
+                    yield part, (*_reached(before, is_last=True), *_reached(after, is_last=False))
+
+
+def _reached(parts: Iterable[Pattern], *, is_last: bool) -> Iterator[EventRef]:
+    """The events that can come first (last) in a run of parts, from its near end; none of those in NOTs."""
+    for part in parts:
+        yield from _end_refs(part, is_last=is_last)
+        if not can_be_empty(part):
+            return
+
+
+def _end_refs(pattern: Pattern, *, is_last: bool) -> Iterator[EventRef]:
+    match pattern:
+        case EventRef():
+            yield pattern
+        case Not():
+            return
+        case Seq(parts):
+            yield from _reached(parts[::-1] if is_last else parts, is_last=is_last)
+        case _:
+            for child in children(pattern):
+                yield from _end_refs(child, is_last=is_last)
+
+
 def positions(pattern: Pattern) -> int:
     """The number of positions of a pattern, counting the copies of `{m,n}`."""
     match pattern:
@@ -286,11 +323,14 @@ def kind_by_names(names: frozenset[tuple[str, bool]]) -> PredicateKind | None:
 
 # ---------------------------------------------------------------- columns
 
+DERIVED = "\0"
+"""How the name of a column begins that is computed from others, not read."""
+
 
 def attributes_in(expression: Expression) -> frozenset[str]:
     """The columns that an expression reads; TIME(E) reads none by name."""
     names = (node.name for node in walk(expression) if isinstance(node, Attribute))
-    return frozenset(name for name in names if name != EVENT_TIME)
+    return frozenset(name for name in names if name != EVENT_TIME and not name.startswith(DERIVED))
 
 
 def needed_columns(queries: Iterable[Query], always: Iterable[str] = ()) -> frozenset[str]:

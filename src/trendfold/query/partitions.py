@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from trendfold.query.names import named, refs, stands_for
+from trendfold.query.names import named, refs, sides, stands_for
 from trendfold.query.nodes import EVENT_TIME, Attribute, Compare, Expression, Pattern, Query
 
 
@@ -15,7 +15,9 @@ def partition_attributes(query: Query) -> tuple[str, ...]:
 
 def connecting_attributes(query: Query) -> tuple[str, ...]:
     """The attributes u whose equalities `A.u = B.u` connect all positive positions."""
-    equalities = [(u, c) for c in query.where if (u := equal_attribute(c)) is not None]
+    positive = {name for name, is_negated in sides(query.pattern).items() if True not in is_negated}
+    between = [c for c in query.where if {name for name, _ in named(c)} <= positive]
+    equalities = [(u, c) for c in between if (u := equal_attribute(c)) is not None]
     found = []
     for attribute, group in groupby(sorted(equalities, key=lambda e: e[0]), key=lambda e: e[0]):
         if _is_connected([conjunct for _, conjunct in group], query.pattern):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.automaton.breaking import NoneBetween
 from trendfold.automaton.predicates import Pairwise
 from trendfold.errors import UnsupportedError
 from trendfold.events.columns import Column
@@ -48,9 +49,10 @@ def compile_pairs(
     lookup: Callable[[str], Column],
     rows: int,
     asked: Collection[int] | None = None,
+    negated: NegatedRows | None = None,
 ) -> Pairs:
     """Compile all conditions of a machine, or only those in `asked`, which keep their numbers."""
-    programs = _Programs(lookup, rows)
+    programs = _Programs(lookup, rows, negated)
     for number, condition in enumerate(conditions):
         if asked is None or number in asked:
             programs.add(condition.condition)
@@ -59,12 +61,27 @@ def compile_pairs(
     return programs.pairs()
 
 
+@dataclass(frozen=True)
+class NegatedRows:
+    """What conditions read of the events between two others.
+
+    moment  int32[n]; rows_at: the rows that can take a position
+    inner   the number of the first condition between a NOT and a neighbour
+    """
+
+    moment: NDArray[np.int32]
+    rows_at: Callable[[int], NDArray[np.int32]]
+    inner: int
+
+
 @dataclass
 class _Programs:
     """Programs under construction, with the columns and constants they share."""
 
     lookup: Callable[[str], Column]
     rows: int
+    negated: NegatedRows | None = None
+    negated_rows: list[NDArray[np.int32]] = field(default_factory=list)
     compare: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
@@ -78,14 +95,29 @@ class _Programs:
     compared: dict[tuple[Expression, Expression], tuple[int, int]] = field(default_factory=dict)
     """The columns of comparisons already compiled: many patterns may share a comparison."""
 
-    def add(self, condition: Expression) -> None:
+    def add(self, condition: Expression | NoneBetween) -> None:
         """Compile a condition: a plain comparison of two sides, or a program."""
+        if isinstance(condition, NoneBetween):
+            self._add_none_between(condition)
+            return
         compared = comparison(condition)
         if compared is not None:
             self._add_compare(_COMPARE[compared.op], compared.first, compared.second)
         else:
             self._emit(condition)
             self._close(0, 0, 0)
+
+    def _add_none_between(self, condition: NoneBetween) -> None:
+        """Name the rows of the NOT and the two columns, then the conditions with either neighbour."""
+        assert self.negated is not None
+        first, last = condition.first, condition.last
+        columns = [self._float_column(self.lookup(b.name).values.astype(np.float64)) for b in (first, last)]
+        self.negated_rows.append(self.negated.rows_at(first.position))
+        inner = self.negated.inner
+        self.code += [(Op.NONE_BETWEEN, len(self.negated_rows) - 1), *((Op.NONE_BETWEEN, c) for c in columns)]
+        self.code += [(Op.WITH_LEFT, inner + i) for i in first.conditions]
+        self.code += [(Op.WITH_RIGHT, inner + i) for i in last.conditions]
+        self._close(0, 0, 0)
 
     def skip(self) -> None:
         """Leave a condition out, keeping its number."""
@@ -242,6 +274,9 @@ class _Programs:
             np.array(self.constants, np.float64),
             np.array(self.int_constants, np.int64),
             len(self.code) + 1,
+            np.empty(0, np.int32) if self.negated is None else self.negated.moment,
+            np.concatenate([np.empty(0, np.int32), *self.negated_rows]),
+            np.cumsum([0, *map(len, self.negated_rows)]).astype(np.int32),
         )
 
 

@@ -40,7 +40,7 @@ from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried, Measure, Number, numbers_of
 from trendfold.query.nodes import Aggregate, Function
-from trendfold.runtime.compared import end_guard, latest_of, pairs_of
+from trendfold.runtime.compared import compared_rows, end_guard, latest_of, pairs_of
 from trendfold.runtime.folds.by_building import TrendsToBuild
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import Rows
@@ -243,7 +243,7 @@ class Exact:
         capacity = most_kept(events, items.low, items.high, steps, np.ones(len(lists), np.bool_))
         size = capacity * len(lists) * carried.width * int(lengths.max()) * exact.DIGIT_BITS // 8
         self.limits.check_state(self.plan.query.name, size, "exact numbers of bindings kept one by one")
-        pairs = pairs_of(operand.machine, self.rows, self.batch)
+        pairs = pairs_of(compared_rows(self.plan, number, self.rows, events.moment, self.batch))
         latest = latest_of(self.plan, number, self.rows, events, pairs, self.limits)
         kept = exact.ExactLists(
             len(lists), capacity, lists.get(START, -1), lists.get(END, -1), end_guard(operand)
@@ -320,7 +320,7 @@ class Exact:
             for p in range(pieces)
         ]
         events = events._replace(values=np.hstack([np.ones((len(size), 1)), *cut]))
-        pairs = pairs_of(operand.machine, self.rows, self.batch)
+        pairs = pairs_of(compared_rows(self.plan, number, self.rows, events.moment, self.batch))
         latest = latest_of(self.plan, number, self.rows, events, pairs, self.limits)
         out = no_trends(len(taken), 1 + len(summed) * pieces, 0)
         trends = TrendsToBuild(events, paths, pairs, latest, SEMANTICS[machine.semantics])

@@ -14,6 +14,7 @@ from trendfold.events.buffers import empty
 from trendfold.kernel.rows import number_moments
 from trendfold.plan.papers import join_plans
 from trendfold.runtime.compared import latest_of, pairs_of
+from trendfold.runtime.compared_rows import ComparedRows
 from trendfold.runtime.detection import Detection, DetectionRun, lay_out
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import read_rows
@@ -34,7 +35,8 @@ def read_detection_input(
     moment = empty(len(rows.row), np.int32)
     number_moments(rows.segment, rows.time, batch.order_of(rows.row), moment)
     events = read_events(joint.merged.operands[0], 0, rows, moment, batch)
-    pairs = pairs_of(machine, rows, batch)
+    no_end = -1  # windows of joint queries differ
+    pairs = pairs_of(ComparedRows(machine, rows, rows.alphabets[0], events.symbol, moment, batch, no_end))
     latest = latest_of(joint.merged, 0, rows, events, pairs, limits)
     ranges = read_row_ranges(rows.segment, rows.time if rows.number is None else rows.number, moment)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trendfold.automaton.glushkov import END, START
 from trendfold.errors import Problem, QueryError
 from trendfold.plan import QueryPlan
 from trendfold.plan.stream_choices import BLOCKS
@@ -189,12 +188,14 @@ def release_of(plan: QueryPlan, origin: int, since: int, until: int) -> Release:
         reach = min(bound.length, LONGEST)
         # Trends reach back: the first period whose trends all lie after `since` begins later.
         since, until = (time if time in (ALWAYS, NEVER) else time + reach for time in (since, until))
-        wait = 0 if plan.operands[0].machine.end_guards[1] is None else reach
+        wait = reach if plan.operands[0].machine.has_not_at_end else 0
         return BoundedRelease(window, origin, since, until, reach, wait)
     if not plan.finds_matches:
         return Release(window, origin, since, until)
-    guarded = plan.operands[0].machine.automaton.guard_of
-    at_start, at_end = any(p == START for p, _ in guarded), any(q == END for _, q in guarded)
+    pattern = plan.query.pattern
+    operands = pattern.parts if isinstance(pattern, Both) else (pattern,)
+    lines = [operand.parts for operand in operands if isinstance(operand, Seq)]
+    at_start, at_end = (any(isinstance(parts[i], Not) for parts in lines) for i in (0, -1))
     has_and = _has_and(plan.query.pattern)
     # A NOT at the start looks back by w from the end of its operand. An incomplete match may have passed that
     # end by w, if it waits for a NOT at the end or another operand; that with the NOT may begin w later.

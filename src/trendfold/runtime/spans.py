@@ -10,7 +10,7 @@ from trendfold.events.buffers import empty
 from trendfold.kernel import trend_ends as kernels
 from trendfold.kernel.program import Events
 from trendfold.plan import QueryPlan
-from trendfold.runtime.compared import latest_of, pairs_of
+from trendfold.runtime.compared import compared_rows, latest_of, pairs_of
 from trendfold.runtime.promising import keep_promising, needs_of
 from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.request import Request
@@ -54,7 +54,7 @@ def _find_ends(
     none = np.zeros(0, np.int32)
     begins, closes = none, none
     if any(guard is not None for guard in machine.end_guards):
-        pairs = pairs_of(machine, rows, batch)
+        pairs = pairs_of(compared_rows(plan, 0, rows, events.moment, batch))
         latest = latest_of(plan, 0, rows, events, pairs, request.limits)
         begins, closes = (none if guard is None else latest[guard] for guard in machine.end_guards)
     since, before = empty(len(rows.row), np.int64), empty(len(rows.row), np.int64)

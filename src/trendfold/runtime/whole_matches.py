@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.detect.clauses import Clause
+from trendfold.automaton.breaking import with_conditions
+from trendfold.detect.clauses import Beside, Clause
 from trendfold.detect.join import SPAN, PartialMatches
 from trendfold.detect.joint_queries import JointQueries, walk_machine
 from trendfold.detect.row_ranges import Reaches, RowNumbers, RowRanges
@@ -21,6 +22,7 @@ from trendfold.detect.walk import (
     new_walk,
     walk_element,
 )
+from trendfold.kernel.breakers import any_breaks
 from trendfold.kernel.lower import SEMANTICS, lower_paths
 from trendfold.kernel.program import Events, Pairs, Paths
 from trendfold.plan import QueryPlan
@@ -210,10 +212,12 @@ class ClauseFinder:
 
     def _wanted(self, bindings: MatchBindings) -> MatchBindings:
         """The matches that no NOT at their start or end breaks, and that are wanted."""
-        for operand, guard in self.clause.at_start:
-            bindings = bindings.keep(self._is_unbroken_at_start(bindings, operand, guard))
-        for operand, guard in self.clause.at_end:
-            bindings = bindings.keep(self._is_unbroken_at_end(bindings, operand, guard))
+        for beside in self.clause.across:
+            bindings = bindings.keep(self._is_unbroken_across(bindings, beside))
+        for beside in self.clause.at_start:
+            bindings = bindings.keep(self._is_unbroken_at_start(bindings, beside))
+        for beside in self.clause.at_end:
+            bindings = bindings.keep(self._is_unbroken_at_end(bindings, beside))
         ends, asked = self.ready.chosen.ends, self.ready.chosen.asked
         if ends is not None and len(bindings):
             end = self.ready.rows.time[bindings.most()]
@@ -231,8 +235,8 @@ class ClauseFinder:
         time, window = self.ready.rows.time, self.window
         assert window is not None
         complete, begin = time[bindings.most()], time[bindings.least()]
-        for operand, _ in self.clause.at_end:
-            waits_for = time[self._rows_of_operand(bindings, operand)[0]] + (window - 1)
+        for beside in self.clause.at_end:
+            waits_for = time[self._rows_of_operand(bindings, beside.operand)[0]] + (window - 1)
             complete = np.maximum(complete, waits_for)
         if self.clause.at_start:
             begin = begin - (window - 1)
@@ -334,21 +338,78 @@ class ClauseFinder:
                 upper = np.minimum(upper, ranges.first[ends.first])
         return lower, upper
 
-    # ------------------------------------------------------------ NOT at the ends
+    # ------------------------------------------------------------ NOT at the ends and beside AND
 
     def _rows_of_operand(self, bindings: MatchBindings, operand: int) -> tuple[RowNumbers, RowNumbers]:
         """The first and last row of one operand in every match."""
         if len({element.operand for element in self.clause.elements}) == 1:
             return bindings.least(), bindings.most()
+        own = (e.positions for e in self.clause.elements if e.operand == operand)
+        return self._ends(bindings, frozenset[int]().union(*own))
+
+    def _ends(self, bindings: MatchBindings, positions: frozenset[int]) -> tuple[RowNumbers, RowNumbers]:
+        """The first and last row of every match at some positions."""
         inside = np.zeros(len(self.ready.joint.machine.automaton.positions), np.bool_)
-        for element in self.clause.elements:
-            if element.operand == operand:
-                inside[sorted(element.positions)] = True
+        inside[sorted(positions)] = True
         mine, at = inside[bindings.position], bindings.start[:-1]
         least = np.minimum.reduceat(np.where(mine, bindings.row, np.int32(2**31 - 1)), at)
         return least, np.maximum.reduceat(np.where(mine, bindings.row, np.int32(-1)), at)
 
-    def _is_unbroken_at_start(self, bindings: MatchBindings, operand: int, guard: int) -> NDArray[np.bool_]:
+    def _is_unbroken_across(self, bindings: MatchBindings, beside: Beside) -> NDArray[np.bool_]:
+        """Whether no trend of the NOT lies after all events before it, and before all events after it."""
+        if not len(bindings):
+            return np.ones(0, np.bool_)
+        ranges, elements = self.ready.ranges, self.clause.elements
+        last = np.max([self._ends(bindings, elements[i].positions)[1] for i in beside.before], axis=0)
+        first = np.min([self._ends(bindings, elements[i].positions)[0] for i in beside.after], axis=0)
+        latest = self.ready.latest[beside.guard][ranges.moment[first] - 1]
+        meets = self._meets_conditions(bindings, beside, ranges.after[last], ranges.first[first])
+        return np.asarray((latest <= ranges.moment[last]) & ~meets, np.bool_)
+
+    def _meets_conditions(
+        self, bindings: MatchBindings, beside: Beside, low: RowNumbers, high: RowNumbers
+    ) -> NDArray[np.bool_]:
+        """Whether an event of the NOT in the rows [low, high) meets its conditions with those next to it."""
+        ready, predicates = self.ready, self.ready.joint.machine.predicates
+        found = np.zeros(len(bindings), np.bool_)
+        guard = ready.joint.machine.automaton.guards[beside.guard]
+        conditional = sorted(with_conditions(predicates.breaking).intersection(guard.positions))
+        if not conditional:
+            return found
+        inner = len(predicates.adjacency) + len(predicates.cross)
+        neighbours = self._neighbours(bindings, beside)
+        for position in conditional:
+            own = [i for i, each in enumerate(predicates.breaking) if position in each.negated]
+            named = np.zeros((len(own), len(ready.joint.machine.automaton.positions)), np.bool_)
+            for c, i in enumerate(own):
+                named[c, sorted(predicates.breaking[i].beside)] = True
+            numbers = np.array(own, np.int32) + np.int32(inner)
+            rows = ready.rows_of(frozenset({position}))
+            any_breaks(rows, numbers, named, low, high, *neighbours, ready.pairs, found)
+        return found
+
+    def _neighbours(
+        self, bindings: MatchBindings, beside: Beside
+    ) -> tuple[RowNumbers, NDArray[np.int32], NDArray[np.int64]]:
+        """Per match the rows and positions next to a NOT: the last of those before it, the first after it."""
+        found = []
+        for which, elements in ((1, beside.before), (0, beside.after)):
+            for i in elements:
+                positions = self.clause.elements[i].positions
+                row = self._ends(bindings, positions)[which]
+                found.append((row, self._position_of(bindings, positions, row)))
+        rows, positions_at = (np.stack(each, axis=1).reshape(-1) for each in zip(*found, strict=True))
+        return rows, positions_at, np.arange(len(bindings) + 1, dtype=np.int64) * len(found)
+
+    def _position_of(
+        self, bindings: MatchBindings, positions: frozenset[int], row: RowNumbers
+    ) -> NDArray[np.int32]:
+        """The position, one of some, at which every match has a row."""
+        inside = np.isin(bindings.position, sorted(positions))
+        is_it = inside & (bindings.row == np.repeat(row, np.diff(bindings.start)))
+        return np.maximum.reduceat(np.where(is_it, bindings.position, np.int32(-1)), bindings.start[:-1])
+
+    def _is_unbroken_at_start(self, bindings: MatchBindings, beside: Beside) -> NDArray[np.bool_]:
         """Whether no trend of the NOT is inside (end - w, start).
 
         It is enough to look at the trend that starts latest among those that end before `start`.
@@ -356,26 +417,30 @@ class ClauseFinder:
         if not len(bindings):
             return np.ones(0, np.bool_)
         ranges = self.ready.ranges
-        start, end = self._rows_of_operand(bindings, operand)
+        start, end = self._rows_of_operand(bindings, beside.operand)
+        low, high = self.ready.reaches.of(self.window).low[end], ranges.first[start]
+        meets = self._meets_conditions(bindings, beside, low, high)
         before = ranges.first[start] - 1  # a row of the moment before, perhaps of another segment
-        latest = self.ready.latest[guard][ranges.moment[np.maximum(before, 0)]]
+        latest = self.ready.latest[beside.guard][ranges.moment[np.maximum(before, 0)]]
         is_there = (before >= ranges.begin[start]) & (latest >= ranges.moment[ranges.begin[start]])
         if self.window is None:
-            return np.asarray(~is_there, np.bool_)
+            return np.asarray(~is_there & ~meets, np.bool_)
         first_of = np.zeros(int(ranges.moment[-1]) + 1, np.int64)
         first_of[ranges.moment] = np.arange(len(ranges.moment))
         began = ranges.stamp[first_of[np.maximum(latest, 0)]]
-        return np.asarray(~(is_there & (began > ranges.stamp[end] - self.window)), np.bool_)
+        is_broken = is_there & (began > ranges.stamp[end] - self.window)
+        return np.asarray(~is_broken & ~meets, np.bool_)
 
-    def _is_unbroken_at_end(self, bindings: MatchBindings, operand: int, guard: int) -> NDArray[np.bool_]:
+    def _is_unbroken_at_end(self, bindings: MatchBindings, beside: Beside) -> NDArray[np.bool_]:
         """Whether no trend of the NOT is inside (end, start + w): none that ends by then starts after end."""
         if not len(bindings):
             return np.ones(0, np.bool_)
         ranges = self.ready.ranges
-        start, end = self._rows_of_operand(bindings, operand)
-        horizon = ranges.moment[self.ready.reaches.of(self.window).high[start] - 1]
-        found: NDArray[np.bool_] = self.ready.latest[guard][horizon] <= ranges.moment[end]
-        return found
+        start, end = self._rows_of_operand(bindings, beside.operand)
+        high = self.ready.reaches.of(self.window).high[start]
+        latest = self.ready.latest[beside.guard][ranges.moment[high - 1]]
+        meets = self._meets_conditions(bindings, beside, ranges.after[end], high)
+        return np.asarray((latest <= ranges.moment[end]) & ~meets, np.bool_)
 
 
 @dataclass(frozen=True)

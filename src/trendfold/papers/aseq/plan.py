@@ -84,7 +84,10 @@ def _check_predicates(query: Query, automaton: Automaton) -> None:
     for conjunct in query.where:
         if kind(conjunct) is PredicateKind.ADJACENCY:
             raise _refused(query, f"WHERE compares neighbours in {expression_text(conjunct)}", why)
-    if split(query, automaton).cross:
+    predicates = split(query, automaton)
+    if predicates.breaking:
+        raise _refused(query, "WHERE compares an event of a NOT with a neighbour", why)
+    if predicates.cross:
         raise _refused(query, "WHERE compares two aliases without NEXT", why)
 
 

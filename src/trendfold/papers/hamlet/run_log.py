@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.automaton.breaking import NoneBetween
 from trendfold.automaton.predicates import Pairwise
 from trendfold.events.buffers import empty
 from trendfold.kernel.program import Pairs
@@ -112,5 +113,6 @@ def make_log(
 def _compared(group: Group, family: BurstFamily, k: int) -> tuple[Expression, ...]:
     """The conditions of a member on two events of E, in an order of their own."""
     predicates, place = group.members[k].operands[0].machine.predicates, family.positions[k]
-    found = {predicates.adjacency[i].condition for i in predicates.between(place, place)}
+    asked = (predicates.adjacency[i].condition for i in predicates.between(place, place))
+    found = {condition for condition in asked if not isinstance(condition, NoneBetween)}
     return tuple(sorted(found, key=repr))

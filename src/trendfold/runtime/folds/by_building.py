@@ -11,7 +11,7 @@ from trendfold.kernel import construct
 from trendfold.kernel.lower import SEMANTICS, lower_paths
 from trendfold.kernel.program import Events, Folded, Pairs, Paths
 from trendfold.plan.physical import Trends
-from trendfold.runtime.compared import latest_of, pairs_of
+from trendfold.runtime.compared import compared_rows, latest_of, pairs_of
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.windows import Items
 
@@ -49,7 +49,7 @@ _BINDING_BYTES = 16
 def fold(here: OperandRows, way: Trends, material: None) -> tuple[Folded, int]:
     """The aggregates of every window, and the bytes of the longest trend under construction."""
     machine, out, items = here.operand.machine, here.nothing(), here.items
-    pairs = pairs_of(machine, here.rows, here.batch)
+    pairs = pairs_of(compared_rows(here.plan, here.number, here.rows, here.events.moment, here.batch))
     latest = latest_of(here.plan, here.number, here.rows, here.events, pairs, here.limits)
     paths = lower_paths(machine, here.alphabet, here.operand.carried)
     trends = TrendsToBuild(here.events, paths, pairs, latest, SEMANTICS[machine.semantics])

@@ -20,7 +20,13 @@ from trendfold.kernel.program import (
 )
 from trendfold.plan.neighbour import Structure
 from trendfold.query.nodes import Semantics
-from trendfold.runtime.compared import asked_one_by_one, end_guard, latest_of, pairs_of
+from trendfold.runtime.compared import (
+    asked_one_by_one,
+    compared_rows,
+    end_guard,
+    latest_of,
+    pairs_of,
+)
 from trendfold.runtime.folds.binding_index import build_index
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.query_rows import Rows
@@ -50,17 +56,18 @@ class Compared:
 
 def read_compared(here: OperandRows) -> Compared:
     """Compile an operand's conditions over its rows, and rank the values that they compare."""
-    plan, rows, batch = here.operand, here.rows, here.batch
+    plan, rows = here.operand, here.rows
     machine, alphabet = plan.machine, here.alphabet
     places = list_numbers(machine)
     steps = lower_steps(machine, alphabet, plan.carried)
     asked = lower_asked(machine, alphabet, plan.accesses)
-    pairs = pairs_of(machine, rows, batch, asked_one_by_one(plan))
+    found = compared_rows(here.plan, here.number, rows, here.events.moment, here.batch)
+    pairs = pairs_of(found, asked_one_by_one(plan))
     index = build_index(
         asked,
         here.events.symbol,
         _ranked_apart(rows, here.items),
-        lambda name: batch.column(name).take(rows.row),
+        found.column,
         machine.semantics is Semantics.NEXT,
         places,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
+from trendfold.automaton.breaking import NoneBetween
 from trendfold.events.options import Options
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
@@ -103,8 +104,10 @@ def columns_of(plan: QueryPlan) -> frozenset[str]:
     found |= set(plan.query.returns.attributes) if isinstance(plan.query.returns, Matches) else set()
     for operand in plan.operands:
         predicates = operand.machine.predicates
-        for pair in (*predicates.adjacency, *predicates.cross):
-            found |= attributes_in(pair.condition)
+        pairs, beside = (*predicates.adjacency, *predicates.cross), predicates.breaking
+        conditions = (pair.condition for pair in pairs if not isinstance(pair.condition, NoneBetween))
+        for condition in (*conditions, *(each.condition for each in beside)):
+            found |= attributes_in(condition)
     return frozenset(found)
 
 
