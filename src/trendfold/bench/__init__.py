@@ -18,6 +18,7 @@ from trendfold.errors import InputError, nearest
 BENCHES: dict[str, str] = {
     "aseq": "trendfold.bench.aseq_bench",
     "cogra": "trendfold.bench.cogra_bench",
+    "compile": "trendfold.bench.compile_bench",
     "detect": "trendfold.bench.detect_bench",
     "gloria": "trendfold.bench.gloria_bench",
     "hamlet": "trendfold.bench.hamlet_bench",

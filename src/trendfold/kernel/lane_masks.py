@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -126,13 +127,28 @@ def _ranges(first: Longs, size: Longs) -> Longs:
 
 
 def distinct_rows(table: Masks) -> tuple[Masks, Longs]:
-    """The distinct rows of a table, and which one each row is."""
+    """The distinct rows of a table, and which one each row is; a row without any comes first.
+
+    Rows are sorted by a word, which stands for all words of a row; where it does not, by all bytes.
+    """
     bits = np.ascontiguousarray(np.packbits(table, axis=1))
     if not len(table) or table.shape[1] == 0:
         return table[:1], np.zeros(len(table), np.int64)
-    whole = bits[:, 0] if bits.shape[1] == 1 else bits.view(np.dtype((np.void, bits.shape[1]))).reshape(-1)
-    _, index, code = np.unique(whole, return_index=True, return_inverse=True)
+    count = -(-bits.shape[1] // 8)
+    words = np.zeros((len(bits), count), np.uint64)
+    words.view(np.uint8)[:, : bits.shape[1]] = bits
+    _, index, code = np.unique(words @ _weights(count), return_index=True, return_inverse=True)
+    if count > 1 and (words[index][code] != words).any():
+        whole = bits.view(np.dtype((np.void, bits.shape[1]))).reshape(-1)
+        _, index, code = np.unique(whole, return_index=True, return_inverse=True)
     return table[index], code.reshape(-1)
+
+
+@lru_cache(maxsize=64)
+def _weights(count: int) -> NDArray[np.uint64]:
+    """What the words of a row are multiplied by before they are added up; the first is 1."""
+    random = np.random.default_rng(0).integers(1 << 62, size=count, dtype=np.uint64)
+    return np.append(np.ones(1, np.uint64), 2 * random[1:] + 1)
 
 
 def padded(lanes: int) -> int:

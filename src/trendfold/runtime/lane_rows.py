@@ -21,6 +21,7 @@ from trendfold.errors import LimitError
 from trendfold.events.batch import EventBatch
 from trendfold.events.buffers import empty
 from trendfold.kernel import rows as kernels
+from trendfold.kernel.lane_masks import distinct_rows
 from trendfold.kernel.lower_machine_lanes import Taken, taken_of
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import Group, QueryPlan
@@ -352,10 +353,8 @@ def _conditional(
     everything = np.ones(kinds, np.bool_)
     meets = {each: np.logical_and.reduce([everything, *(held[c] for c in each)]) for each in groups}
     mask = _mask(groups, meets, positions)
-    bits = np.packbits(np.concatenate([np.zeros((1, positions), np.bool_), mask]), axis=1)
-    distinct, code = np.unique(bits, axis=0, return_inverse=True)  # nothing taken sorts first
-    whole = np.unpackbits(distinct, axis=1, count=positions).astype(np.bool_)
-    return whole, code.reshape(-1)[1:], kind
+    distinct, code = distinct_rows(np.concatenate([np.zeros((1, positions), np.bool_), mask]))
+    return distinct, code[1:], kind
 
 
 def _measure_values(

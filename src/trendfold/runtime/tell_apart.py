@@ -1,13 +1,15 @@
 """Classify rows into kinds: hundreds of queries may test `x > 1`, `x > 2`, ... on one column.
 
 All rows of a kind satisfy the same conditions, so conditions are evaluated once per kind. Comparisons of a
-column with constants cut it into intervals: a row's kind is its interval, found by one binary search whatever
-the number of constants. Any other condition is a bit.
+column, or of arithmetic, with constants cut its values into intervals; IN and BETWEEN do, too. A row's
+interval is found by one binary search, whatever the number of constants. Any other condition is a bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,18 @@ from trendfold.events.buffers import empty
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
 from trendfold.kernel.rows import find_intervals, look_up
-from trendfold.query.nodes import Attribute, Compare, Expression, Literal
-from trendfold.runtime.expressions import attribute_lookup, evaluate, is_true
+from trendfold.query.nodes import (
+    Attribute,
+    Between,
+    Binary,
+    Compare,
+    Expression,
+    In,
+    Literal,
+    Logic,
+    Unary,
+)
+from trendfold.runtime.expressions import Lookup, attribute_lookup, evaluate, is_true
 from trendfold.runtime.sorting import combine, dense
 from trendfold.runtime.workspace import Workspace
 
@@ -30,8 +42,8 @@ def tell_apart(
     conditions: Sequence[Expression], rows: NDArray[np.int64], workspace: Workspace
 ) -> tuple[dict[Expression, NDArray[np.bool_]], NDArray[Any]]:
     """Classify rows: per condition and kind whether it holds, and the kind of every row."""
-    cut_by, bits = _comparisons(conditions, workspace)
-    parts = [_intervals(workspace.batch.column(name).take(rows), cuts) for name, cuts in cut_by.items()]
+    cut, bits = _comparisons(conditions, rows, workspace)
+    parts = [_intervals(*each) for each in cut]
     parts += [_packed(bits[k : k + _BITS], rows, workspace) for k in range(0, len(bits), _BITS)]
     code, high = parts[0] if parts else (np.zeros(len(rows), np.int64), 1)
     for part, limit in parts[1:]:
@@ -40,55 +52,101 @@ def tell_apart(
     example = np.zeros(kinds, np.int64)
     example[kind] = np.arange(len(rows))
     some = rows[example]
-    examples = {name: workspace.batch.column(name).take(some) for name in cut_by}
-    lookup = attribute_lookup(examples.__getitem__)
-    held = {}
+    lookup, held, is_bit = _lookup(some, workspace), {}, frozenset(bits)
     for condition in conditions:
-        if condition in bits:
+        if condition in is_bit:
             held[condition] = workspace.holds(condition)[some]
         else:
             held[condition] = np.broadcast_to(is_true(evaluate(condition, lookup)), (kinds,))
     return held, kind
 
 
+def _lookup(rows: NDArray[np.int64], workspace: Workspace) -> Lookup:
+    """The attributes of some rows, each taken once."""
+    return attribute_lookup(cache(lambda name: workspace.batch.column(name).take(rows)))
+
+
 def _comparisons(
-    conditions: Sequence[Expression], workspace: Workspace
-) -> tuple[dict[str, NDArray[Any]], list[Expression]]:
-    """Per attribute that several conditions compare with numbers, these numbers sorted; and all others.
+    conditions: Sequence[Expression], rows: NDArray[np.int64], workspace: Workspace
+) -> tuple[list[tuple[Column, NDArray[Any]]], list[Expression]]:
+    """What conditions compare with several numbers, with these numbers sorted; and all other conditions.
 
     A condition that is already evaluated becomes a bit, because its columns may be missing from the batch.
     """
-    compared: dict[str, dict[Expression, int | float]] = {}
+    compared: dict[Expression, dict[Expression, frozenset[int | float]]] = {}
     for condition in conditions:
-        found = _threshold(condition)
+        found = _thresholds(condition)
         if found is not None and not workspace.knows(condition):
             compared.setdefault(found[0], {})[condition] = found[1]
-    cut_by, judged = {}, set()
-    for name, constants in compared.items():
-        cuts = _cuts(sorted(set(constants.values())), workspace.batch.column(name).kind)
+    lookup, cut, judged = _lookup(rows, workspace), [], set()
+    for operand, constants in compared.items():
+        numbers = sorted(frozenset[int | float]().union(*constants.values()))
+        if len(numbers) < 2:
+            continue
+        column = evaluate(operand, lookup)
+        cuts = _cuts(numbers, column.kind)
         if cuts is not None:
-            cut_by[name] = cuts
+            cut.append((column, cuts))
             judged |= set(constants)
-    return cut_by, [condition for condition in conditions if condition not in judged]
+    return cut, [condition for condition in conditions if condition not in judged]
 
 
-def _threshold(condition: Expression) -> tuple[str, int | float] | None:
-    """The attribute and the number that a condition compares, or None."""
+_Thresholds = tuple[Expression, frozenset[int | float]]
+
+
+def _thresholds(condition: Expression) -> _Thresholds | None:
+    """The one expression that a condition compares with numbers, and these numbers; or None."""
     match condition:
-        case Compare(_, Attribute(name=name), Literal(value=value)) | Compare(
-            _, Literal(value=value), Attribute(name=name)
-        ):
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return name, value
+        case Compare(_, operand, Literal() as other) | Compare(_, Literal() as other, operand):
+            return _numbers(operand, (other,))
+        case In(operand, items):
+            return _numbers(operand, items)
+        case Between(operand, low, high):
+            return _numbers(operand, (low, high))
+        case Unary("NOT", operand):
+            return _thresholds(operand)
+        case Logic(_, parts):
+            return _of_all([_thresholds(part) for part in parts])
     return None
 
 
+def _numbers(operand: Expression, others: Sequence[Expression]) -> _Thresholds | None:
+    """What an attribute, or arithmetic on attributes, is compared with, if these are numbers."""
+    if not isinstance(operand, Attribute | Binary | Unary) or not _has_attribute(operand):
+        return None
+    values = [other.value for other in others if isinstance(other, Literal)]
+    numbers = [each for each in values if isinstance(each, int | float) and not isinstance(each, bool)]
+    if len(numbers) < len(others):
+        return None
+    whose = replace(operand, alias=None) if isinstance(operand, Attribute) else operand
+    return whose, frozenset(numbers)
+
+
+def _has_attribute(operand: Expression) -> bool:
+    match operand:
+        case Attribute():
+            return True
+        case Unary(_, inner):
+            return _has_attribute(inner)
+        case Binary(_, left, right):
+            return _has_attribute(left) or _has_attribute(right)
+    return False
+
+
+def _of_all(parts: Sequence[_Thresholds | None]) -> _Thresholds | None:
+    """The thresholds of several conditions, if they are all about one expression."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or len({operand for operand, _ in known}) > 1:
+        return None
+    return known[0][0], frozenset[int | float]().union(*(numbers for _, numbers in known))
+
+
 def _cuts(numbers: list[int | float], kind: Kind) -> NDArray[Any] | None:
-    """Numbers converted to the column's type; None if there is only one, or if converting changes any."""
-    if len(numbers) > 1 and kind is Kind.FLOAT and all(float(number) == number for number in numbers):
+    """Numbers converted to the column's type; None if converting changes any."""
+    if kind is Kind.FLOAT and all(float(number) == number for number in numbers):
         return np.array(numbers, np.float64)
     is_whole = all(isinstance(number, int) and abs(number) < 2**62 for number in numbers)
-    return np.array(numbers, np.int64) if len(numbers) > 1 and kind is Kind.INTEGER and is_whole else None
+    return np.array(numbers, np.int64) if kind is Kind.INTEGER and is_whole else None
 
 
 def _intervals(column: Column, cuts: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
