@@ -70,6 +70,16 @@ class Page:
         self.ask("Page.navigate", url=url)
         self.wait("document.readyState === 'complete'")
 
+    def open_when_served(self, url: str) -> None:
+        """Open a page of a server that is just starting."""
+        for _ in range(300):
+            try:
+                urlopen(url).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        self.open(url)
+
     def js(self, expression: str) -> Any:
         told = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
@@ -77,7 +87,7 @@ class Page:
 
     def wait(self, condition: str, seconds: float = 30.0) -> None:
         until = time.monotonic() + seconds
-        while not self.js(condition):
+        while not self.js(f"!!({condition})"):
             assert time.monotonic() < until, (
                 f"{condition} did not come true; page says {self.text()[:2000]!r}"
             )

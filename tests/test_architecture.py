@@ -21,7 +21,15 @@ ROOMS = (
 DOORS = {"__init__", "__main__"}
 """The package's own front: may import every room, belongs to none."""
 
-ONLY_IN = {"numba": {"kernel", "detect", "bench"}, "pyspark": {"runtime", "bench"}, "lark": {"query"}}
+ONLY_IN = {
+    "numba": {"kernel", "detect", "bench"},
+    "pyspark": {"runtime", "bench"},
+    "lark": {"query"},
+    "altair": {"report"},
+    "vl_convert": {"report"},
+    "nicegui": {"console"},
+    "starlette": {"console"},
+}
 NOT_IN = {"pyarrow": {"query", "automaton", "plan", "kernel"}}
 
 PAPERS_HAVE = {"plan.py", "lower.py", "kernel.py", "run.py"}

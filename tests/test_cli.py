@@ -769,9 +769,8 @@ def test_a_live_table_shows_how_a_stream_gets_on() -> None:
         assert text in shown
 
 
-@pytest.mark.parametrize("command", [["console", "--port", "80"], ["console"]])
-def test_commands_that_are_not_there_yet(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
-    assert f"'trendfold {command[0]}' is not available yet" in fails(capsys, command)
+def test_a_console_of_no_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "there is no folder 'nowhere'" in fails(capsys, ["console", "nowhere"])
 
 
 def test_without_a_command_usage_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from trendfold import __version__, interrupt
 from trendfold.cli import arguments, commands
 from trendfold.cli.show import located, say
-from trendfold.errors import QueryError, TrendfoldError, UnsupportedError
+from trendfold.errors import QueryError, TrendfoldError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if argv is None else argv
     try:
-        args = _parser().parse_args(words) if not _is_later(words) else _LATER
+        args = _parser().parse_args(words)
     except SystemExit as done:  # --help, --version, or an option that is wrong
         return int(done.code or 0)
     try:
@@ -80,18 +80,6 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or is_unloadable or getattr(error, "errno", None) == errno.ENOMEM
 
 
-def _is_later(words: Sequence[str]) -> bool:
-    return next((word for word in words if not word.startswith("-")), None) == "console"
-
-
-def _not_yet(_: argparse.Namespace) -> int:
-    raise UnsupportedError("'trendfold console' is not available yet; use 'trendfold run'")
-
-
-_LATER = argparse.Namespace(command=_not_yet, debug=False)
-"""A planned command, not shown in the help."""
-
-
 class _Described(NamedTuple):
     """A command: what it does, its options, and the function that runs it."""
 
@@ -122,6 +110,11 @@ _COMMANDS = {
         "run benchmarks side by side; fails if a promised figure is missed",
         arguments.add_bench,
         commands.bench,
+    ),
+    "console": _Described(
+        "open a page on this machine to look at data, write queries and see results",
+        arguments.add_console,
+        commands.console,
     ),
     "demo": _Described(
         "queries over generated rides, and a report with pictures", arguments.add_demo, commands.demo

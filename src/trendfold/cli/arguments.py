@@ -243,6 +243,13 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
     _add_overwrite(parser)
 
 
+def add_console(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold console`."""
+    parser.add_argument("folder", nargs="?", default=".", help="whose files can be opened; default: this one")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
+
+
 # ---------------------------------------------------------------- options of several commands
 
 

@@ -338,6 +338,16 @@ def _check_bench_files(args: argparse.Namespace, drawn: Collection[str]) -> None
         raise InputError("--json and --plot are for one bench; use --report or --into for several")
 
 
+def console(args: argparse.Namespace) -> int:
+    """Serve the console until it is interrupted."""
+    if not Path(args.folder).is_dir():
+        raise InputError(f"there is no folder {args.folder!r}")
+    from trendfold.console import serve
+
+    serve(args.folder, args.port, not args.no_browser, say)
+    return 0
+
+
 def demo(args: argparse.Namespace) -> int:
     """Run the demo."""
     from trendfold.cli.demo import demo as run_demo

@@ -25,7 +25,7 @@ UNITS_US = {
 }
 """The units of durations, in microseconds."""
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""(?P<skip>[\s\ufeff]+|--[^\n]*)
       | (?P<string>'(?:[^']|'')*')
       | (?P<quoted>"(?:[^"]|"")+")
@@ -34,6 +34,7 @@ _TOKEN = re.compile(
       | (?P<sign>.)""",
     re.VERBOSE | re.DOTALL,
 )
+"""The tokens of a text; comments and white space are `skip`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Piece:
 def _tokens(text: str) -> list[Token]:
     return [
         Token(str(found.lastgroup), found.group(), Span(*found.span()))
-        for found in _TOKEN.finditer(text)
+        for found in TOKEN.finditer(text)
         if found.lastgroup != "skip"
     ]
 

@@ -1,0 +1,110 @@
+"""The console in a real browser: write a query with an error, see it, mend it, run it, read a number."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import trendfold as tf
+from browser import Page, chromium, needs_chromium
+from trendfold.cli import main
+
+pytestmark = [pytest.mark.slow, needs_chromium]
+EDITOR = "document.querySelector('.cm-content')"
+
+
+def button(text: str) -> str:
+    """The button with a text."""
+    return f"[...document.querySelectorAll('button')].find(b => b.innerText.includes({text!r}))"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "work"
+    root.mkdir()
+    words = ["generate", "ridesharing", "--events", "5000", "--seed", "7"]
+    assert main([*words, "--output", str(root / "rides.parquet")]) == 0
+    return root
+
+
+@pytest.fixture
+def page(folder: Path, tmp_path: Path) -> Iterator[Page]:
+    words = [sys.executable, "-m", "trendfold", "console", str(folder), "--no-browser"]
+    outside = {
+        k: v for k, v in os.environ.items() if not k.startswith("PYTEST")
+    }  # NiceGUI is another under pytest
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=outside) as server:
+        assert server.stderr is not None
+        try:
+            found = re.search(r"http://127\.0\.0\.1:\S+", server.stderr.readline())
+            assert found is not None
+            with chromium(tmp_path) as page:
+                page.look_like(1300, 1000)
+                page.open_when_served(found.group())
+                page.wait_for("trendfold console")
+                yield page
+        finally:
+            server.terminate()
+
+
+def open_rides(page: Page) -> None:
+    page.click("document.querySelector('.tf-side input')")
+    page.wait("document.querySelector('.q-menu .q-item')")
+    page.click("document.querySelector('.q-menu .q-item')")
+    page.wait_for("5,000 events")
+
+
+def write(page: Page, text: str) -> None:
+    """Replace the text of the editor."""
+    page.click(EDITOR)
+    page.press("a", 65, modifiers=2)
+    page.type(text)
+
+
+def test_from_an_error_to_a_number(page: Page, folder: Path) -> None:
+    assert page.js("document.querySelectorAll('button[disabled]').length") >= 1
+    open_rides(page)
+    page.wait_for("Request")
+    write(page, "RETURN COUNT(*) PATTERN Request R WHERE R.sped > 10")
+    page.wait_for("1:41: query 'q1': there is no column 'sped'")
+    page.wait("document.querySelector('.tf-wrong') !== null")
+    assert page.js("document.querySelector('.tf-wrong').textContent") == "R.sped"
+    write(page, "RETURN COUNT(*) PATTERN Request R WHERE R.speed > 10")
+    page.wait_for("1 query, no errors")
+    page.wait_for("Request R")
+    page.press("Enter", 13, modifiers=2)
+    page.wait("document.querySelector('iframe.tf-report') !== null", 120)
+    shown = "document.querySelector('iframe.tf-report').contentDocument.body.innerText"
+    page.wait(f"{shown}.includes('trends')")
+    rides = tf.parse("RETURN COUNT(*) PATTERN Request R WHERE R.speed > 10").run(
+        folder / "rides.parquet", engine="local"
+    )
+    assert f"{int(rides['q1']['count'][0].as_py()):,} trends" in page.js(shown)
+    assert page.errors == []
+
+
+def test_completion_why_and_saving(page: Page, folder: Path) -> None:
+    open_rides(page)
+    write(page, "RETURN COUNT(*) PATTERN SEQ(Req")
+    page.wait("document.querySelector('.tf-suggestions').innerText.includes('Request')")
+    page.click("document.querySelector('.tf-suggestions button')")
+    page.wait(f"{EDITOR}.textContent.includes('SEQ(Request')")
+    write(page, "RETURN COUNT(*) PATTERN SEQ(Request R, cancel C)")
+    page.wait_for("1 query, no errors")
+    page.click(button("Why no rows?"))
+    page.wait_for("no event has the type 'cancel'", 60)
+    page.click(button("More"))
+    page.wait("document.querySelector('.q-menu .q-item') !== null")
+    page.click("[...document.querySelectorAll('.q-menu .q-item')].find(e => e.innerText.startsWith('Save'))")
+    page.wait("document.querySelector('.q-dialog input') !== null")
+    page.js(
+        "[...document.querySelectorAll('.q-dialog button')].find(b => b.innerText.includes('Save')).click()"
+    )
+    page.wait_for("Saved queries.tql")
+    assert (folder / "queries.tql").read_text() == "RETURN COUNT(*) PATTERN SEQ(Request R, cancel C)"
