@@ -81,6 +81,11 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+def printable(text: str) -> str:
+    """Text without control characters, so that it cannot move the terminal's cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class TrendfoldError(Exception):
     """Base of all errors trendfold raises; `exit_code` is what the command line returns for it."""
 

@@ -37,3 +37,15 @@ def test_json_writes_whole_numbers_without_a_point() -> None:
     assert file.getvalue().decode().splitlines()[0] == '{"x": 13087}'
     read = [json.loads(line)["x"] for line in file.getvalue().splitlines()]
     assert read == [13087, 0, 0.5, 2.0**53, "Infinity", None]
+
+
+def test_a_result_prints_its_rows_with_whole_counts() -> None:
+    lines = str(RESULT).splitlines()
+    assert lines[0] == "trips"
+    assert lines[1].split() == ["window_start", "window_end", "count", "avg_B_v"]
+    assert lines[3].split() == ["3", "1.5"]
+    assert lines[5] == "none"
+    many = tf.parse("RETURN id, COUNT(*) PATTERN A GROUP BY id").run(
+        pa.table({"type": ["A"] * 22, "ts": range(22), "id": range(22)})
+    )
+    assert str(many).splitlines()[-1] == "... and 2 more rows"

@@ -28,14 +28,13 @@ from trendfold.cli.show import (
     located,
     print_json,
     print_table,
-    printable,
     rows_shown,
     say,
     table_files,
     text_file,
 )
 from trendfold.cli.spark_engine import choose_engine, progress_on, session_for
-from trendfold.errors import InputError, QueryError, TrendfoldError, nearest, plural
+from trendfold.errors import InputError, QueryError, TrendfoldError, nearest, plural, printable
 from trendfold.runtime.result import require_page, to_table
 
 if TYPE_CHECKING:

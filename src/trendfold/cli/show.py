@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import posixpath
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
-from trendfold.errors import QueryError, plural
+from trendfold.errors import QueryError, plural, printable
+from trendfold.runtime.text_tables import ROWS_SHOWN, is_text, table_lines, text_cells
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from trendfold.runtime.staging import Write
-
-ROWS_SHOWN = 20
-"""The most rows of a query shown on a terminal."""
 
 EXTENSIONS = {"parquet": "parquet", "csv": "csv", "json": "jsonl"}
 """The file name extension of each format."""
@@ -66,81 +62,26 @@ def rows_shown() -> int | None:
 
 def print_table(name: str, table: pa.Table, rows: int | None = None) -> None:
     """Print rows under their query's name, and how many more there are."""
-    is_terminal = sys.stdout.isatty()
-    cells = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
-    right = [not _is_text(field.type) for field in table.schema]
-    if is_terminal:
-        _print_rich(name, table.column_names, cells, right)
-        if rows is not None and rows > table.num_rows:
-            print(f"... and {plural(rows - table.num_rows, 'more row')} (--output DIR writes all of them)")
+    if not sys.stdout.isatty():
+        print("\n".join([printable(name), *table_lines(table), ""]))
         return
-    print(printable(name))
-    widths = [
-        max([len(head), *map(len, column)]) for head, column in zip(table.column_names, cells, strict=True)
-    ]
-    for row in [table.column_names, ["-" * width for width in widths], *zip(*cells, strict=True)]:
-        padded = (v.rjust(w) if r else v.ljust(w) for v, w, r in zip(row, widths, right, strict=True))
-        print("  ".join(padded).rstrip())
-    print()
+    _print_rich(name, table)
+    if rows is not None and rows > table.num_rows:
+        print(f"... and {plural(rows - table.num_rows, 'more row')} (--output DIR writes all of them)")
 
 
-def _print_rich(
-    name: str, heads: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]
-) -> None:
+def _print_rich(name: str, table: pa.Table) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(title=Text(printable(name)), title_justify="left")
-    for head, is_right in zip(heads, right, strict=True):
-        drawn.add_column(Text(printable(head)), justify="right" if is_right else "left", overflow="fold")
-    for row in zip(*cells, strict=True):
+    for field in table.schema:
+        side: Literal["left", "right"] = "left" if is_text(field.type) else "right"
+        drawn.add_column(Text(printable(field.name)), justify=side, overflow="fold")
+    for row in zip(*text_cells(table), strict=True):
         drawn.add_row(*(Text(value) for value in row))
     Console().print(drawn)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_list(kind)
-    return bool(is_text or pa.types.is_temporal(kind))
-
-
-def _cell(value: object) -> str:
-    """Format a value: counts without decimals, other numbers with six digits, null as empty."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(value).lower()
-        case float() if math.isfinite(value) and value == int(value) and abs(value) < 2**53:
-            return f"{int(value):,}"
-        case float():
-            return f"{value:.6g}"
-        case datetime():
-            return value.isoformat(" ", "auto").replace("+00:00", "Z")
-        case list():  # the events of a match
-            return ", ".join(map(_cell, value))
-        case dict():
-            return " ".join(_attribute(name, each) for name, each in value.items())
-        case _:
-            return printable(str(value))
-
-
-def _attribute(name: str, value: object) -> str:
-    """Format an attribute of an event: id and time without, others with their name."""
-    match name:
-        case "id":
-            return f"#{_cell(value)}"
-        case "time":
-            return f"at {_cell(value)}"
-        case _:
-            return f"{printable(name)}={_cell(value)}"
-
-
-def printable(text: str) -> str:
-    """Text without control characters, so that it cannot move the terminal's cursor."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_json(name: str, table: pa.Table) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from trendfold import api, interrupt
 from trendfold.cli.arguments import columns_of
-from trendfold.cli.show import print_json, print_table, printable, rows_shown, say
-from trendfold.errors import InputError, plural
+from trendfold.cli.show import print_json, print_table, rows_shown, say
+from trendfold.errors import InputError, plural, printable
 from trendfold.runtime.result import to_table
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from trendfold.errors import plural
 from trendfold.query.funnel_question import FunnelQuestion
 from trendfold.query.printer import to_text
 from trendfold.runtime.result import to_frame_of_polars
+from trendfold.runtime.text_tables import table_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Funnel:
         return _svg(self.table.to_pylist())
 
     def __str__(self) -> str:
-        return str(self.table.to_pylist())
+        return "\n".join(table_lines(self.table))
 
     def _repr_html_(self) -> str:
         return self.svg()

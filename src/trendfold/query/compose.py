@@ -10,7 +10,7 @@ from typing import Any
 from trendfold.errors import InputError, Problem, QueryError, nearest
 from trendfold.query.builder import SEMANTICS, read_duration
 from trendfold.query.check import check
-from trendfold.query.in_python import ConditionExpr, Same, ValueExpr, pattern_of
+from trendfold.query.in_python import ConditionExpr, Same, ValueExpr, count, pattern_of
 from trendfold.query.names import depth
 from trendfold.query.nodes import (
     Aggregate,
@@ -36,9 +36,9 @@ def compose(name: object, clauses: Mapping[str, Any]) -> Query:
     """The query of these clauses, checked as one of text is; raises one QueryError with all its problems."""
     found: dict[str, Any] = {}
     problems = []
-    for clause, value in clauses.items():
+    for clause, read in _READERS.items():
         try:
-            found[clause] = _READERS[clause](value)
+            found[clause] = read(clauses.get(clause, _OMITTED.get(clause)))
         except InputError as error:
             problems.append(Problem(f"{clause}: {error}", str(name)))
     if not isinstance(name, str) or not name:
@@ -222,3 +222,13 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "limit": _limit,
     "includes_empty": bool,
 }
+
+_OMITTED: dict[str, Any] = {
+    "returns": count(),
+    "semantics": "any",
+    "where": (),
+    "group_by": (),
+    "once": False,
+    "includes_empty": False,
+}
+"""What stands for a clause that is left out; for the others it is None."""

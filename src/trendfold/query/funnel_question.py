@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trendfold.errors import InputError, Problem, QueryError
 from trendfold.query.compose import compose, read_length
-from trendfold.query.in_python import ConditionExpr, EventExpr, Same, count, event, same, seq
+from trendfold.query.in_python import ConditionExpr, EventExpr, Same, event, same, seq
 from trendfold.query.names import PredicateKind, extent, kind
 from trendfold.query.nodes import EventRef, Query, Seq, WindowUnit
 from trendfold.query.parser import placed
@@ -60,22 +60,11 @@ def funnel_question(
     if not 0 < len(made) <= MOST_STEPS:
         raise InputError(f"a funnel has 1 to {MOST_STEPS} steps, not {len(made)}")
     conditions: list[Conjunct] = [same(*_listed(by)), *_listed(where)]
-    query = compose("funnel", {**_CLAUSES, "pattern": seq(*made), "where": conditions})
+    query = compose("funnel", {"pattern": seq(*made), "where": conditions, "semantics": "next"})
     if problems := list(_problems(query)):
         raise QueryError(problems)
     longest = _micros("within", within)
     return FunnelQuestion(query, longest, None if every is None else _micros("every", every))
-
-
-_CLAUSES: dict[str, Any] = {
-    "returns": count(),
-    "semantics": "next",
-    "group_by": (),
-    "having": None,
-    "within": None,
-    "slide": None,
-    "limit": None,
-}
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

@@ -9,10 +9,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from trendfold.errors import InputError, UnsupportedError, nearest, plural
+from trendfold.errors import InputError, UnsupportedError, nearest, plural, printable
 from trendfold.plan.fold_steps import PhysicalPlan
 from trendfold.query.nodes import Query
 from trendfold.runtime.notebook import ROWS, facts_html, rows_html
+from trendfold.runtime.text_tables import ROWS_SHOWN, table_lines
 
 PICTURES = "trendfold.report"
 """The module that draws results; it is loaded when something is drawn."""
@@ -148,6 +149,15 @@ class Result(Mapping[str, Any]):
             quoted = (prefix + name).replace("`", "``")
             frame.createOrReplaceTempView(f"`{quoted}`")
         return [prefix + name for name in self.tables]
+
+    def __str__(self) -> str:
+        """The first rows of every query, as the command line prints them."""
+        parts = []
+        for name, rows in self.tables.items():
+            shown, more = to_table(rows, ROWS_SHOWN), self.summary.rows[name] - ROWS_SHOWN
+            parts += [printable(name), *table_lines(shown)]
+            parts += [f"... and {plural(more, 'more row')}"] * (more > 0) + [""]
+        return "\n".join(parts[:-1])
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.tables:
