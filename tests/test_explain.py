@@ -119,6 +119,21 @@ def test_whatever_is_written_is_escaped() -> None:
         assert escape(tag) in page
 
 
+def test_the_picture_comes_first_with_a_legend() -> None:
+    page = to_html(to_json(tf.parse("RETURN COUNT(*) PATTERN SEQ(A, NOT N, B)").plan()))
+    assert page.index("<svg") < page.index("Point at a box") < page.index("<pre>")
+
+
+def test_a_page_of_a_run_tells_who_shares_what_and_what_it_took() -> None:
+    queries = tf.parse("QUERY a RETURN COUNT(*) PATTERN A+; QUERY b RETURN COUNT(*) PATTERN SEQ(A, B)")
+    events = pa.table({"type": ["A", "A", "B"], "ts": [1, 2, 3]})
+    page = str(queries.explain(format="html", data=events, analyze=True))
+    assert "Who shares what" in page
+    assert "<td>a, b</td>" in page
+    assert "together with 1 other query" in page
+    assert "Who shares what" not in str(queries.explain(format="html"))
+
+
 # ---------------------------------------------------------------- one query does not fail the others
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
+from trendfold.errors import plural
 from trendfold.explain.multitree_picture import picture_joins
 from trendfold.explain.path_picture import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
@@ -22,7 +24,8 @@ def to_html(value: Value) -> str:
 
 def fragment(value: Value) -> str:
     """An HTML fragment for notebooks; its styles do not affect the rest of the page."""
-    return styled("\n".join(_query_html(query) for query in value["queries"]))
+    queries = "\n".join(_query_html(query) for query in value["queries"])
+    return styled(_shares_html(value["queries"]) + queries)
 
 
 def styled(html: str) -> str:
@@ -30,15 +33,64 @@ def styled(html: str) -> str:
     return f'<div class="trendfold"><style>{_style()}</style>\n{html}</div>'
 
 
+def _shares_html(queries: Sequence[Value]) -> str:
+    """Who is folded together with whom, and what each fold took; empty for one query or without data."""
+    folds: dict[tuple[str, ...], Value] = {}
+    for query in queries:
+        for step in query.get("steps", ()):
+            names = tuple(sorted({query["query"], *step["with"]}))
+            folds[(step["way"], *names)] = step
+    if len(queries) < 2 or not folds:
+        return ""
+    longest = max(step["seconds"] for step in folds.values())
+    rows = "".join(_fold_html(names[1:], step, longest) for names, step in folds.items())
+    heads = "".join(
+        f'<th scope="col">{name}</th>' for name in ("queries folded together", "how", "rows", "time")
+    )
+    return f"<section><h2>Who shares what</h2><table><tr>{heads}</tr>{rows}</table></section>"
+
+
+def _fold_html(names: Sequence[str], step: Value, longest: float) -> str:
+    shown = ", ".join(names[:_MOST_NAMES]) + (
+        f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    )
+    width = 100 * step["seconds"] / longest if longest else 0
+    bar = f'<div class="bar" style="width:{width:.0f}%"></div>' if width else ""
+    seconds = f"{step['seconds']:.3f} s" if step["seconds"] else "not run"
+    return (
+        f"<tr><td>{escape(shown)}</td><td>{escape(step['way'])}<br><small>{escape(step['why'])}</small></td>"
+        f'<td class="number">{step["rows"]:,}</td><td>{seconds}{bar}</td></tr>'
+    )
+
+
 def _query_html(value: Value) -> str:
-    parts = [f"<h2>{escape(value['query'])}</h2><pre>{escape(value['text'])}</pre>"]
+    """The pictures of a query first, with what it took, then its text and the tables."""
+    parts = [f"<h2>{escape(value['query'])}</h2>", _took_html(value.get("steps", ()))]
     parts.append(picture_joins(value["matches"]) if "matches" in value else "")
-    operands = [None, *value.get("operands", ())]
-    for (heading, sections), operand in zip(blocks(value), operands, strict=True):
+    parts.append(path_picture(value.get("sharing", {})))
+    operands = value.get("operands", ())
+    drawn = "".join(_operand_picture(operand, len(operands) > 1) for operand in operands)
+    parts.append(drawn + _LEGEND if drawn else "")
+    parts.append(f"<pre>{escape(value['text'])}</pre>")
+    for heading, sections in blocks(value):
         parts.append(f"<h3>{escape(heading)}</h3>" if heading else "")
-        parts.append(path_picture(value.get("sharing", {})) if operand is None else picture(operand))
         parts += [_section_html(section) for section in sections]
     return f"<section>{''.join(parts)}</section>"
+
+
+def _operand_picture(operand: Value, has_title: bool) -> str:
+    return (f"<h3>{escape(operand['pattern'])}</h3>" if has_title else "") + picture(operand)
+
+
+def _took_html(steps: Sequence[Value]) -> str:
+    """Rows and time of the folds of a query that ran."""
+    took = [step for step in steps if step["seconds"]]
+    if not took:
+        return ""
+    rows, seconds = max(step["rows"] for step in took), sum(step["seconds"] for step in took)
+    others = len({name for step in took for name in step["with"]})
+    shared = f", together with {plural(others, 'other query', 'other queries')}" if others else ""
+    return f"<p><strong>{rows:,}</strong> rows in <strong>{seconds:.3f} s</strong>{shared}</p>"
 
 
 def _section_html(section: Section) -> str:
@@ -55,6 +107,16 @@ def _style() -> str:
     return _STYLE + touching
 
 
+_MOST_NAMES = 12
+_LEGEND = (
+    '<p class="legend">A trend goes from <strong>⊥</strong> along the arrows to <strong>⊤</strong>. '
+    "A <strong>box</strong> is an event of the pattern; below its name stands how finely its partial trends "
+    "are kept. An <strong>arrow</strong> leads to the event that may come next; on it stand the "
+    '<strong>conditions</strong> between the two and, in <strong class="not">red</strong>, what may not lie '
+    "between. Point at a box to see its arrows.</p>"
+)
+"""How to read the picture of an automaton."""
+
 _STYLE = """
 .trendfold{--ink:#1c2330;--soft:#667085;--line:#98a2b3;--paper:#fff;--panel:#f4f6f9;--accent:#1f6feb;--not:#b42318;
 background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:1rem 1.5rem}
@@ -69,6 +131,9 @@ white-space:pre-wrap}
 .trendfold td{padding:.1rem 1.2rem .1rem 0;text-align:left;vertical-align:top;border:0;overflow-wrap:anywhere}
 .trendfold th{padding:.1rem 1.2rem .1rem 0;text-align:left;color:var(--soft);font-weight:normal}
 .trendfold td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.trendfold .legend{color:var(--soft);font-size:.9em;max-width:48rem}
+.trendfold .legend .not{color:var(--not)}
+.trendfold .bar{height:6px;border-radius:3px;background:var(--accent);min-width:2px}
 .trendfold .picture{overflow-x:auto}
 .trendfold svg .box{fill:var(--panel);stroke:var(--line)}
 .trendfold svg .shared{stroke:var(--accent);stroke-width:2}
