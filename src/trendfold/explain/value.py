@@ -15,7 +15,7 @@ from trendfold.explain.sharing import OWN_LANE, describe_sharing, tell_lanes
 from trendfold.papers.aseq.prefixes import PrefixPlan
 from trendfold.papers.aseq.prefixes import describe as tell
 from trendfold.plan import OperandPlan, QueryPlan
-from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of
+from trendfold.plan.carried import Measure, Number, aggregates, extreme_of, numbers_of, positions_of
 from trendfold.plan.fold_steps import PhysicalPlan, way_name
 from trendfold.plan.logical import LANES, SHARED_TREES
 from trendfold.plan.neighbour import BOUNDS, Structure
@@ -492,10 +492,9 @@ def _grains(operand: OperandPlan) -> list[Value]:
 
 def _carried(operand: OperandPlan, query: Query) -> Value:
     """The carried numbers, COUNT(*) first, and extremes, each with the aggregates that need it."""
-    called = operand.machine.automaton.called
-    asked = aggregates(query)
-    mine = [(a, called(a.alias)) for a in asked if a.alias is not None]
-    every = [expression_text(a) for a in asked if a.alias is None]
+    asked = [(a, positions_of(a, operand.machine.automaton)) for a in aggregates(query)]
+    mine = [(a, at) for a, at in asked if at]
+    every = [expression_text(a) for a, _ in asked if a.alias is None and a.of is None]
     numbers: list[Value] = [{"what": "how many trends", "positions": [], "for": every}]
     for number in operand.carried.numbers:
         users = [expression_text(a) for a, at in mine if number in numbers_of(a, at)]
@@ -503,7 +502,8 @@ def _carried(operand: OperandPlan, query: Query) -> Value:
     extremes = []
     for extreme in operand.carried.extremes:
         users = [expression_text(a) for a, at in mine if extreme_of(a, at) == extreme]
-        what = f"{'greatest' if extreme.is_max else 'least'} {extreme.attribute}"
+        of = extreme.attribute if extreme.of is None else extreme.of.value
+        what = f"{'greatest' if extreme.is_max else 'least'} {of}"
         extremes.append({"what": what, "positions": sorted(extreme.positions), "for": users})
     return {"numbers": numbers, "extremes": extremes}
 
@@ -516,6 +516,8 @@ def _measured(number: Number) -> str:
             return f"sum of {number.attribute}"
         case Measure.PRESENT:
             return f"how many non-null {number.attribute}"
+        case Measure.ELAPSED:
+            return "time that has passed, for every trend begun"
 
 
 def _state(operand: OperandPlan, plan: QueryPlan) -> Value:

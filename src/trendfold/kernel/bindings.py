@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from trendfold.kernel import growing
 from trendfold.kernel.bits import first_word, leave, next_between, take
+from trendfold.kernel.fold import pass_time
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel, lent, phase
 from trendfold.kernel.nested import MOST_SPANS, find_spans
@@ -37,6 +38,7 @@ from trendfold.kernel.program import (
     BindingLists,
     BindingSteps,
     Folded,
+    Frame,
     Guards,
     Ints,
     KeptBindings,
@@ -87,6 +89,7 @@ class ComparedMachine(NamedTuple):
     latest: Ints
     lists: BindingLists
     trees: BindingIndex
+    frame: Frame
 
 
 class BindingRoom(NamedTuple):
@@ -143,6 +146,7 @@ def fold_binding_windows(events, lows, untils, highs, machine, semantics, frame,
         work.length[:] = 0
         if frame.start >= 0:
             state.mantissa[frame.start, 0] = 1.0
+            state.extreme[frame.start, : frame.added] = 0.0
         if lists.start >= 0 and low < high:
             _keep_start(lists.start, low, events.moment[low] - 1, machine, kept, work.length)
         _fold(events, low, untils[k], high, machine, semantics, frame, state, fresh, room, work, growth)
@@ -244,6 +248,7 @@ def _keep_start(here, row, moment, machine, kept, length):
     kept.moment[here, 0], kept.spent[here, 0] = moment, UNSPENT
     kept.mantissa[here, 0], kept.exponent[here, 0], kept.extreme[here, 0] = 0.0, 0, np.inf
     kept.mantissa[here, 0, 0] = 1.0
+    kept.extreme[here, 0, : machine.frame.added] = 0.0
     length[here] = 1
 
 
@@ -298,6 +303,9 @@ def _fold(events, low, until, high, machine, semantics, frame, state, fresh, roo
         while j < high and moment[j] == moment[i]:
             j += 1
         moved = False
+        if frame.elapsed > 0:
+            passed = events.values[i, frame.passed]
+            pass_time(passed, frame, state.mantissa.reshape(-1), state.exponent.reshape(-1))
         for e in range(i, j):
             moved |= moves[symbol[e]]
             _gather(events, e, machine, semantics, state, fresh, room, work, growth)
@@ -323,8 +331,10 @@ def _begin_no_more(frame, lists, state, kept):
     """Empty ⊥."""
     if frame.start >= 0:
         state.mantissa[frame.start, 0] = 0.0
+        state.extreme[frame.start] = np.inf
     if lists.start >= 0:
         kept.mantissa[lists.start, 0, 0] = 0.0
+        kept.extreme[lists.start, 0] = np.inf
 
 
 @phase
@@ -351,7 +361,7 @@ def _gather(events, e, machine, semantics, state, fresh, room, work, growth):
                 _ask(access, e, index, room.nodes, work.blocks, mass)
         if mass.mantissa[0] == 0.0:
             continue
-        _weigh(events, e, t, steps, mass)
+        _weigh(events, e, t, steps, machine.frame.added, mass)
         for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
             _merge(steps.dst[d], fresh, mass)
         for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
@@ -651,6 +661,7 @@ def _scan(events, e, c, since, machine, semantics, kept, work):
     )
     mantissa, exponent, extreme = work.mass.mantissa, work.mass.exponent, work.mass.extreme
     here, fixed, now = steps.scan[c], steps.scan_fixed[c], events.moment[e]
+    elapsed = machine.frame.elapsed
     low, high = steps.pred_start[c], steps.pred_start[c + 1]
     is_count = mantissa.shape[0] == 1 and extreme.shape[0] == 0
     is_compared = high == low + 1 and lists.value[here] == steps.pred[low]
@@ -690,13 +701,20 @@ def _scan(events, e, c, since, machine, semantics, kept, work):
             mantissa[w], exponent[w] = add(
                 mantissa[w], exponent[w], kept.mantissa[here, b, w], kept.exponent[here, b, w]
             )
+        if elapsed > 0 and not fixed:  # time has passed since the binding was made
+            since_then = events.clock[e] - events.clock[kept.row[here, b]]
+            part_m, part_e = times(kept.mantissa[here, b, 0], kept.exponent[here, b, 0], since_then)
+            mantissa[elapsed], exponent[elapsed] = add(mantissa[elapsed], exponent[elapsed], part_m, part_e)
         for x in range(extreme.shape[0]):
             extreme[x] = min(extreme[x], kept.extreme[here, b, x])
 
 
 @inlined
-def _weigh(events, e, t, steps, mass):
-    """Let the numbers ride on the count: (c, s) becomes (c, s + a·c) for an event with value a."""
+def _weigh(events, e, t, steps, added, mass):
+    """Let the numbers ride on the count: (c, s) becomes (c, s + a·c) for an event with value a.
+
+    The first `added` extremes add the event's value, the others compare it.
+    """
     mantissa, exponent, extreme = mass.mantissa, mass.exponent, mass.extreme
     for w in range(1, mantissa.shape[0]):
         column = steps.weight[t, w]
@@ -707,7 +725,8 @@ def _weigh(events, e, t, steps, mass):
             mantissa[w], exponent[w] = add(mantissa[w], exponent[w], part_m, part_e)
     for x in range(extreme.shape[0]):
         if steps.xweight[t, x] >= 0:
-            extreme[x] = min(extreme[x], events.extremes[e, steps.xweight[t, x]])
+            value = events.extremes[e, steps.xweight[t, x]]
+            extreme[x] = extreme[x] + value if x < added else min(extreme[x], value)
 
 
 @inlined

@@ -196,13 +196,13 @@ def _build(events, low, high, paths, pairs, latest, semantics, k, out, ended, bo
                             and _is_open(start, y, take[first], paths, pairs, walk)
                             and _is_open_after(start, y, q, paths, pairs, walk)
                         ):
-                            _add_trend(bounds[2][y], walk, depth, out)
+                            _add_trend(events, paths, bounds[2][y], walk, depth, out)
                     elif (
                         paths.is_last[q]
                         and (closes < 0 or latest[closes, last_moment] <= moment[y])
                         and _is_open_after(y, high - 1, q, paths, pairs, walk)
                     ):
-                        _add_trend(k, walk, depth, out)
+                        _add_trend(events, paths, k, walk, depth, out)
                     depth += 1
                 depth, y, q = _next_adjacent(events, stop, depth, paths, pairs, latest, semantics, walk)
     return built
@@ -316,18 +316,29 @@ def _carry(events, paths, walk, depth):
             m, e = add(m, e, part_m, part_e)
         sum_m[depth, w], sum_e[depth, w] = m, e
     for x in range(best.shape[1]):
-        value = best[depth - 1, x] if depth else np.inf
+        is_added = x < paths.added
+        value = best[depth - 1, x] if depth else 0.0 if is_added else np.inf
+        if is_added and depth == 0 and paths.xends[x, 0] >= 0:
+            value += events.extremes[i, paths.xends[x, 0]]
         if paths.xweight[p, x] >= 0:
-            value = min(value, events.extremes[i, paths.xweight[p, x]])
+            own = events.extremes[i, paths.xweight[p, x]]
+            value = value + own if is_added else min(value, own)
         best[depth, x] = value
 
 
 @kernel
-def _add_trend(k, walk, depth, out):
+def _add_trend(events, paths, k, walk, depth, out):
     """Add the numbers of a whole trend, whose last binding is at `depth`, to row k."""
+    first, last = walk.row[0], walk.row[depth]
+    if paths.elapsed > 0:
+        passed, passed_e = times(1.0, 0, events.clock[last] - events.clock[first])
+        walk.sum_m[depth, paths.elapsed], walk.sum_e[depth, paths.elapsed] = passed, passed_e
     for w in range(walk.sum_m.shape[1]):
         out.mantissa[k, w], out.exponent[k, w] = add(
             out.mantissa[k, w], out.exponent[k, w], walk.sum_m[depth, w], walk.sum_e[depth, w]
         )
     for x in range(walk.best.shape[1]):
-        out.extreme[k, x] = min(out.extreme[k, x], walk.best[depth, x])
+        value = walk.best[depth, x]
+        if paths.xends[x, 1] >= 0:
+            value += events.extremes[last, paths.xends[x, 1]]
+        out.extreme[k, x] = min(out.extreme[k, x], value)

@@ -77,11 +77,13 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
         for entry in range(x.shape[0]):
             x[entry] = np.inf
         m[frame.start * width] = 1.0
+        for entry in range(frame.start * extremes, frame.start * extremes + frame.added):
+            x[entry] = 0.0
         i, high, end = lows[k], untils[k], highs[k]
         before, is_short = i, has_grid  # where the moment before row i begins
         while i < end:
             if i == high:
-                m[frame.start * width] = 0.0
+                _empty(frame.start, m, x, width, extremes)
                 high = end
             j = i
             if is_short and (fades == 0 or before + 1 >= i):
@@ -96,7 +98,9 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
             else:
                 while j < high and moment[j] == moment[i]:
                     j += 1
-                if fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh):
+                changed = frame.elapsed > 0 and pass_time(events.values[i, frame.passed], frame, m, e)
+                changed |= fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh)
+                if changed:
                     bridge(grid, e, factor)
                 before = i
             i = j
@@ -104,6 +108,19 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
                 is_short = has_grid and not (empties and exponent.any())
         _close(k, frame, m, e, x, out)
         _forget_exponents(grid, e, factor)
+
+
+@inlined
+def pass_time(elapsed, frame, m, e):
+    """Let time pass for every trend that has begun and not ended; whether that changed an exponent."""
+    changed = False
+    for s in frame.open:
+        count, entry = s * frame.width, s * frame.width + frame.elapsed
+        gain, gain_e = times(m[count], e[count], elapsed)
+        before = e[entry]
+        m[entry], e[entry] = add(m[entry], e[entry], gain, gain_e)
+        changed |= e[entry] != before
+    return changed
 
 
 LONG = 1024
@@ -322,12 +339,22 @@ def _empty(state, m, x, width, extremes):
 
 @inlined
 def _gather_extremes(a, i, tables, m, x, best):
-    """Per extreme row: min over the sources, and over the event's own value if it continues any trend."""
-    xsrc, xgate, xcol, values, columns, lows, terms = tables
+    """Per extreme row: min over the sources, and over the event's own value if it continues any trend.
+
+    In rows that add, min over the sources plus the event's own value.
+    """
+    xsrc, xgate, xcol, xadds, values, columns, lows, terms = tables
     own = np.uint64(i) * columns
     t = a * lows * terms
     for r in range(lows):
         least = np.inf
+        if xadds[a * lows + np.uint32(r)]:
+            for _ in range(terms):
+                past = x[xsrc[t]] + (values[own + np.uint64(xcol[t])] if xcol[t] else 0.0)
+                least = past if past < least else least
+                t += np.uint32(1)
+            best[r] = least
+            continue
         for _ in range(terms):
             gain, past = values[own + np.uint64(xcol[t])], x[xsrc[t]]
             gain = gain if m[xgate[t]] != 0.0 else np.inf  # read before it is judged: no branch
@@ -344,6 +371,7 @@ def _extreme_tables(events, rows):
         rows.xsrc.reshape(-1),
         rows.xgate.reshape(-1),
         rows.xcol.reshape(-1),
+        rows.xadds.reshape(-1),
         events.extremes.reshape(-1),
         np.uint64(events.extremes.shape[1]),
         np.uint32(rows.xdst.shape[1]),

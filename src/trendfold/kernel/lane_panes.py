@@ -27,7 +27,7 @@ _SUMMED = RADIX / 2**8
 
 
 @kernel
-def multiply_panes(first, last, pairs, passes, start, whole, matrix, size, most, window, out, queries):
+def multiply_panes(first, last, pairs, passes, start, whole, matrix, size, most, window, out, queries, added):
     """Window k of every query is the matrices [first[k], last[k]); its whole trends go to `out`.
 
     pairs    int64[P,3]   start slot, its state, and a state that mass may reach from there
@@ -39,12 +39,13 @@ def multiply_panes(first, last, pairs, passes, start, whole, matrix, size, most,
     window   two LaneVectors  [state, number, lane], flat: what a window holds, before and after a stretch
     out      LaneVectors  [item, number, query], flat
     queries  how many of the lanes are queries
+    added    how many extremes, which are the first, are sums along a trend
     """
     matrix, out = lent(matrix), lent(out)
     here, there = lent(window[0]), lent(window[1])
     has_exponents = False
     for k in range(first.shape[0]):
-        _begin(here, start, size)
+        _begin(here, start, size, added)
         bound, is_wide = 1.0, False
         for j in range(first[k], last[k]):
             if not is_wide and not bound * most[j] < _ROOM:
@@ -55,7 +56,7 @@ def multiply_panes(first, last, pairs, passes, start, whole, matrix, size, most,
             _pass_on(here, there, passes, size, is_wide)
             for p in range(pairs.shape[0]):
                 slot, s, t = pairs[p, 0], pairs[p, 1], pairs[p, 2]
-                _multiply(j, slot, s, t, here, there, matrix, size, passes.shape[0], is_wide)
+                _multiply(j, slot, s, t, here, there, matrix, size, passes.shape[0], is_wide, added)
             here, there = there, here
             bound *= most[j]
         if not is_wide and bound >= _SUMMED and _largest(here) >= _SUMMED:
@@ -69,12 +70,14 @@ def multiply_panes(first, last, pairs, passes, start, whole, matrix, size, most,
 
 
 @kernel
-def _begin(window, start, size):
+def _begin(window, start, size, added):
     """⊥ holds 1."""
     window.mantissa[:] = 0.0
     window.extreme[:] = np.inf
     at = start * size[0] * size[3]
     window.mantissa[at : at + size[3]] = 1.0
+    at = start * size[1] * size[3]
+    window.extreme[at : at + added * size[3]] = 0.0
 
 
 @kernel
@@ -109,7 +112,7 @@ def _pass_on(here, there, passes, size, is_wide):
 
 
 @inlined
-def _multiply(j, slot, s, t, here, there, matrix, size, states, is_wide):
+def _multiply(j, slot, s, t, here, there, matrix, size, states, is_wide, added):
     """What reaches state t from state s, the start of a slot, in stretch j."""
     width, extremes, starts, lanes = size
     stride = np.uint64(starts * lanes)
@@ -131,11 +134,11 @@ def _multiply(j, slot, s, t, here, there, matrix, size, states, is_wide):
                     m[of + own + lane] * n[at + lane] + m[of + lane] * n[at + number + lane]
                 )
     if extremes:
-        _lower_extremes(j, slot, s, t, here, of, matrix, at, there, size, states)
+        _lower_extremes(j, slot, s, t, here, of, matrix, at, there, size, states, added)
 
 
 @kernel
-def _lower_extremes(j, slot, s, t, here, of, matrix, at, there, size, states):
+def _lower_extremes(j, slot, s, t, here, of, matrix, at, there, size, states, added):
     """The extremes of trends that reach state t from state s."""
     _, extremes, starts, lanes = size
     m, n = here.mantissa, matrix.mantissa
@@ -144,7 +147,8 @@ def _lower_extremes(j, slot, s, t, here, of, matrix, at, there, size, states):
         value = ((j * states + t) * extremes * starts + y * starts + slot) * lanes
         for i in range(lanes):
             if m[of + np.uint64(i)] != 0.0 and n[at + np.uint64(i)] != 0.0:
-                least = min(here.extreme[source + i], matrix.extreme[value + i])
+                past, own = here.extreme[source + i], matrix.extreme[value + i]
+                least = past + own if y < added else min(past, own)
                 there.extreme[into + i] = min(there.extreme[into + i], least)
 
 

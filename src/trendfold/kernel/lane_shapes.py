@@ -30,7 +30,14 @@ from numpy.typing import NDArray
 from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, State, Symbol
 from trendfold.kernel.lane_bursts import Factor, dense, grown, grown_feed, is_idempotent
-from trendfold.kernel.lower import RowLowering, extreme_columns, value_columns
+from trendfold.kernel.lower import (
+    PASSED,
+    RowLowering,
+    extreme_columns,
+    fed_column,
+    open_states,
+    value_columns,
+)
 from trendfold.plan.carried import Carried
 from trendfold.query.nodes import Semantics
 
@@ -74,6 +81,8 @@ class LeastOp(NamedTuple):
     column: int = 0
     drops: bool = False
     drops_read: bool = False
+    adds: bool = False
+    """Whether the event's value is added to s, instead of compared."""
 
     @property
     def is_empty(self) -> bool:
@@ -202,6 +211,8 @@ class Shape:
                 return self.settle(symbol)
             case "burst":
                 return self.burst(symbol)
+            case "pass":
+                return self.pass_time()
         return self.pour()
 
     def alone(self, symbol: Symbol) -> Ops:
@@ -210,6 +221,8 @@ class Shape:
 
     def burst(self, symbol: Symbol) -> Ops | None:
         """The update of n such events; None where it has no closed form (lane_bursts)."""
+        if self.carried.elapsed or self.carried.added:
+            return None
         changed, size = self._changed(symbol), len(self.states)
         once = dense(changed, size)
         linear: list[LinearOp] = []
@@ -257,8 +270,18 @@ class Shape:
 
     def _changed(self, symbol: Symbol) -> Matrix:
         """N, where it is not the identity, for an event that is alone at its moment."""
+        return _sum(self._kept_alone(symbol), self._gathered(symbol))
+
+    def _kept_alone(self, symbol: Symbol) -> Matrix:
+        """K, where it is not the identity, for an event that is alone at its moment."""
         gone, guards = self._used(symbol) | self._forgotten(), self.simple_guards | self.other_guards
-        return _sum(self._kept(symbol, gone, guards), self._gathered(symbol))
+        return self._kept(symbol, gone, guards)
+
+    def pass_time(self) -> Ops:
+        """The time since the row before passes for every trend that has begun and not ended."""
+        number, column = self.carried.elapsed, self.columns[PASSED]
+        open_ = [self.number[state] for state in open_states(self.machine) if state in self.number]
+        return Ops(tuple(LinearOp(s, s, 1, 1, 1, number, 0, column) for s in open_))
 
     def gather(self, symbol: Symbol) -> Ops:
         """Of an event with ties: gather its mass into rows beside the states."""
@@ -347,6 +370,10 @@ class Shape:
         least: list[LeastOp] = []
         most = 0
         for x, places in enumerate(self.xcarries):
+            if x < self.carried.added and (terms := self._added_terms(x, symbol)):
+                lowered, used = self._added(x, terms, symbol, shift)
+                least, most = least + lowered, max(most, used)
+                continue
             ordered, used = in_place(self._within(matrix, places))
             most = max(most, used)
             least += [LeastOp(o.to, o.of, bool(o.a), o.c == 0, x, VOID) for o in ordered]
@@ -392,8 +419,36 @@ class Shape:
                 row[s] = row.get(s, 0) + 1
         return found
 
+    def _added_terms(self, x: int, symbol: Symbol) -> list[LeastOp]:
+        """What an event adds to an added extreme: each target with a source."""
+        found = []
+        for t, s, _ in self._terms(symbol):
+            begins, ends = self.states[s].place == START, self.states[t].place == END
+            column = fed_column(self.carried.extremes[x], begins, ends)
+            number = 0 if column is None else self.xcolumns[column]
+            found.append(LeastOp(t, s, True, False, x, VOID, number, adds=number > 0))
+        return list(dict.fromkeys(found))
+
+    def _added(self, x: int, terms: list[LeastOp], symbol: Symbol, shift: int) -> tuple[list[LeastOp], int]:
+        """An added extreme: what an event adds is not added to what stays, so it is gathered beside it."""
+        if shift:
+            return [op._replace(to=op.to + shift) for op in terms], 0
+        kept = self._within(self._kept_alone(symbol), self.xcarries[x])
+        ordered, used = in_place(kept)
+        beside = {t: TEMPORARY + used + i for i, t in enumerate(dict.fromkeys(op.to for op in terms))}
+        begun: set[int] = set()
+        gathered = []
+        for op in terms:
+            gathered.append(op._replace(to=beside[op.to], keeps=op.to in begun))
+            begun.add(op.to)
+        stays = [LeastOp(o.to, o.of, bool(o.a), o.c == 0, x, VOID) for o in ordered]
+        poured = [LeastOp(t, at, True, True, x, VOID) for t, at in beside.items()]
+        return [*gathered, *stays, *poured], used + len(beside)
+
     def _fed_extreme(self, x: int, symbol: Symbol, shift: int) -> list[LeastOp]:
         fed = self.carried.extremes[x]
+        if fed.of is not None:
+            return []
         column = self.xcolumns[fed.attribute, fed.is_max]
         terms = self._feeding(fed.positions, symbol)
         return [LeastOp(t + shift, VOID, True, False, x, s, column) for t, row in terms.items() for s in row]

@@ -7,6 +7,7 @@ otherwise 8).
     linear step   d <- a·d + b·s,   s <- c·s       and for lanes that take no part  d <- a0·d,  s <- c0·s
     wide step     the same for numbers with an exponent each (kernel.wide)
     least step    d <- min(d or +inf, s, value where gate holds mass),   s <- s or +inf
+                  or, where it adds,  d <- min(d or +inf, s + value)
 
 a0 and c0 are 0 or 1. d and s never overlap. All arrays are flat; d, s, gate and w are where the first lane
 is.
@@ -252,9 +253,10 @@ def _least(_context, x, d, s, m, gate, vectors, value, flags, weight, w, apace):
         x_data, m_data, weights = (data_of(context, builder, signature, args, i) for i in (0, 3, 8))
         _, d, s, _, gate, vectors, value, flags, _, w, apace = args
         none, zeros = everywhere(DOUBLES, NOTHING), everywhere(DOUBLES, 0.0)
-        keeps, clears, drops, drops_read = (
-            builder.trunc(builder.lshr(flags, ir.Constant(INDEX, bit)), ir.IntType(1)) for bit in range(4)
+        keeps, clears, drops, drops_read, adds = (
+            builder.trunc(builder.lshr(flags, ir.Constant(INDEX, bit)), ir.IntType(1)) for bit in range(5)
         )
+        added = spread(builder, builder.select(adds, value, ir.Constant(DOUBLE, 0.0)), DOUBLES)
         value = spread(builder, value, DOUBLES)
         with _each_run(builder, vectors) as at:
             part = _takes_part(builder, weights, w, apace, at)
@@ -262,7 +264,8 @@ def _least(_context, x, d, s, m, gate, vectors, value, flags, weight, w, apace):
             old, read = load(builder, x_data, to, DOUBLES), load(builder, x_data, of, DOUBLES)
             mass = load(builder, m_data, builder.add(gate, at), DOUBLES)
             fed = builder.select(builder.fcmp_unordered("!=", mass, zeros), value, none)
-            new = _lower(builder, builder.select(keeps, old, none), _lower(builder, read, fed))
+            raised = builder.fadd(read, added)
+            new = _lower(builder, builder.select(keeps, old, none), _lower(builder, raised, fed))
             outside = builder.select(drops, none, old)
             store(builder, builder.select(part, new, outside), x_data, to)
             inside, beside = (builder.select(each, none, read) for each in (clears, drops_read))
@@ -328,12 +331,15 @@ def _brought(gap: NDArray[np.int32]) -> Numbers:
 
 
 def plain_least(x, d, s, m, gate, vectors, value, flags, weight, w, apace) -> None:
-    """For the lanes that take part: x[d] = the least of it, x[s], and the value where m[gate] is not 0."""
+    """For the lanes that take part: x[d] = the least of it, x[s], and the value where m[gate] is not 0.
+
+    Where it adds, the least of it and x[s] plus the value.
+    """
     part, to, of = _plain_part(weight, w, apace, vectors), _run(d, vectors), _run(s, vectors)
     old, read = x[to].copy(), x[of].copy()
-    keeps, clears, drops, drops_read = (int(flags) >> bit & 1 for bit in range(4))
+    keeps, clears, drops, drops_read, adds = (int(flags) >> bit & 1 for bit in range(5))
     fed = np.where(m[_run(gate, vectors)] != 0.0, value, np.inf)
-    new = np.minimum(old if keeps else np.inf, np.minimum(read, fed))
+    new = np.minimum(old if keeps else np.inf, np.minimum(read + value if adds else read, fed))
     x[to] = np.where(part, new, np.inf if drops else old)
     x[of] = np.where(part, np.inf if clears else read, np.inf if drops_read else read)
 

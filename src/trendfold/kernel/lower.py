@@ -26,9 +26,9 @@ from trendfold.kernel.program import (
     Paths,
     SparseRows,
 )
-from trendfold.plan.carried import Carried, Measure
+from trendfold.plan.carried import Carried, Extreme, Measure, Number
 from trendfold.plan.neighbour import Access
-from trendfold.query.nodes import Semantics
+from trendfold.query.nodes import EVENT_TIME, OfTrend, Semantics
 
 SEMANTICS = {Semantics.ANY: ANY, Semantics.NEXT: NEXT, Semantics.CONTIGUOUS: CONTIGUOUS}
 """The numbers that kernels know them by."""
@@ -42,9 +42,29 @@ def value_columns(carried: Carried) -> tuple[Column, ...]:
     return tuple(dict.fromkeys((n.measure, n.attribute) for n in carried.numbers if n.attribute is not None))
 
 
-def extreme_columns(carried: Carried) -> tuple[tuple[str, bool], ...]:
-    """The distinct (attribute, is_max) columns that the extremes read."""
-    return tuple(dict.fromkeys((x.attribute, x.is_max) for x in carried.extremes))
+ExtremeColumn = tuple[str | OfTrend, bool]
+"""A column of values that extremes read, negated if the second is true: an attribute, the time, or 1."""
+
+
+def extreme_columns(carried: Carried) -> tuple[ExtremeColumn, ...]:
+    """The distinct columns that the extremes read."""
+    return tuple(dict.fromkeys(column for x in carried.extremes for column in _columns_of(x)))
+
+
+def _columns_of(extreme: Extreme) -> tuple[ExtremeColumn, ...]:
+    if extreme.of is OfTrend.DURATION:
+        return (OfTrend.DURATION, False), (OfTrend.DURATION, True)
+    return ((extreme.of or extreme.attribute, extreme.is_max),)
+
+
+def fed_column(extreme: Extreme, begins: bool, ends: bool) -> ExtremeColumn | None:
+    """The column that a binding adds to an extreme, or compares it with; None where it adds nothing.
+
+    A duration loses the time of the first binding and gains that of the last.
+    """
+    if extreme.of is not OfTrend.DURATION:
+        return _columns_of(extreme)[0]
+    return None if begins == ends else (OfTrend.DURATION, extreme.is_max != begins)
 
 
 def lower_frame(machine: Machine, carried: Carried) -> Frame:
@@ -56,7 +76,20 @@ def lower_frame(machine: Machine, carried: Carried) -> Frame:
         len(carried.extremes),
         number.get(State(START), -1),
         _ints(number[state] for state in machine.whole()),
+        carried.added,
+        carried.elapsed,
+        1 + value_columns(carried).index(PASSED) if carried.elapsed else 0,
+        _ints(number[state] for state in open_states(machine)),
     )
+
+
+PASSED = (Measure.ELAPSED, EVENT_TIME)
+"""The column of values that has the time since the row before."""
+
+
+def open_states(machine: Machine) -> tuple[State, ...]:
+    """The states whose trends have begun and not ended: their durations grow."""
+    return tuple(state for state in machine.states if state.place not in (START, END))
 
 
 def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -> tuple[SparseRows, Grid]:
@@ -70,6 +103,7 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
     written = [{row[0] // carried.width for row in rows} for rows in per_symbol]
     drains = [[s for s in spent if s not in anew] for spent, anew in zip(spends, written, strict=True)]
     void, void_entry, void_extreme = lowering.void
+    passing = [lowering.with_time(group, set(spent)) for group, spent in zip(per_symbol, spends, strict=True)]
     program = SparseRows(
         row_start=_starts(per_symbol),
         dst=_ints(row[0] for row in rows).astype(np.uint32),
@@ -86,8 +120,9 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
         xsrc=_padded_twice([[[t[0] for t in terms] for _, terms in rows] for rows in extremes], void_extreme),
         xgate=_padded_twice([[[t[1] for t in terms] for _, terms in rows] for rows in extremes], void_entry),
         xcol=_padded_twice([[[t[2] for t in terms] for _, terms in rows] for rows in extremes], 0),
+        xadds=_padded([[lowering.adds(dst) for dst, _ in rows] for rows in extremes], 0).astype(np.bool_),
     )
-    return program, _grid(per_symbol, void_entry)
+    return program, _grid(passing, void_entry)
 
 
 def no_grid(grid: Grid) -> Grid:
@@ -134,8 +169,16 @@ class RowLowering:
         self.columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
         self.xcolumns = {column: i for i, column in enumerate(extreme_columns(carried), 1)}
         self.steps = machine.steps(frozenset(p.index for p in machine.automaton.positive))
-        self.carries = [self._reached(number.positions) for number in carried.numbers]
+        self.carries = [self._carriers(number) for number in carried.numbers]
         self.xcarries = [self._reached(extreme.positions) for extreme in carried.extremes]
+        for places in self.xcarries[: carried.added]:
+            places.add(START)  # where they are 0
+
+    def _carriers(self, number: Number) -> set[int]:
+        """The places where a number can be other than zero."""
+        if number.measure is Measure.ELAPSED:
+            return {state.place for state in self.machine.states} - {START}
+        return self._reached(number.positions)
 
     def _reached(self, positions: frozenset[int]) -> set[int]:
         """The places where a number fed at `positions` can be other than zero."""
@@ -192,6 +235,29 @@ class RowLowering:
         column = self.columns[carried.measure, carried.attribute]
         return ops, [(count, column) for count in counts]
 
+    def with_time(self, rows: list[_Row], spent: set[int]) -> list[_Row]:
+        """The rows of an event after the time since the moment before; `spent` are states it uses up.
+
+        What it reads of the number that grows with time, it reads as it is by then.
+        """
+        if not self.carried.elapsed:
+            return rows
+        width, column = self.carried.width, self.columns[PASSED]
+        open_ = [self.number[state] for state in open_states(self.machine)]
+        grows = {s * width + self.carried.elapsed: (s * width, column) for s in open_}
+        passing = [
+            (dst, keep, ops, [*vops, *(grows[e] for e in [dst] * int(keep) + ops if e in grows)])
+            for dst, keep, ops, vops in rows
+        ]
+        if self.machine.semantics is Semantics.CONTIGUOUS:  # other states are emptied
+            return passing
+        rest = {entry for entry in grows if entry // width not in spent} - {row[0] for row in rows}
+        return passing + [(entry, 1.0, [], [grows[entry]]) for entry in sorted(rest)]
+
+    def adds(self, entry: int) -> bool:
+        """Whether an entry of extremes is a sum along a trend."""
+        return entry % len(self.carried.extremes) < self.carried.added
+
     def extreme_rows(self, steps: tuple[Step, ...]) -> list[_ExtremeRow]:
         """The rows of an event's targets, for extremes that can be other than infinite."""
         found: dict[int, _ExtremeRow] = {}
@@ -202,10 +268,12 @@ class RowLowering:
                     if target.place not in self.xcarries[x]:
                         continue
                     fed = step.position in extreme.positions
-                    column = self.xcolumns[extreme.attribute, extreme.is_max] if fed else 0
                     dst = self.number[target] * count + x
-                    terms = [(self.number[s] * count + x, self.entry(s, 0), column) for s in step.sources]
-                    found.setdefault(dst, (dst, []))[1].extend(terms)
+                    into = found.setdefault(dst, (dst, []))[1]
+                    for s in step.sources:
+                        column = fed_column(extreme, s.place == START, target.place == END) if fed else None
+                        number = 0 if column is None else self.xcolumns[column]
+                        into.append((self.number[s] * count + x, self.entry(s, 0), number))
         return list(found.values())
 
     def _spent(self, step: Step) -> list[State]:
@@ -253,7 +321,7 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
     """The update of every symbol as steps, lists for the places kept binding by binding."""
     number = {state: i for i, state in enumerate(machine.states)}
     lists = list_numbers(machine)
-    per_symbol = [machine.steps(symbol) for symbol in symbols]
+    per_symbol = [ended_steps(machine, symbol, carried) for symbol in symbols]
     steps = [step for group in per_symbol for step in group]
     scans = [scan for step in steps for scan in step.scans]
     columns = {column: i for i, column in enumerate(value_columns(carried), 1)}
@@ -267,8 +335,8 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
 
     def xweight(step: Step, index: int) -> int:
         extreme = carried.extremes[index]
-        fed = step.position in extreme.positions
-        return xcolumns[extreme.attribute, extreme.is_max] if fed else NOTHING
+        column = fed_column(extreme, *_ends(step)) if step.position in extreme.positions else None
+        return NOTHING if column is None else xcolumns[column]
 
     weights = [[weight(step, w) for w in range(carried.width)] for step in steps]
     xweights = [[xweight(step, x) for x in range(len(carried.extremes))] for step in steps]
@@ -293,6 +361,35 @@ def lower_steps(machine: Machine, symbols: Sequence[Symbol], carried: Carried) -
         is_start=np.array([s.place == START for s in machine.states], np.bool_),
         fades=np.array([machine.fades(s.place) for s in machine.states], np.bool_),
     )
+
+
+def ended_steps(machine: Machine, symbol: Symbol, carried: Carried) -> tuple[Step, ...]:
+    """The steps of an event, where trends that it begins or ends have steps of their own if that matters."""
+    steps = machine.steps(symbol)
+    if not any(extreme.of is OfTrend.DURATION for extreme in carried.extremes):
+        return steps
+    apart = [
+        _part(step, begins, ends) for step in steps for begins in (False, True) for ends in (False, True)
+    ]
+    return tuple(s for s in apart if (s.sources or s.scans) and (s.targets or s.kept_at))
+
+
+def _part(step: Step, begins: bool, ends: bool) -> Step:
+    """The part of a step that begins trends, or goes on with some; and that ends them, or not."""
+    return Step(
+        step.position,
+        tuple(state for state in step.sources if (state.place == START) is begins),
+        tuple(scan for scan in step.scans if (scan.place == START) is begins),
+        tuple(state for state in step.targets if (state.place == END) is ends),
+        tuple(place for place in step.kept_at if (place == END) is ends),
+    )
+
+
+def _ends(step: Step) -> tuple[bool, bool]:
+    """Whether a part of a step begins trends, and whether it ends them."""
+    places = [state.place for state in step.sources] + [scan.place for scan in step.scans]
+    into = [*(state.place for state in step.targets), *step.kept_at]
+    return START in places, END in into
 
 
 def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: BindingSteps) -> Links:
@@ -357,13 +454,15 @@ class ValueAccesses:
     is_second: NDArray[np.bool_]
 
 
-def lower_asked(machine: Machine, symbols: Sequence[Symbol], accesses: Sequence[Access]) -> ValueAccesses:
+def lower_asked(
+    machine: Machine, symbols: Sequence[Symbol], accesses: Sequence[Access], carried: Carried
+) -> ValueAccesses:
     """The accesses that find bindings by their values, and the symbols they concern."""
     found = tuple(access for access in accesses if access.is_indexed)
     number = {(a.place, a.predicates, a.guard): i for i, a in enumerate(found)}
     ways = [
         [[number.get((c.place, c.predicates, c.guard), -1) for c in step.scans] for step in steps]
-        for steps in map(machine.steps, symbols)
+        for steps in (ended_steps(machine, symbol, carried) for symbol in symbols)
     ]
     is_first = [[a.place in symbol for symbol in symbols] for a in found]
     is_second = [[any(i in way for way in steps) for steps in ways] for i in range(len(found))]
@@ -432,7 +531,14 @@ def lower_paths(
         )
     xweight = np.full((count, len(carried.extremes)), NOTHING, np.int32)
     for x, extreme in enumerate(carried.extremes):
-        xweight[sorted(extreme.positions), x] = xcolumns[extreme.attribute, extreme.is_max]
+        if (column := fed_column(extreme, begins=False, ends=False)) is not None:
+            xweight[sorted(extreme.positions), x] = xcolumns[column]
+    ended = [
+        [fed_column(extreme, begins=begins, ends=not begins) for begins in (True, False)]
+        if extreme.of is OfTrend.DURATION
+        else [None, None]
+        for extreme in carried.extremes
+    ]
     return Paths(
         take_start=_starts(takes),
         take=_flat(takes),
@@ -456,6 +562,9 @@ def lower_paths(
         cross=_ints(range(len(machine.predicates.adjacency), len(machine.predicates.adjacency) + len(cross))),
         weight=weight,
         xweight=xweight,
+        xends=_ints(NOTHING if c is None else xcolumns[c] for pair in ended for c in pair).reshape(-1, 2),
+        elapsed=carried.elapsed,
+        added=carried.added,
     )
 
 

@@ -260,6 +260,7 @@ def lower_machine_lanes(
     Lists of operations: one per kind of row, for an event alone at its moment. Where there are moments of
     several events: lists of what each of them gathers, spends and moves (PHASES), and then one per kind of
     moment, which settles it. With `in_bursts` one more per kind of row, for n such events.
+    Where durations are added up, time passes first, at every row; no time is between rows of one moment.
     """
     emitted = _Emitted()
     kinds = len(taken.is_taken)
@@ -270,7 +271,8 @@ def lower_machine_lanes(
     has_burst = in_bursts & ~of_value.any(axis=1)  # events of different values are no burst
     for b, block in enumerate(blocks):
         block.has_fresh = together is not None or bool(is_mixed.any())
-        parts = _lists_of_events(block, public, is_mixed, taken.first)
+        parts = _passing(block, public, taken.first, has_moments=together is not None)
+        parts += _lists_of_events(block, public, is_mixed, taken.first)
         symbols = _local_symbols(block, public, taken.first)
         if together is not None:
             parts += [(what, symbols, kinds * number) for number, what in enumerate(PHASES, 1)]
@@ -297,6 +299,15 @@ def lower_machine_lanes(
 
 _ListPart = tuple[str, tuple[list[Symbol], Longs], int]
 """What events do, their local symbols and which each kind of row is to each member, and the first list."""
+
+
+def _passing(block: Block, public: Masks, first: Longs, has_moments: bool) -> list[_ListPart]:
+    """Time passes before any event, where durations are added up."""
+    if not block.shape.carried.elapsed:
+        return []
+    always = [frozenset[int]()], np.zeros_like(_local_symbols(block, public, first)[1])
+    lists = [0, len(public) * (1 + PHASES.index("gather"))] if has_moments else [0]
+    return [("pass", always, first_list) for first_list in lists]
 
 
 def _lists_of_events(block: Block, public: Masks, is_mixed: Masks, first: Longs) -> list[_ListPart]:
@@ -529,7 +540,7 @@ class _Emitted:
 
     def _add_least(self, block: Block, op: LeastOp, lists: Longs, on: _ListRuns) -> None:
         to, of = block.row(op.to, op.extreme), block.row(op.of, op.extreme)
-        flags = op.keeps + 2 * op.clears + 4 * op.drops + 8 * op.drops_read
+        flags = op.keeps + 2 * op.clears + 4 * op.drops + 8 * op.drops_read + 16 * op.adds
         gate = block.at + block.row(op.gate) * block.lanes + on.runs.vector[on.run] * VECTOR
         fixed = np.broadcast_to(np.array([op.column, flags]), (len(on.run), 2))
         self.xlists.append(lists[on.which])
@@ -592,7 +603,7 @@ def _columns_of(block: Block) -> list[int]:
     shape = block.shape
     sizes = block.lanes, block.slots.stride, block.plane, block.held
     carried = shape.carried.width, len(shape.carried.extremes)
-    return [block.at, block.xat, *sizes, *carried, block.first_row, len(shape.states)]
+    return [block.at, block.xat, *sizes, *carried, block.first_row, len(shape.states), shape.carried.added]
 
 
 def _among(code: Longs, symbols: Sequence[int], count: int) -> Masks:

@@ -72,8 +72,9 @@ KEEP_BOUND_TWOS, KEEP_BOUND_EACH, GAIN_BOUND_TWOS, GAIN_BOUND_EACH = map(np.uint
 """Columns of `MachineProgram.growth`: what 2^n and n are multiplied by."""
 XTO, XOF, XVECTORS, XMASK, XAPACE, XGATE, XCOLUMN, XFLAGS = range(8)
 """Columns of `MachineProgram.xplace`. XFLAGS is 1 if the target keeps its own, plus 2 if the source is
-emptied, plus 4 and 8 if lanes that take no part lose their target and their source."""
-AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, STATES = range(10)
+emptied, plus 4 and 8 if lanes that take no part lose their target and their source, plus 16 if the value is
+added to the source."""
+AT, XAT, LANES_OF, STRIDE, PLANE, HELD, WIDTH, EXTREMES, FIRST_ROW, STATES, ADDED = range(11)
 """Columns of `MachineProgram.block`."""
 PART_BLOCK, PART_LANE, PART_LANES, PART_START = range(4)
 PART_OUT, PART_XOUT, PART_GIVEN, PART_XGIVEN, PART_SAVED, PART_XSAVED = range(4, 10)
@@ -98,9 +99,10 @@ class MachineProgram(NamedTuple):
                             apart values are in the rows written and read; empty without such values
     row_at    int64[R]      where each row begins
     row_lanes int64[R]      how many cells it has
-    block     int64[B,10]   where a block's cells and extremes begin, its lanes, lanes per slot, rows per
+    block     int64[B,11]   where a block's cells and extremes begin, its lanes, lanes per slot, rows per
                             number, how many of those may hold mass between moments, numbers, extremes, first
-                            row, and how many states there are: the first rows of a number
+                            row, how many states there are: the first rows of a number; and how many extremes,
+                            which are the first, are sums along a trend
     whole_start, whole      per block the rows (of a number) that hold whole trends
     spends    whether any operation writes its source
     drops     whether any changes lanes that take no part in it
@@ -413,7 +415,7 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
             lane = slot * blocks[b, STRIDE] + cuts.part[p, PART_LANE]
             if cuts.is_open[cut]:
                 if vector < 0:
-                    _open(b, lane, count, cuts.part[p, PART_START], blocks, m, bound)
+                    _open(b, lane, count, cuts.part[p, PART_START], blocks, m, x, bound)
                 else:
                     _load(vector, lane, cuts.part[p], blocks[b], mass, given)
                 is_open[b] += 1
@@ -435,11 +437,14 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
 
 
 @inlined
-def _open(b, lane, count, state, blocks, m, bound):
-    """Open a window: one state holds 1."""
+def _open(b, lane, count, state, blocks, m, x, bound):
+    """Open a window: one state holds 1, with nothing added yet."""
     if state < 0:
         return
     fill_cells(m, blocks[b, AT] + state * blocks[b, LANES_OF] + lane, count, 1.0)
+    for y in range(blocks[b, ADDED]):
+        row = y * blocks[b, PLANE] + state
+        fill_cells(x, blocks[b, XAT] + row * blocks[b, LANES_OF] + lane, count, 0.0)
     row = blocks[b, FIRST_ROW] + state
     bound[row] = max(bound[row], 1.0)
 

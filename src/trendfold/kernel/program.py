@@ -49,6 +49,9 @@ class SparseRows(NamedTuple):
     Extremes (MIN, and MAX as MIN of the negated) have entries of their own:
         new[xdst] = min(old[xdst], old[xsrc]..., value[xcol] where xgate holds mass)
     xdst uint32[A,Y]; xsrc, xgate, xcol uint32[A,Y,Z]; no two rows of a symbol with the same xdst
+    xadds bool[A,Y]  where true, new[xdst] = min(old[xdst], old[xsrc] + value[xcol]...), and column 0 adds 0
+
+    The number that grows as time passes has no terms for that: see `fold.pass_time`.
 
     Where a symbol has fewer than others, it is padded with the void state or entry, which is always empty.
     """
@@ -68,10 +71,13 @@ class SparseRows(NamedTuple):
     xsrc: Indices
     xgate: Indices
     xcol: Indices
+    xadds: NDArray[np.bool_]
 
 
 class Grid(NamedTuple):
     """The rows of SparseRows in a rectangular table for the hottest loop: R rows of K terms for every symbol.
+
+    Time that has passed since the moment before is among the terms.
 
         new[dst] = Σ times · old[src] · value[col]
 
@@ -102,7 +108,7 @@ class BindingSteps(NamedTuple):
     pred, pred_start         per scan: the adjacency predicates that must hold
     closing, closing_start   per step: conditions on its bindings at ⊤ and the last moment of the window
     weight      int32[K,W]   per step and number: value column, ONE, or NOTHING
-    xweight     int32[K,X]   per step and extreme: value column or NOTHING
+    xweight     int32[K,X]   per step and extreme: value column or NOTHING; added extremes add it
     is_start    bool[S]      states at ⊥; never spent
     fades       bool[S]      states whose mass lasts for one moment only
     """
@@ -310,6 +316,9 @@ class Paths(NamedTuple):
     cross_left, cross_right  bool[C,P]  per cross predicate: the positions of its two sides
     cross int32[C]     the condition's number among the pairs
     weight, xweight    int32[P,W], int32[P,X]  as in BindingSteps, per position
+    xends  int32[X,2]  per added extreme what the first and the last binding add besides: columns, or NOTHING
+    elapsed            the number that is the time from the first binding to the last, or 0
+    added              how many extremes, which are the first, are sums along a trend
     """
 
     take_start: Ints
@@ -330,6 +339,9 @@ class Paths(NamedTuple):
     cross: Ints
     weight: Ints
     xweight: Ints
+    xends: Ints
+    elapsed: int
+    added: int
 
 
 class Events(NamedTuple):
@@ -340,6 +352,7 @@ class Events(NamedTuple):
     values    float64[n,V]  column 0 is 1, then what SUM and its kin add, 0 for null; V is 0 without any
     extremes  float64[n,X]  column 0 is +inf, then what MIN compares, +inf for null, negated for MAX
     is_small  whether values are small enough for arithmetic on mantissas (see kernel.fold)
+    clock     float64[n]    times in microseconds, if durations are added up; otherwise empty
     """
 
     symbol: Ints
@@ -347,13 +360,18 @@ class Events(NamedTuple):
     values: NDArray[np.float64]
     extremes: NDArray[np.float64]
     is_small: bool
+    clock: NDArray[np.float64]
 
 
 class Frame(NamedTuple):
     """The shape of a machine's state: vectors of `width` numbers and `extremes` extremes.
 
-    start  the state ⊥, class 0, whose count is 1 when a window begins; -1 if ⊥ is kept as a binding
-    whole  the states at ⊤ that no NOT has broken
+    start    the state ⊥, class 0, whose count is 1 when a window begins; -1 if ⊥ is kept as a binding
+    whole    the states at ⊤ that no NOT has broken
+    added    how many extremes, which are the first, are sums along a trend: 0 at ⊥, and they add
+    elapsed  the number that grows as time passes, or 0
+    passed   the column of values that has the time since the row before, in microseconds
+    open     the states whose trends have begun and not ended: there it grows
     """
 
     states: int
@@ -361,6 +379,10 @@ class Frame(NamedTuple):
     extremes: int
     start: int
     whole: Ints
+    added: int
+    elapsed: int
+    passed: int
+    open: Ints
 
 
 class Folded(NamedTuple):

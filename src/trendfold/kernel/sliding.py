@@ -78,7 +78,7 @@ def _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks):
             a = symbol[i]
             if links.is_alone[a] and (i == low or moment[i - 1] != moment[i]):
                 base = here * states
-                _gather(events, i, a, links, links.dst_start, links.dst, frame.width, product, base, total)
+                _gather(events, i, a, links, links.dst_start, links.dst, frame, product, base, total)
                 _empty_spent(a, links, product, base, total)
                 _scatter(a, links.src_start, links.src, product, base, total)
             else:
@@ -87,6 +87,7 @@ def _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks):
                 here = _apply(
                     events, i, high, steps, guards, semantics, True, frame, side, here, stacks.total, kept
                 )
+            _pass_time(events, i, frame, product, here * states, total)  # it passes before the moment
             high = i
         _write_front(front, j % front.mantissa.shape[0], product, here * states + frame.start)
 
@@ -112,11 +113,10 @@ def _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, o
             while low < high:
                 a = symbol[low]
                 i = low + 1
+                _pass_time(events, low, frame, product, here * states, total)
                 if links.is_alone[a] and (i == high or moment[i] != moment[low]):
                     base = here * states
-                    _gather(
-                        events, low, a, links, links.src_start, links.src, frame.width, product, base, total
-                    )
+                    _gather(events, low, a, links, links.src_start, links.src, frame, product, base, total)
                     _empty_spent(a, links, product, base, total)
                     _scatter(a, links.dst_start, links.dst, product, base, total)
                 else:
@@ -128,7 +128,7 @@ def _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, o
                 low = i
             j += 1
         for t in whole:
-            _meet(front, first[k] % front.mantissa.shape[0], product, here * states + t, frame.width, out, k)
+            _meet(front, first[k] % front.mantissa.shape[0], product, here * states + t, frame, out, k)
         k += 1
     stacks.at[1], stacks.at[2] = j, here
     return k
@@ -138,6 +138,20 @@ def _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, o
 def _flat(side):
     """A growing product as flat arrays: a view of a state costs more than the arithmetic on it."""
     return Folded(side.mantissa.reshape(-1), side.exponent.reshape(-1), side.extreme.reshape(-1))
+
+
+@inlined
+def _pass_time(events, i, frame, product, base, total):
+    """Let the time since the row before row i pass, in every slot."""
+    if frame.elapsed > 0:
+        numbers, passed = total.mantissa.shape[0], events.values[i, frame.passed]
+        for s in frame.open:
+            for n in range((base + s) * numbers, (base + s + 1) * numbers, frame.width):
+                gain, gain_e = times(product.mantissa[n], product.exponent[n], passed)
+                at = n + frame.elapsed
+                product.mantissa[at], product.exponent[at] = add(
+                    product.mantissa[at], product.exponent[at], gain, gain_e
+                )
 
 
 @inlined
@@ -166,11 +180,13 @@ def _identity(side, frame):
     side.extreme[0] = np.inf
     for s in range(side.mantissa.shape[1]):
         side.mantissa[0, s, s * frame.width] = 1.0
+        side.extreme[0, s, s * frame.extremes : s * frame.extremes + frame.added] = 0.0
 
 
 @inlined
-def _meet(front, place, product, at, width, out, k):
+def _meet(front, place, product, at, frame, out, k):
     """Add a vector of the front times the back, at one state, to row k of `out`."""
+    width = frame.width
     m, e, x = product.mantissa, product.exponent, product.extreme
     extremes, base = out.extreme.shape[1], at * front.mantissa.shape[1]
     for u in range(0, front.mantissa.shape[1], width):
@@ -187,7 +203,7 @@ def _meet(front, place, product, at, width, out, k):
             out.mantissa[k, w], out.exponent[k, w] = add(out.mantissa[k, w], out.exponent[k, w], part, part_e)
         for y in range(extremes):
             n = u // width * extremes + y
-            least = min(front.extreme[place, n], x[at * front.extreme.shape[1] + n])
+            least = _extreme_of(y, frame.added, front.extreme[place, n], x[at * front.extreme.shape[1] + n])
             out.extreme[k, y] = min(out.extreme[k, y], least)
 
 
@@ -232,9 +248,15 @@ def _multiply(matrix, slot, starts, passes, is_before, frame, side, here):
                     m[there, to, n], e[there, to, n] = add(m[there, to, n], e[there, to, n], part, part_e)
                 for y in range(extremes):
                     n = u * extremes + y
-                    least = min(matrix.extreme[slot, r, t, y], x[here, of, n])
+                    least = _extreme_of(y, frame.added, matrix.extreme[slot, r, t, y], x[here, of, n])
                     x[there, to, n] = min(x[there, to, n], least)
     return there
+
+
+@inlined
+def _extreme_of(y, added, left, right):
+    """Extreme y of a product, from those of both sides: the first `added` are sums along a trend."""
+    return left + right if y < added else min(left, right)
 
 
 @inlined
@@ -260,8 +282,9 @@ def multiply_windows(lows, highs, frame, starts, matrix, out):
         here[1][:] = 0
         here[2][:] = np.inf
         here[0][frame.start, 0] = 1.0
+        here[2][frame.start, : frame.added] = 0.0
         for j in range(lows[k], highs[k]):
-            _multiply_vector(here, matrix, j, starts, passes, there)
+            _multiply_vector(here, matrix, j, starts, passes, frame.added, there)
             here, there = there, here
         for s in frame.whole:
             for w in range(width):
@@ -289,7 +312,7 @@ def _passed(frame, starts):
 
 
 @kernel
-def _multiply_vector(vector, matrix, j, starts, passes, product):
+def _multiply_vector(vector, matrix, j, starts, passes, added, product):
     """product = vector times matrix j; states that are no start pass through."""
     m, e, x = vector
     states, width, extremes = m.shape[0], m.shape[1], x.shape[1]
@@ -315,7 +338,8 @@ def _multiply_vector(vector, matrix, j, starts, passes, product):
                     part, part_e = add(part, part_e, gain, gain_e)
                 product[0][t, w], product[1][t, w] = add(product[0][t, w], product[1][t, w], part, part_e)
             for k in range(extremes):
-                product[2][t, k] = min(product[2][t, k], min(x[s, k], matrix.extreme[j, r, t, k]))
+                least = _extreme_of(k, added, x[s, k], matrix.extreme[j, r, t, k])
+                product[2][t, k] = min(product[2][t, k], least)
 
 
 # ---- Products of stretches that are kept --------------------------------------------------------------
@@ -332,7 +356,7 @@ def multiply_runs(run, frame, starts, matrix, out):
             here[1][:] = matrix.exponent[first, r]
             here[2][:] = matrix.extreme[first, r]
             for j in range(first + 1, run[k + 1]):
-                _multiply_vector(here, matrix, j, starts, passes, there)
+                _multiply_vector(here, matrix, j, starts, passes, frame.added, there)
                 here, there = there, here
             out.mantissa[k, r] = here[0]
             out.exponent[k, r] = here[1]
@@ -358,19 +382,19 @@ def _apply(events, start, stop, steps, guards, semantics, is_before, frame, side
     _keep(kept, is_before, side, here, there)
     for i in range(start, stop):
         for t in range(steps.step_start[symbol[i]], steps.step_start[symbol[i] + 1]):
-            _gather(events, i, t, steps, of_start, of, frame.width, product, here * states, total)
+            _gather(events, i, t, steps, of_start, of, frame, product, here * states, total)
             _scatter(t, to_start, to, product, there * states, total)
     return there
 
 
 @inlined
-def _gather(events, i, t, steps, of_start, of, width, product, base, total):
+def _gather(events, i, t, steps, of_start, of, frame, product, base, total):
     """Sum into `total` what step t of row i carries from one end, in every slot.
 
     steps  BindingSteps or Links  for the weights     of, of_start  the states at that end
     base   the product's first state
     """
-    total_m, total_e, total_x = total.mantissa, total.exponent, total.extreme
+    total_m, total_e, total_x, width = total.mantissa, total.exponent, total.extreme, frame.width
     numbers, extremes = total_m.shape[0], total_x.shape[0]
     for n in range(numbers):
         total_m[n], total_e[n] = 0.0, 0
@@ -398,7 +422,9 @@ def _gather(events, i, t, steps, of_start, of, width, product, base, total):
         if column >= 0:
             value = events.extremes[i, column]
             for u in range(numbers // width):
-                if total_m[u * width] != 0.0:
+                if y < frame.added:
+                    total_x[u * each + y] += value
+                elif total_m[u * width] != 0.0:
                     total_x[u * each + y] = min(total_x[u * each + y], value)
 
 

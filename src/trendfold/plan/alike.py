@@ -17,6 +17,8 @@ def why_no_shared_trees(plan: QueryPlan) -> str:
         return "it does not find neighbours by value"
     if plan.query.semantics is not Semantics.ANY:
         return f"under {plan.query.semantics}, events consume the bindings they continue"
+    if operand.carried.added:
+        return "lengths and durations of trends are sums, which shared trees do not keep"
     if not can_share_trees(operand.machine, operand.accesses):
         return "a predicate compares events, and bindings are scanned or discarded one by one"
     if operand.machine.predicates.breaking:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trendfold.plan import QueryPlan, plan_auto, plan_cogra, plan_greta
+from trendfold.plan.carried import of_trends
 from trendfold.query.nodes import Query, Semantics, TypeSet, WindowUnit
+from trendfold.query.printer import expression_text
 
 OWN_STREAMS = "the type that GROUP BY names also occurs elsewhere in the pattern"
 OWN_ROWS = "no other query has the same partitions and groups"
@@ -30,6 +32,8 @@ def unfit(plan: QueryPlan) -> str:
         return "a position takes events of several types (ANY)"
     if plan.operands[0].machine.predicates.breaking:
         return "a NOT has conditions with its neighbours"
+    if found := of_trends(plan.query):
+        return f"{expression_text(found[0])} is of whole trends"
     if plan.operands[0].machine.predicates.cross:
         return "a predicate compares events that need not be neighbours"
     return ""

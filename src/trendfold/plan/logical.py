@@ -54,7 +54,7 @@ class QueryPlan:
 
     def sharing(self, operand: OperandPlan) -> Sharing | None:
         """What the windows of an operand can share; None where they do not overlap."""
-        found = sharing(self.query.window, operand.machine, operand.accesses)
+        found = sharing(self.query.window, operand.machine, operand.accesses, operand.carried)
         return found if found is None or self.shares_windows else Sharing.NOTHING
 
     @property
@@ -117,6 +117,8 @@ def plan_auto(query: Query) -> QueryPlan:
         return _plan(query, "construct", parts)
     coarse = _plan(query, "cogra", parts, shares_windows=True)
     if not any(operand.machine.by_event for operand in coarse.operands):
+        return coarse
+    if any(operand.carried.elapsed for operand in coarse.operands):  # trees do not know how old bindings are
         return coarse
     found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
     if not any(access.is_indexed for operand in found for access in operand.accesses):

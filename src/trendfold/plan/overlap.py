@@ -68,7 +68,9 @@ class Sharing(StrEnum):
     NOTHING = "nothing"
 
 
-def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...]) -> Sharing | None:
+def sharing(
+    window: Window | None, machine: Machine, accesses: tuple[Access, ...], carried: Carried
+) -> Sharing | None:
     """What the windows of an operand can share; None where they do not overlap."""
     if machine.is_bounded:  # a window per moment at which trends may end
         return Sharing.NOTHING if machine.by_event else Sharing.STRETCHES
@@ -76,7 +78,8 @@ def sharing(window: Window | None, machine: Machine, accesses: tuple[Access, ...
         return None
     if not machine.by_event:
         return Sharing.STRETCHES
-    return Sharing.TREES if can_share_trees(machine, accesses) else Sharing.NOTHING
+    shares = can_share_trees(machine, accesses) and not carried.added
+    return Sharing.TREES if shares else Sharing.NOTHING
 
 
 def can_share_trees(machine: Machine, accesses: tuple[Access, ...]) -> bool:

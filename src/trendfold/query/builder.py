@@ -44,6 +44,7 @@ from trendfold.query.nodes import (
     Matches,
     Maybe,
     Not,
+    OfTrend,
     Pattern,
     Plus,
     Query,
@@ -656,6 +657,10 @@ def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
             return Attribute(name, EVENT_TIME, span=span)
         case "TIME", [_NextEvent(name)]:
             return Attribute(name, EVENT_TIME, True, span)
+        case "SUM" | "MIN" | "MAX" | "AVG" as name, [Attribute(None, attribute)] if of := _OF_TREND.get(
+            attribute.upper()
+        ):
+            return Aggregate(Function(name), of=of, span=span)
         case "SUM" | "MIN" | "MAX" | "AVG" as name, [Attribute(str(alias), str(attribute), False)] if (
             attribute
         ):
@@ -691,4 +696,9 @@ _TAKES = {
     "LOG2": "a COUNT, as in LOG2(COUNT(*))",
     "ABS": "one number",
     "TIME": "an alias, as in TIME(T) or TIME(NEXT(T))",
-} | {name: f"one attribute of an alias, as in {name}(T.duration)" for name in ("SUM", "MIN", "MAX", "AVG")}
+} | {
+    name: f"one attribute of an alias, as in {name}(T.duration), or DURATION or LENGTH"
+    for name in ("SUM", "MIN", "MAX", "AVG")
+}
+
+_OF_TREND = {of.value: of for of in OfTrend}

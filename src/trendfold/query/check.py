@@ -448,6 +448,10 @@ def _aggregate(query: Query, aggregate: Aggregate) -> Iterator[Problem]:
             one = quoted(name)
             hint = nearest(name, keys) or f"add [{one}] to WHERE, or GROUP BY {one}"
             yield Problem(message, span=aggregate.span, hint=hint)
+    if aggregate.of is not None and any(isinstance(node, Both) for node in walk(query.pattern)):
+        message = f"{expression_text(aggregate)} cannot be combined with AND"
+        hint = "the trends of AND's operands each have their own; write a query for each operand"
+        yield Problem(message, span=aggregate.span, hint=hint)
 
 
 def _having(query: Query) -> Iterator[Problem]:

@@ -363,9 +363,10 @@ def key_column(query: Query, key: GroupKey) -> str:
 
 
 def default_column(aggregate: Aggregate) -> str:
-    """The column of an aggregate without AS: `count`, `sum_T_x`, `log2_count_T`, `count_distinct_a`."""
+    """The column of an aggregate without AS: `count`, `sum_T_x`, `max_length`, `count_distinct_a`."""
     distinct = ("distinct", *aggregate.distinct) if aggregate.distinct else ()
-    parts = (aggregate.function.lower(), aggregate.alias, aggregate.attribute, *distinct)
+    of = aggregate.of.value.lower() if aggregate.of is not None else None
+    parts = (aggregate.function.lower(), aggregate.alias, aggregate.attribute, *distinct, of)
     return "log2_" * aggregate.log2 + "_".join(part for part in parts if part is not None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TypeAlias
 
 from trendfold.errors import NOWHERE, Span
@@ -250,11 +250,19 @@ class Function(StrEnum):
     AVG = "AVG"
 
 
+class OfTrend(Enum):
+    """What an aggregate ranges over if not over attributes: `SUM(DURATION)`, `MAX(LENGTH)`."""
+
+    DURATION = "DURATION"  # from a trend's first event to its last, in seconds
+    LENGTH = "LENGTH"  # the number of a trend's bindings
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`COUNT(*)` (no alias), `COUNT(T)` (no attribute), `SUM(T.duration)`; `log2` wraps a COUNT.
+    """`COUNT(*)` (no alias), `COUNT(T)` (no attribute), `SUM(T.duration)`, `AVG(DURATION)`.
 
-    `COUNT(DISTINCT a, b)` has the attributes in `distinct`: it counts values of partitions, not trends.
+    `log2` wraps a COUNT. `COUNT(DISTINCT a, b)` has the attributes in `distinct`: it counts values of partitions,
+    not trends. `of` is what a trend as a whole has, instead of an alias and an attribute.
     """
 
     function: Function
@@ -262,6 +270,7 @@ class Aggregate:
     attribute: str | None = None
     log2: bool = False
     distinct: tuple[str, ...] = ()
+    of: OfTrend | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 

@@ -30,6 +30,7 @@ from trendfold.query.nodes import (
     Matches,
     Maybe,
     Not,
+    OfTrend,
     Pattern,
     Plus,
     Query,
@@ -289,6 +290,8 @@ def _aggregate(aggregate: Aggregate) -> str:
     match aggregate:
         case Aggregate(distinct=(_, *_) as attributes):
             argument = f"DISTINCT {_list(map(quoted, attributes))}"
+        case Aggregate(of=OfTrend() as of):
+            argument = of.value
         case Aggregate(alias=None):
             argument = "*"
         case Aggregate(alias=str(alias), attribute=None):

@@ -38,13 +38,13 @@ from trendfold.kernel.lower import (
 )
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan, QueryPlan
-from trendfold.plan.carried import Carried, Measure, Number, numbers_of
-from trendfold.query.nodes import Aggregate, Function
+from trendfold.plan.carried import Carried, Measure, Number, numbers_of, positions_of
+from trendfold.query.nodes import Aggregate, Function, OfTrend
 from trendfold.runtime.compared import compared_rows, end_guard, latest_of, pairs_of
 from trendfold.runtime.folds.by_building import TrendsToBuild
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import Rows
-from trendfold.runtime.values import no_trends
+from trendfold.runtime.values import in_unit, no_trends
 from trendfold.runtime.windows import Items
 
 MOST_BITS = 1_000_000
@@ -64,7 +64,9 @@ Whole = NDArray[np.object_]
 
 
 def is_whole(wanted: Aggregate, batch: EventBatch) -> bool:
-    """Whether an aggregate is a whole number: COUNT, or SUM of an integer attribute."""
+    """Whether an aggregate is a whole number: COUNT, or SUM of an integer attribute or of LENGTH."""
+    if wanted.function is Function.SUM and wanted.of is not None:
+        return wanted.of is OfTrend.LENGTH
     if wanted.function is Function.SUM:
         return batch.schema[wanted.attribute or ""] is Kind.INTEGER
     return wanted.function is Function.COUNT and not wanted.log2
@@ -72,7 +74,7 @@ def is_whole(wanted: Aggregate, batch: EventBatch) -> bool:
 
 def digits_after_point(wanted: Aggregate, batch: EventBatch) -> int | None:
     """The decimal places of a SUM of decimals; None for any other aggregate."""
-    if wanted.function is not Function.SUM:
+    if wanted.function is not Function.SUM or wanted.of is not None:
         return None
     return scale_of(batch.table.schema.field(wanted.attribute or "").type)
 
@@ -147,7 +149,9 @@ class Exact:
     def wide(self, wanted: Aggregate) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         """The wide numbers of a COUNT or a SUM, row by row."""
         number, slot = self._slot(wanted)
-        return self.totals[number].mantissa[:, slot], self.totals[number].exponent[:, slot]
+        return in_unit(self.totals[number].mantissa[:, slot], wanted.of), self.totals[number].exponent[
+            :, slot
+        ]
 
     def bits(self, wanted: Aggregate) -> NDArray[np.float64]:
         """An upper bound on an aggregate's size in bits, row by row."""
@@ -157,7 +161,7 @@ class Exact:
         """Where an aggregate is null: a SUM without values."""
         number, slot = self._slot(wanted)
         part = self.totals[number].mantissa
-        if wanted.function is not Function.SUM:
+        if wanted.function is not Function.SUM or wanted.of is not None:
             return np.zeros(len(part), np.bool_)
         return np.asarray(part[:, self._present(number, slot)] == 0)
 
@@ -178,10 +182,10 @@ class Exact:
 
     def _slot(self, wanted: Aggregate) -> tuple[int, int]:
         """The operand and the slot of an aggregate."""
-        if wanted.alias is None:
+        if wanted.alias is None and wanted.of is None:
             return 0, 0
         for number, operand in enumerate(self.plan.operands):
-            if positions := operand.machine.automaton.called(wanted.alias):
+            if positions := positions_of(wanted, operand.machine.automaton):
                 return number, 1 + operand.carried.numbers.index(numbers_of(wanted, positions)[0])
         raise AssertionError(f"no operand has {wanted.alias!r}")
 

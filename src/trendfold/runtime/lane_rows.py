@@ -52,6 +52,7 @@ from trendfold.runtime.query_rows import (
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.tell_apart import tell_apart
 from trendfold.runtime.value_slots import ValueSlots, assign_slots
+from trendfold.runtime.values import NO_CLOCK
 from trendfold.runtime.windows import Items, open_at_once
 from trendfold.runtime.workspace import Workspace, occupied, partitioning, place
 
@@ -118,7 +119,8 @@ class LaneRows(GroupRows):
         """The rows as one member reads them, for exact digits: what its operands make of their kinds."""
         symbol, many = rows.symbols[0], len(member.operands)
         first = self.operands[member.number]
-        events = Events(symbol, self.moment, np.zeros((len(symbol), 0)), np.zeros((len(symbol), 0)), True)
+        none = np.zeros((len(symbol), 0))
+        events = Events(symbol, self.moment, none, none, True, NO_CLOCK)
         return read_by(rows, self.taken, range(first, first + many)), (events,) * many
 
     def as_read_by(self, member: QueryPlan) -> Rows:

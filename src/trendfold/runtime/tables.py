@@ -19,16 +19,16 @@ from trendfold.kernel import wide
 from trendfold.kernel.program import Folded
 from trendfold.kernel.rows import is_count_up, is_sorted
 from trendfold.plan import QueryPlan
-from trendfold.plan.carried import distinct_sets, extreme_of, numbers_of
+from trendfold.plan.carried import distinct_sets, extreme_of, numbers_of, positions_of
 from trendfold.query.names import default_column, having_value, key_column
-from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, WindowUnit
+from trendfold.query.nodes import Aggregate, Attribute, Function, GroupKey, Matches, OfTrend, WindowUnit
 from trendfold.runtime.distinct import count_distinct, values_of_segments
 from trendfold.runtime.exact_values import Exact, digits_after_point, is_whole, to_decimal_text
 from trendfold.runtime.expressions import Lookup
 from trendfold.runtime.having import having
 from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.sorting import numbered, numbered_pairs, row_numbers, sort_with_rows
-from trendfold.runtime.values import at_rows, decode_extreme, no_trends, rows_with_trends
+from trendfold.runtime.values import at_rows, decode_extreme, in_unit, no_trends, rows_with_trends
 from trendfold.runtime.windows import Items, bounds
 
 
@@ -335,16 +335,24 @@ def aggregate(
 ) -> pa.Array:
     """One aggregate as a column of the result."""
     for operand, folded in zip(plan.operands, operands, strict=True):
-        positions = operand.machine.automaton.called(wanted.alias) if wanted.alias else frozenset()
+        positions = positions_of(wanted, operand.machine.automaton)
         if wanted.alias is not None and not positions:
             continue
         if (extreme := extreme_of(wanted, positions)) is not None:
             found = folded.extreme[:, operand.carried.extremes.index(extreme)]
+            if extreme.of is not None:
+                return _of_trend_column(found, extreme.of, extreme.is_max)
             return _extreme_column(found, extreme.attribute, extreme.is_max, batch)
         slots = [0]
-        if wanted.alias is not None:
+        if positions:
             slots = [1 + operand.carried.numbers.index(n) for n in numbers_of(wanted, positions)]
-        return _number_column(wanted, [(folded.mantissa[:, s], folded.exponent[:, s]) for s in slots])
+        parts = [(folded.mantissa[:, s], folded.exponent[:, s]) for s in slots]
+        if wanted.of is not None:  # every trend has a duration and a length
+            parts = [
+                (in_unit(parts[0][0], wanted.of), parts[0][1]),
+                (folded.mantissa[:, 0], folded.exponent[:, 0]),
+            ]
+        return _number_column(wanted, parts)
     raise AssertionError(f"no operand has {wanted.alias!r}")
 
 
@@ -358,6 +366,15 @@ def _number_column(wanted: Aggregate, parts: list[tuple[NDArray[np.float64], NDA
     none = present[0] == 0
     found = wide.ratio(*value, *present) if wanted.function is Function.AVG else wide.to_double(*value)
     return pa.array(np.where(none, 0.0, found), mask=none)
+
+
+def _of_trend_column(extreme: NDArray[np.float64], of: OfTrend, is_max: bool) -> pa.Array:
+    """The least or greatest duration or length."""
+    none = ~np.isfinite(extreme)
+    found = np.where(none, 0.0, -extreme if is_max else extreme) + 0.0
+    if of is OfTrend.LENGTH:
+        return pa.array(found.astype(np.int64), mask=none)
+    return pa.array(in_unit(found, of), mask=none)
 
 
 def _extreme_column(

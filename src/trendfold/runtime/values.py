@@ -12,10 +12,12 @@ from trendfold.events.batch import EventBatch
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
 from trendfold.kernel import wide
-from trendfold.kernel.lower import extreme_columns, value_columns
+from trendfold.kernel.lower import PASSED, ExtremeColumn, extreme_columns, value_columns
+from trendfold.kernel.lower import Column as ValueColumn
 from trendfold.kernel.program import Events, Folded
 from trendfold.plan import OperandPlan
 from trendfold.plan.carried import Carried, Measure
+from trendfold.query.nodes import OfTrend
 from trendfold.runtime.conditions import is_exact
 from trendfold.runtime.query_rows import Rows
 
@@ -38,11 +40,44 @@ def values_beside(
     batch: EventBatch,
 ) -> Events:
     """Rows with the values that numbers add and extremes compare, one array each."""
-    added = [_values(batch.column(name).take(row), measure) for measure, name in value_columns(carried)]
-    compared = [_extremes(batch.column(name), row, is_max) for name, is_max in extreme_columns(carried)]
+    added = [_added(column, row, batch) for column in value_columns(carried)]
+    compared = [_compared(column, row, batch) for column in extreme_columns(carried)]
     beside = _beside(1.0, added, len(moment))
     is_small = not added or bool(max(beside.max(initial=0.0), -beside.min(initial=0.0)) <= _LARGEST_VALUE)
-    return Events(symbol, moment, beside, _beside(np.inf, compared, len(moment)), is_small)
+    clock = batch.time[row].astype(np.float64) if carried.elapsed else NO_CLOCK
+    return Events(symbol, moment, beside, _beside(np.inf, compared, len(moment)), is_small, clock)
+
+
+NO_CLOCK = np.zeros(0)
+"""The clock of events whose durations nobody adds up."""
+
+
+def starting_at(events: Events, carried: Carried, rows: NDArray[np.int64]) -> Events:
+    """The same, with no time passed before some rows: where pieces of a segment are folded apart."""
+    if not carried.elapsed:
+        return events
+    values = events.values.copy()
+    values[rows[rows < len(values)], 1 + value_columns(carried).index(PASSED)] = 0.0
+    return events._replace(values=values)
+
+
+def _added(column: ValueColumn, row: NDArray[Any], batch: EventBatch) -> NDArray[np.float64]:
+    """What numbers add: values of an attribute, or the time since the row before."""
+    measure, name = column
+    if column != PASSED:
+        return _values(batch.column(name).take(row), measure)
+    time = batch.time[row]
+    passed: NDArray[np.float64] = np.maximum(np.diff(time, prepend=time[:1]), 0).astype(np.float64)
+    return passed
+
+
+def _compared(column: ExtremeColumn, row: NDArray[np.int64], batch: EventBatch) -> NDArray[np.float64]:
+    """What extremes compare or add: values of an attribute, times, or 1 for each binding."""
+    name, is_negated = column
+    if isinstance(name, str):
+        return _extremes(batch.column(name), row, is_negated)
+    values = batch.time[row].astype(np.float64) if name is OfTrend.DURATION else np.ones(len(row))
+    return -values if is_negated else values
 
 
 def with_constant(events: Events, carried: Carried) -> Events:
@@ -94,6 +129,11 @@ def _extremes(column: Column, rows: NDArray[np.int64], is_max: bool) -> NDArray[
 def ranked(column: Column) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The sorted distinct values of a column, and per row the index of its value among them."""
     return np.unique(column.values.astype(np.int64), return_inverse=True)
+
+
+def in_unit(values: NDArray[np.float64], of: OfTrend | None) -> NDArray[np.float64]:
+    """What trends as a whole have: durations in seconds, from microseconds; all else as it is."""
+    return values / 1e6 if of is OfTrend.DURATION else values
 
 
 def decode_extreme(column: Column, extreme: NDArray[np.float64], is_max: bool) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
 from trendfold.papers.aseq.prefixes import Line, LineElement, LineStep, PrefixPlan, share_prefixes
 from trendfold.plan import Group, QueryPlan, plan_cogra
+from trendfold.plan.carried import of_trends
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import PER_EVENT, grouped, rows_key, windows_at_once
 from trendfold.query.names import PredicateKind, kind, walk
@@ -54,6 +55,9 @@ def _check_clauses(query: Query) -> None:
             f"query {query.name!r}: RETURN MATCHES, and strategy 'aseq' counts trends without building them; "
             f"use aggregates"
         )
+    if found := of_trends(query):
+        clause = f"{expression_text(found[0])} is of whole trends"
+        raise _refused(query, clause, "and strategy 'aseq' counts trends and adds up values of events")
     if query.semantics is not Semantics.ANY:
         clause = f"SEMANTICS {query.semantics}"
         raise _refused(query, clause, "and strategy 'aseq' counts under skip-till-any-match only")

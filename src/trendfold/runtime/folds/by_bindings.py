@@ -70,7 +70,7 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
     held = "bindings kept one by one" + ", in sum trees" * compared.has_trees
     here.limits.check_state(here.plan.query.name, size, held)
     machine = bindings.ComparedMachine(
-        compared.steps, compared.guards, compared.pairs, compared.latest, compared.lists, index
+        compared.steps, compared.guards, compared.pairs, compared.latest, compared.lists, index, frame
     )
     room = bindings.BindingRoom(
         _lists(compared.places, capacity, frame),

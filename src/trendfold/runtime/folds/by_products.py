@@ -32,7 +32,7 @@ from trendfold.plan.statistics import OperandStatistics
 from trendfold.runtime.folds import by_vectors
 from trendfold.runtime.folds.lane_matrices import StretchFolder, stretch_folder
 from trendfold.runtime.folds.operand import OperandRows
-from trendfold.runtime.values import with_constant
+from trendfold.runtime.values import NO_CLOCK, with_constant
 from trendfold.runtime.windows import Items
 
 _CHUNK = 4_096
@@ -170,7 +170,7 @@ def multiply_matrices(
     cut = WindowStretches(nowhere, nowhere, np.arange(count + 1), first, last)
     out, stacks = _no_windows(len(first), frame), _no_stacks(_most_alive(cut), frame)
     none = np.zeros(0, np.int32)
-    events = Events(none, none, np.zeros((0, 0)), np.zeros((0, 0)), is_small=True)
+    events = Events(none, none, np.zeros((0, 0)), np.zeros((0, 0)), True, NO_CLOCK)
     _slider(plan, events, ())(cut, matrix, stacks, out)
     return out
 

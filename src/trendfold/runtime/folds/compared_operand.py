@@ -60,7 +60,7 @@ def read_compared(here: OperandRows) -> Compared:
     machine, alphabet = plan.machine, here.alphabet
     places = list_numbers(machine)
     steps = lower_steps(machine, alphabet, plan.carried)
-    asked = lower_asked(machine, alphabet, plan.accesses)
+    asked = lower_asked(machine, alphabet, plan.accesses, plan.carried)
     found = compared_rows(here.plan, here.number, rows, here.events.moment, here.batch)
     pairs = pairs_of(found, asked_one_by_one(plan))
     index = build_index(

@@ -177,7 +177,9 @@ def fresh(family: LaneFamily, windows: int = 1) -> WindowVectors:
     size, xsize = family.sizes(windows)
     mantissa = np.zeros(size)
     mantissa[:, family.shape.start, 0] = 1.0
-    return WindowVectors(family.fingerprints, mantissa, np.zeros(size, np.int32), np.full(xsize, np.inf))
+    extreme = np.full(xsize, np.inf)
+    extreme[:, family.shape.start, : family.shape.carried.added] = 0.0
+    return WindowVectors(family.fingerprints, mantissa, np.zeros(size, np.int32), extreme)
 
 
 def whole_trends(family: LaneFamily, vectors: WindowVectors) -> tuple[Folded, ...]:
@@ -257,7 +259,11 @@ def meaning_of(machine: Machine, carried: Carried) -> list[object]:
         [[g.positions, sorted(g.first), sorted(g.last), sorted(g.edges)] for g in automaton.guards],
         sorted(automaton.guard_of.items()),
         [[number.measure.value, sorted(number.positions), number.attribute] for number in carried.numbers],
-        [[extreme.attribute, sorted(extreme.positions), extreme.is_max] for extreme in carried.extremes],
+        [
+            [extreme.of.value if extreme.of else extreme.attribute, sorted(extreme.positions), extreme.is_max]
+            + ["added"] * (extreme.of is not None)
+            for extreme in carried.extremes
+        ],
     ]
 
 

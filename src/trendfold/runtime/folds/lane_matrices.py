@@ -149,10 +149,12 @@ class StartSlots:
         shape, windows, stride = self.block.shape, *self.block.slots[:2]
         found = no_vectors(*self.sizes(1))
         mass = found.mantissa.reshape(len(shape.states), shape.carried.width, windows, stride)
+        least = found.extreme.reshape(len(shape.states), len(shape.carried.extremes), windows, stride)
         states = [shape.machine.states[s] for s in starts_of(shape.machine)]
         for start, state in enumerate(states):
             if state in shape.number:
                 mass[shape.number[state], 0, start, : len(self.block.members)] = 1.0
+                least[shape.number[state], : shape.carried.added, start] = 0.0
         return found
 
     def matrices(self, vectors: LaneVectors, stretches: int) -> Iterator[Folded]:

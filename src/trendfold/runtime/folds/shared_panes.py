@@ -118,6 +118,7 @@ def _multiplied(slots: StartSlots, vectors: LaneVectors, cut: WindowStretches) -
         (window[0], window[1]),
         out,
         queries,
+        shape.carried.added,
     )
     m, e = (each.reshape(len(cut.first), size[0], queries) for each in out[:2])
     return LaneVectors(m, e, out.extreme.reshape(len(cut.first), size[1], queries)), bool(is_wide)
