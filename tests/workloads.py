@@ -120,7 +120,7 @@ def random_case(
             lines.append(window)
         items = _aggregates(rng, pattern) if aggregates else ["COUNT(*)"]
         if durations and "AND(" not in pattern.text and "&" not in pattern.text:
-            items += [_of_trends(rng) for _ in range(rng.randint(1, 4))]
+            items += [of_trends(rng) for _ in range(rng.randint(1, 4))]
         named = [item + (f" AS r{i}" if rng.random() < 0.8 else "") for i, item in enumerate(items)]
         if len({*items}) < len(items):  # equal default names would be an error
             named = [f"{item} AS r{i}" for i, item in enumerate(items)]
@@ -128,7 +128,7 @@ def random_case(
         if having and rng.random() < 0.4:
             lines.append("HAVING " + _having(rng, pattern, keys, named))
             if durations and items[-1].endswith(("(DURATION)", "(LENGTH)")):
-                judged = items[-1] if rng.random() < 0.5 else _of_trends(rng)
+                judged = items[-1] if rng.random() < 0.5 else of_trends(rng)
                 lines[-1] = f"HAVING {judged} >= {rng.choice([1, 2, 3.5, 6])}"
     if rng.random() < 0.3:
         rng.shuffle(lines)  # clauses stand in any order
@@ -749,7 +749,7 @@ def _aggregate(rng: random.Random, names: list[str]) -> str:
     return f"{function}({name}.{attr})"
 
 
-def _of_trends(rng: random.Random) -> str:
+def of_trends(rng: random.Random) -> str:
     """An aggregate of whole trends."""
     return f"{rng.choice(['SUM', 'AVG', 'MIN', 'MAX'])}({rng.choice(['DURATION', 'LENGTH'])})"
 

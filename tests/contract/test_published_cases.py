@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,37 +53,15 @@ def test_the_rows_are_the_published_ones(request: pytest.FixtureRequest, strateg
 # ---- What the language gained since --------------------------------------------------------------
 
 
-def has(word: str) -> Callable[[str], bool]:
-    return lambda text: re.search(rf"\b{word}\b", text) is not None
-
-
-NOT_YET: dict[str, Callable[[str], bool]] = {
-    "DURATION": has("DURATION"),
-    "LENGTH": has("LENGTH"),
-}
-"""The clauses that trendfold does not read yet, each as it is recognized."""
-
 COLUMNS = {
     **{"type": pa.string(), "ts": pa.int64(), "k": pa.int64(), "g": pa.string(), "h": pa.string()},
     **{"v": pa.int64(), "w": pa.float64(), "seq": pa.int64()},
 }
 
 
-def missing(text: str) -> list[str]:
-    """The clauses of a query that are not supported yet."""
-    return [name for name, is_in in NOT_YET.items() if is_in(text)]
-
-
-def test_only_clauses_that_cases_have_are_left_out() -> None:
-    texts = [given["query"] for given in MORE]
-    assert all(any(map(is_in, texts)) for is_in in NOT_YET.values())
-
-
 @pytest.mark.parametrize("number", range(len(MORE)))
 def test_the_rows_of_the_grown_language_are_the_published_ones(number: int) -> None:
     given = MORE[number]
-    if left := missing(given["query"]):
-        pytest.skip(f"not supported yet: {', '.join(left)}")
     (query,) = workload = trendfold.parse(given["query"])
     columns = [name for name in COLUMNS if name != "seq" or given["order_column"]]
     table = pa.table({n: pa.array([e.get(n) for e in given["events"]], COLUMNS[n]) for n in columns})

@@ -280,8 +280,13 @@ class Shape:
     def pass_time(self) -> Ops:
         """The time since the row before passes for every trend that has begun and not ended."""
         number, column = self.carried.elapsed, self.columns[PASSED]
-        open_ = [self.number[state] for state in open_states(self.machine) if state in self.number]
-        return Ops(tuple(LinearOp(s, s, 1, 1, 1, number, 0, column) for s in open_))
+        return Ops(tuple(LinearOp(s, s, 1, 1, 1, number, 0, column) for s in self.open_states.tolist()))
+
+    @cached_property
+    def open_states(self) -> NDArray[np.int32]:
+        """The states whose trends have begun and not ended."""
+        every = open_states(self.machine)
+        return np.array([self.number[state] for state in every if state in self.number], np.int32)
 
     def gather(self, symbol: Symbol) -> Ops:
         """Of an event with ties: gather its mass into rows beside the states."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from trendfold.kernel.fold import fold_moment, no_mass
 from trendfold.kernel.jit import kernel
-from trendfold.kernel.wide import RADIX, lift, normalise
+from trendfold.kernel.wide import RADIX, add, lift, normalise, times
 
 
 @kernel
@@ -46,6 +46,25 @@ def cut_stretches(lows, highs, long, low, high, rank, first, last):
             first[opened] = count
             opened += 1
     return count
+
+
+@kernel
+def pass_time_between(mantissa, exponent, passed, open_states, elapsed):
+    """Let time pass between a stretch and the next, for every trend that has begun and not ended.
+
+    mantissa, exponent  [stretches, A, states, numbers, B]   changed in place
+    passed              float64[stretches or fewer]  microseconds; no time passes after the others
+    open_states         int[k]  see Frame.open;  elapsed  the number that grows
+    """
+    for k in range(passed.shape[0]):
+        if passed[k] > 0.0:
+            for a in range(mantissa.shape[1]):
+                for s in open_states:
+                    for b in range(mantissa.shape[4]):
+                        gain, gain_e = times(mantissa[k, a, s, 0, b], exponent[k, a, s, 0, b], passed[k])
+                        mantissa[k, a, s, elapsed, b], exponent[k, a, s, elapsed, b] = add(
+                            mantissa[k, a, s, elapsed, b], exponent[k, a, s, elapsed, b], gain, gain_e
+                        )
 
 
 @kernel

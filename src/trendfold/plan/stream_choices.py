@@ -37,6 +37,8 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return f"strategy {strategy!r} folds whole windows"
     if not is_decided_by_doubles(plan.query):
         return "HAVING may need exact values, and those need all events of a window"
+    if has_moving_windows(plan) and any(operand.carried.elapsed for operand in plan.operands):
+        return "a window per event adds up durations of all its events"
     if has_moving_windows(plan):
         return "it has a window per event and GROUP BY an alias" if plan.qualified_keys else ""
     others = kinds is not None and any(

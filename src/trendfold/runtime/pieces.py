@@ -26,10 +26,10 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.overlap import matrix_shape
 from trendfold.plan.spread import pane_of, segment_attributes
 from trendfold.runtime.empty_rows import have_takers
-from trendfold.runtime.folds.by_products import fold_matrices, multiply_matrices
+from trendfold.runtime.folds.by_products import fold_matrices, multiply_matrices, pass_time_between
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.query_rows import Rows, name_plain_groups, read_rows
-from trendfold.runtime.values import read_events
+from trendfold.runtime.values import read_events, starting_at
 from trendfold.runtime.windows import Items, cut
 from trendfold.runtime.workspace import Workspace
 
@@ -98,7 +98,7 @@ def fold_pieces(plan: QueryPlan, workspace: Workspace, cut: Cut) -> pa.Table:
     if plan.query.includes_empty:
         columns[TAKERS] = pa.array(have_takers(plan, rows, cut.items))
     for i, operand in enumerate(plan.operands):
-        events = read_events(operand, i, rows, moment, batch)
+        events = starting_at(read_events(operand, i, rows, moment, batch), operand.carried, cut.bounds)
         matrix = fold_matrices(operand, events, rows.alphabets[i], cut.bounds)
         columns |= pack_folded(str(i), matrix, len(cut))
     return pa.table(columns)
@@ -201,10 +201,12 @@ def multiply_pieces(
     rows = name_plain_groups(rows, workspace, plan)
     items = cut(plan, rows, rows.time, origin, limits)
     pieces = pieces.take(pa.array(order))
+    between = np.where(same, first[1:] - last[:-1], 0)  # none follows the last one
     folded = []
     for i, operand in enumerate(plan.operands):
         shape = matrix_shape(operand.machine, operand.carried)
         matrix = unpack_folded(pieces, i, (shape.starts, shape.states, shape.width), shape.extremes)
+        pass_time_between(operand, matrix, between)
         folded.append(multiply_matrices(operand, matrix, items.low, items.high))
     takers = None
     if plan.query.includes_empty:

@@ -52,12 +52,15 @@ NO_CLOCK = np.zeros(0)
 """The clock of events whose durations nobody adds up."""
 
 
-def starting_at(events: Events, carried: Carried, rows: NDArray[np.int64]) -> Events:
-    """The same, with no time passed before some rows: where pieces of a segment are folded apart."""
+def starting_at(
+    events: Events, carried: Carried, rows: NDArray[np.int64], passed: NDArray[np.int64] | None = None
+) -> Events:
+    """The same, with other times or none passed before some rows, where parts of a segment begin."""
     if not carried.elapsed:
         return events
     values = events.values.copy()
-    values[rows[rows < len(values)], 1 + value_columns(carried).index(PASSED)] = 0.0
+    column, inside = 1 + value_columns(carried).index(PASSED), rows < len(values)
+    values[rows[inside], column] = 0.0 if passed is None else passed[inside]
     return events._replace(values=values)
 
 

@@ -175,6 +175,14 @@ def multiply_matrices(
     return out
 
 
+def pass_time_between(plan: OperandPlan, matrix: Folded, passed: NDArray[np.int64]) -> None:
+    """Let time pass after each matrix, in place: microseconds until the next of its segment begins."""
+    frame = lower_frame(plan.machine, plan.carried)
+    if frame.elapsed:
+        m, e = (part[..., np.newaxis] for part in (matrix.mantissa, matrix.exponent))
+        stretch.pass_time_between(m, e, passed.astype(np.float64), frame.open, frame.elapsed)
+
+
 def multiply_runs(plan: OperandPlan, matrix: Folded, run: NDArray[np.int64]) -> Folded:
     """The products of the matrices [run[k], run[k+1])."""
     frame, starts = lower_frame(plan.machine, plan.carried), _starts(plan.machine)

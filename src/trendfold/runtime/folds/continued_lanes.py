@@ -18,7 +18,8 @@ not take these rows; `why` says so.
 
 Rows are cut between two moments, never within one. A window without a vector is a window in which nothing has
 come yet; a vector equal to `fresh(family)` need not be kept. *Contiguous* queries need all rows of a segment,
-as read_lane_rows has them. Nothing but the vector is carried over, so a fold may be cut at any moment.
+as read_lane_rows has them. Nothing but the vector is carried over, so a fold may be cut at any moment; only
+durations that are added up go on growing until the next row, so a vector says until when they have.
 
 Layout: float64 mantissas and int32 exponents (kernel.wide: m · 2^(256 e)) of shape [window, state, number,
 query], and extremes [window, state, extreme, query]. States are those of LaneFamily.states, numbers those of
@@ -34,7 +35,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
 from math import prod
@@ -50,17 +51,21 @@ from trendfold.kernel.lane_shapes import Shape, ShapeKey, shape_of
 from trendfold.kernel.lower_machine_lanes import LaneMember, shape_key
 from trendfold.kernel.machine_lanes import LaneVectors
 from trendfold.kernel.program import Folded
+from trendfold.kernel.stretch import pass_time_between
 from trendfold.kernel.wide import add_at
 from trendfold.plan import Group
-from trendfold.plan.carried import Carried
+from trendfold.plan.carried import Carried, union
 from trendfold.runtime.folds.in_machine_lanes import (
     CarriedOver,
+    LaneMaterial,
     LanePart,
     ReadyMachineLanes,
     lane_material,
     lane_members,
 )
 from trendfold.runtime.lane_rows import LaneRows
+from trendfold.runtime.values import starting_at
+from trendfold.runtime.windows import Items
 
 _LAYOUT = 1
 """Part of every fingerprint; changes with the layout of vectors."""
@@ -97,12 +102,16 @@ class LaneFamily:
 
 @dataclass(frozen=True)
 class WindowVectors:
-    """The vectors of some open windows of one family; see the module."""
+    """The vectors of some open windows of one family; see the module.
+
+    time  int64[windows]  until when durations have grown, in microseconds
+    """
 
     fingerprints: tuple[str, ...]
     mantissa: NDArray[np.float64]
     exponent: NDArray[np.int32]
     extreme: NDArray[np.float64]
+    time: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.mantissa)
@@ -114,13 +123,13 @@ class WindowVectors:
 
     def take(self, windows: NDArray[Any]) -> WindowVectors:
         """The vectors of some windows: their places, or a mask."""
-        parts = self.mantissa[windows], self.exponent[windows], self.extreme[windows]
+        parts = self.mantissa[windows], self.exponent[windows], self.extreme[windows], self.time[windows]
         return WindowVectors(self.fingerprints, *parts)
 
     def put(self, windows: NDArray[np.int64], other: WindowVectors) -> None:
         """Replace the vectors of some windows, in place."""
         self.mantissa[windows], self.exponent[windows] = other.mantissa, other.exponent
-        self.extreme[windows] = other.extreme
+        self.extreme[windows], self.time[windows] = other.extreme, other.time
 
 
 @dataclass(frozen=True)
@@ -162,13 +171,20 @@ def fold_on(
     material = lane_material(group, together)
     if material.obstacle:
         return None, material.obstacle
+    since = _latest(kinds, given, carry)
+    material = _from_then(material, together, since)
+    given = [_by_then(vectors, kind, since) for vectors, kind in zip(given, kinds, strict=True)]
     ready = material.lower(in_bursts=False, carry=carry)
     part_of = {frozenset(part.members): part for part in ready.parts}
     found = {frozenset(kind.members): f for f, kind in enumerate(kinds)}
     order = [found[own] for own in part_of]
     results, saved = ready.continue_from(_loaded(ready.parts, [given[f] for f in order]))
     cut = _split(ready, saved)
-    vectors = (_saved(kind, part_of[own], cut[own]) for own, kind in zip(found, kinds, strict=True))
+    windows = zip(together.windows, carry, strict=True)
+    last = [_last_times(together, items, since)[each.saved] for items, each in windows]
+    vectors = (
+        _saved(kind, part_of[own], cut[own], last[kind.which]) for own, kind in zip(found, kinds, strict=True)
+    )
     return FoldedOn(results, tuple(vectors), ready.bytes), ""
 
 
@@ -179,7 +195,8 @@ def fresh(family: LaneFamily, windows: int = 1) -> WindowVectors:
     mantissa[:, family.shape.start, 0] = 1.0
     extreme = np.full(xsize, np.inf)
     extreme[:, family.shape.start, : family.shape.carried.added] = 0.0
-    return WindowVectors(family.fingerprints, mantissa, np.zeros(size, np.int32), extreme)
+    exponent, time = np.zeros(size, np.int32), np.zeros(windows, np.int64)
+    return WindowVectors(family.fingerprints, mantissa, exponent, extreme, time)
 
 
 def whole_trends(family: LaneFamily, vectors: WindowVectors) -> tuple[Folded, ...]:
@@ -232,11 +249,58 @@ def _split(ready: ReadyMachineLanes, saved: LaneVectors) -> dict[frozenset[int],
     }
 
 
-def _saved(family: LaneFamily, part: LanePart, vectors: LaneVectors) -> WindowVectors:
+def _saved(
+    family: LaneFamily, part: LanePart, vectors: LaneVectors, time: NDArray[np.int64]
+) -> WindowVectors:
     size, xsize = family.sizes(part.saved)
     lanes = _lanes_of(part)
     arrays = zip(vectors, (size, size, xsize), strict=True)
-    return WindowVectors(family.fingerprints, *(each.reshape(shape)[..., lanes] for each, shape in arrays))
+    mantissa, exponent, extreme = (each.reshape(shape)[..., lanes] for each, shape in arrays)
+    return WindowVectors(family.fingerprints, mantissa, exponent, extreme, time)
+
+
+# ---- The time between rows ----------------------------------------------------------------------------
+
+
+def _latest(
+    kinds: Sequence[LaneFamily], given: Sequence[WindowVectors | None], carry: Sequence[CarriedOver]
+) -> int:
+    """The time from which all vectors go on: no row of a window that has one is earlier."""
+    times = [
+        each.time[carry[kind.which].places]
+        for kind, each in zip(kinds, given, strict=True)
+        if kind.shape.carried.elapsed and each is not None
+    ]
+    return max((int(time.max()) for time in times if len(time)), default=0)
+
+
+def _by_then(vectors: WindowVectors | None, family: LaneFamily, since: int) -> WindowVectors | None:
+    """Vectors after the time until `since` has passed."""
+    carried = family.shape.carried
+    if vectors is None or not carried.elapsed:
+        return vectors
+    mantissa, exponent = vectors.mantissa.copy(), vectors.exponent.copy()
+    passed = np.maximum(since - vectors.time, 0).astype(np.float64)
+    wide = mantissa[:, np.newaxis], exponent[:, np.newaxis]
+    pass_time_between(*wide, passed, family.shape.open_states, carried.elapsed)
+    return replace(vectors, mantissa=mantissa, exponent=exponent)
+
+
+def _from_then(material: LaneMaterial, together: LaneRows, since: int) -> LaneMaterial:
+    """Rows before which time passes from `since` on, in every segment."""
+    carried, rows = union(member.carried for member in material.members), together.rows
+    if not carried.elapsed:
+        return material
+    first = rows.segment[:-1][rows.segment[:-1] < rows.segment[1:]]
+    passed = np.maximum(rows.time[first] - since, 0)
+    events = starting_at(material.rows.events, carried, first, passed)
+    return replace(material, rows=replace(material.rows, events=events))
+
+
+def _last_times(together: LaneRows, items: Items, since: int) -> NDArray[np.int64]:
+    """Until when time has passed for each item at its end."""
+    last = together.rows.time[np.maximum(items.high, 1) - 1] if len(together.rows.time) else items.high
+    return np.where(items.high > items.low, last, since).astype(np.int64)
 
 
 # ---- Fingerprints -------------------------------------------------------------------------------------

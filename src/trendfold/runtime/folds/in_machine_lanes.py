@@ -503,6 +503,11 @@ class CarriedOver:
         """How many vectors there are at least."""
         return int(self.loaded.max(initial=-1)) + 1
 
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The vectors that windows begin with."""
+        return self.loaded[self.loaded >= 0]
+
 
 def _parts(
     blocks: list[Block], members: list[LaneMember], windows: Sequence[Items], carry: Sequence[CarriedOver]

@@ -21,6 +21,7 @@ from trendfold.runtime.group_rows import kinds_held, lane_events
 from trendfold.runtime.lane_rows import read_by, read_taken, rows_of_kinds
 from trendfold.runtime.pieces import LAST, TAKERS, Cut, cut_rows, moments, name_pieces, pack_folded
 from trendfold.runtime.query_rows import Rows
+from trendfold.runtime.values import starting_at
 from trendfold.runtime.workspace import Workspace
 
 
@@ -87,7 +88,7 @@ def fold_together(here: CutTogether, workspace: Workspace) -> pa.Table:
     members = [LaneMember(operand.machine, operand.carried) for operand in here.operands]
     carried = union(member.carried for member in members)
     moment = moments(rows, workspace.batch)
-    events = lane_events(carried, rows, moment, workspace.batch)
+    events = starting_at(lane_events(carried, rows, moment, workspace.batch), carried, cut.bounds)
     matrices = iter(fold_stretches(members, events, here.taken, cut.bounds))
     columns = name_pieces(next(iter(here.plans.values())), workspace, cut)
     for (number, plan), is_there in zip(here.plans.items(), _held(here), strict=True):

@@ -87,7 +87,7 @@ def joined_segments(parts: Sequence[SegmentVectors]) -> SegmentVectors:
 
 def joined_vectors(parts: Sequence[WindowVectors]) -> WindowVectors:
     """All vectors of several parts."""
-    arrays = [[part.mantissa, part.exponent, part.extreme] for part in parts]
+    arrays = [[part.mantissa, part.exponent, part.extreme, part.time] for part in parts]
     return WindowVectors(parts[0].fingerprints, *(np.concatenate(each) for each in zip(*arrays, strict=True)))
 
 
@@ -284,10 +284,13 @@ _ROWS = 1 << 16
 def _vector_bytes(held: SegmentVectors, group: OnlineGroup, kind: int) -> bytes:
     """Segments and windows, then per family mantissas, exponents and extremes: [row, state, number, query].
 
-    Last are the takers. Windows are counted from the first of the part.
+    Last are the takers. Windows are counted from the first of the part. Where durations are added up, it also
+    says until when.
     """
     told: list[Any] = []
-    arrays: list[NDArray[Any]] = [np.stack([held.segment, held.index - held.index.min()], axis=1)]
+    places = [held.segment, held.index - held.index.min()]
+    places += [each.time for each in held.vectors[:1] if _adds_up_durations(group, kind)]
+    arrays: list[NDArray[Any]] = [np.stack(places, axis=1)]
     for family, vectors in zip(group.of_kind(kind), held.vectors, strict=True):
         told.append([[group.operand_names[k] for k in family.members], family.fingerprints])
         for part in (vectors.mantissa, vectors.exponent, vectors.extreme):
@@ -320,6 +323,7 @@ def _read_vectors(payload: bytes, group: OnlineGroup, kind: int, first: int) -> 
     found: dict[str, tuple[int, int, str]] = {}
     for i, (names, prints) in enumerate(told["families"]):
         found |= {str(name): (i, at, prints[at]) for at, name in enumerate(names)}
+    time = places[:, 2].astype(np.int64) if places.shape[1] > 2 else np.zeros(len(segment), np.int64)
     vectors = []
     for family in group.of_kind(kind):
         lanes_of = [found[group.operand_names[k]] for k in family.members]
@@ -328,13 +332,17 @@ def _read_vectors(payload: bytes, group: OnlineGroup, kind: int, first: int) -> 
         assert len(which) == 1  # queries of one shape stay together
         i, count = which.pop(), len(told["families"][lanes_of[0][0]][0])
         lanes = [at for _, at, _ in lanes_of]
-        own = [
+        mantissa, exponent, extreme = (
             part.reshape(len(segment), *size[1:3], count)[..., lanes]
             for part, size in zip(arrays[3 * i : 3 * i + 3], _sizes(family), strict=True)
-        ]
-        vectors.append(WindowVectors(family.fingerprints, *own))
+        )
+        vectors.append(WindowVectors(family.fingerprints, mantissa, exponent, extreme, time.copy()))
     takers = _read_takers(told, arrays[-1], group, kind, len(segment))
     return SegmentVectors(index, segment, tuple(vectors), takers)
+
+
+def _adds_up_durations(group: OnlineGroup, kind: int) -> bool:
+    return any(family.shape.carried.elapsed for family in group.of_kind(kind))
 
 
 def _sizes(family: LaneFamily) -> tuple[tuple[int, ...], ...]:
