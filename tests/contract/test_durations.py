@@ -13,10 +13,17 @@ import workloads
 from contract import engine
 from contract.test_continued_lanes import check_cut
 from contract.test_machine_lanes import check, random_workload
+from contract.test_mixed_lanes import mixed_workload
 from contract.test_stretches import LONG
 from contract.test_together import SCHEMA
+from spark.test_matrices_together import check_matrices
+from spark.test_tasks import check as check_route
+from stream.test_moving import use_blocks
+from stream.test_settling import WINDOWS, seeds
+from stream.test_settling import check as check_stream
 from trendfold.plan import physical
 from trendfold.runtime.folds import by_products
+from trendfold.runtime.spark.tasks import Route
 from workloads import of_trends
 
 SEEDS = st.integers(0, 2**40)
@@ -86,3 +93,34 @@ def test_folds_go_on_from_saved_vectors(seed: int) -> None:
     rng = random.Random(seed)
     texts, events, order_column = random_workload(rng)
     check_cut(rng, with_trends(rng, texts), events, order_column)
+
+
+@pytest.mark.parametrize("route", [Route.STRETCHES, Route.TIME, Route.PARTITION])
+@pytest.mark.parametrize("seed", seeds(12, 60))
+def test_tasks_of_spark_have_the_local_rows(seed: int, route: Route, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    check_route(workloads.random_case(rng, durations=True, nots=seed % 3 == 0), route, rng, monkeypatch)
+
+
+@pytest.mark.parametrize("route", [Route.STRETCHES, Route.TIME])
+@pytest.mark.parametrize("seed", seeds(12, 60))
+def test_matrices_of_many_queries_give_the_oracles_rows(
+    seed: int, route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    texts, events, order_column = random_workload(rng)
+    check_matrices(rng, with_trends(rng, texts), events, order_column, route, monkeypatch)
+
+
+@pytest.mark.parametrize("seed", seeds(20, 150))
+def test_streams_have_the_oracles_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    check_stream(seed, monkeypatch, with_trends(rng, mixed_workload(rng, 6, WINDOWS)))
+
+
+@pytest.mark.parametrize("seed", seeds(8, 100))
+def test_windows_per_event_on_streams(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    use_blocks(monkeypatch, rng)
+    texts = with_trends(rng, mixed_workload(rng, 4, ("WITHIN 3 s", "WITHIN 9 s")))
+    check_stream(seed, monkeypatch, texts, most_cuts=30)

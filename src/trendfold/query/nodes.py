@@ -261,8 +261,8 @@ class OfTrend(Enum):
 class Aggregate:
     """`COUNT(*)` (no alias), `COUNT(T)` (no attribute), `SUM(T.duration)`, `AVG(DURATION)`.
 
-    `log2` wraps a COUNT. `COUNT(DISTINCT a, b)` has the attributes in `distinct`: it counts values of partitions,
-    not trends. `of` is what a trend as a whole has, instead of an alias and an attribute.
+    `log2` wraps a COUNT. `COUNT(DISTINCT a, b)` has the attributes in `distinct`: it counts values of
+    partitions, not trends. `of` is what a trend as a whole has, instead of an alias and an attribute.
     """
 
     function: Function
