@@ -404,7 +404,11 @@ def test_equal_names_are_named_with_both_lines() -> None:
         ),
         ("PATTERN A WHERE A.x > 1e999", "the number 1e999 is too large for a double", ""),
         ("PATTERN A WHERE COUNTT(A) > 1", "unknown function 'COUNTT'", "did you mean 'COUNT'?"),
-        ("PATTERN A HAVING SUM(A) > 1", "SUM takes one attribute of an alias, as in SUM(T.duration)", ""),
+        (
+            "PATTERN A HAVING SUM(A) > 1",
+            "SUM takes one attribute of an alias, as in SUM(T.duration), or DURATION or LENGTH",
+            "",
+        ),
         (
             "PATTERN A HAVING COUNT(A.x) > 1",
             "COUNT takes *, an alias or DISTINCT, as in COUNT(*), COUNT(T) or COUNT(DISTINCT a)",
