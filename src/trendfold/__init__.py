@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from trendfold.query.in_python import (
+        DURATION,
+        LENGTH,
         any_event,
         any_of,
         col,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DURATION",
+    "LENGTH",
     "InputError",
     "LimitError",
     "QueryError",

@@ -265,3 +265,29 @@ def test_strategies_of_papers_decline_or_fold_them_alone() -> None:
         found = asked.run(table, strategy=strategy)
         assert found["q1"].to_pylist()[0]["avg_duration"] == 0.0015
         assert found["q2"].to_pylist()[0]["max_length"] == 3
+
+
+def test_they_are_written_in_python() -> None:
+    made = tf.query(
+        tf.seq("A", tf.event("B").plus()),
+        returns=[tf.sum(tf.DURATION), tf.max(tf.LENGTH).alias("steps")],
+        having=tf.mean(tf.DURATION) > 1.5,
+    )
+    text = "RETURN SUM(DURATION), MAX(LENGTH) AS steps PATTERN SEQ(A, B+) HAVING AVG(DURATION) > 1.5"
+    assert made.queries == tf.parse(text).queries
+
+
+def test_rows_without_trends_have_no_duration() -> None:
+    asked = "SUM(DURATION), AVG(LENGTH), MAX(LENGTH), SUM(LENGTH)"
+    text = f"RETURN COUNT(*), {asked} PATTERN SEQ(A, B) INCLUDE EMPTY"
+    for arithmetic in ("auto", "exact", "integer"):
+        (row,) = tf.parse(text).run(milliseconds([0], "A"), arithmetic=arithmetic)["q1"].to_pylist()
+        assert [value for name, value in row.items() if "duration" in name or "length" in name] == [None] * 4
+
+
+@pytest.mark.parametrize("strategy", engine.STRATEGIES)
+@engine.many(60)
+@given(seed=SEEDS)
+def test_of_trends_that_count_once(strategy: str, seed: int) -> None:
+    features = {"neighbours": seed % 3 == 0, "nots": seed % 2 == 0, "having": seed % 5 == 0}
+    engine.check_seed(seed, strategy, durations=True, spans=True, **features)

@@ -31,6 +31,7 @@ from trendfold.query.nodes import (
     Matches,
     Maybe,
     Not,
+    OfTrend,
     Pattern,
     Plus,
     Repeat,
@@ -439,22 +440,26 @@ def count_distinct(*attributes: str) -> ValueExpr:
     return ValueExpr(Aggregate(Function.COUNT, distinct=names))
 
 
-def sum_(value: ValueExpr) -> ValueExpr:
-    """The sum of an attribute over all bindings of an event in all trends: `SUM(T.duration)`."""
+DURATION, LENGTH = OfTrend.DURATION, OfTrend.LENGTH
+"""What trends as a whole have: the seconds from the first event to the last, and the number of events."""
+
+
+def sum_(value: ValueExpr | OfTrend) -> ValueExpr:
+    """The sum of an attribute over all bindings of an event in all trends, as in `SUM(T.duration)`."""
     return _aggregate(Function.SUM, value)
 
 
-def min_(value: ValueExpr) -> ValueExpr:
+def min_(value: ValueExpr | OfTrend) -> ValueExpr:
     """The least value of an attribute: `MIN(T.duration)`."""
     return _aggregate(Function.MIN, value)
 
 
-def max_(value: ValueExpr) -> ValueExpr:
+def max_(value: ValueExpr | OfTrend) -> ValueExpr:
     """The greatest value of an attribute: `MAX(T.duration)`."""
     return _aggregate(Function.MAX, value)
 
 
-def mean(value: ValueExpr) -> ValueExpr:
+def mean(value: ValueExpr | OfTrend) -> ValueExpr:
     """The mean of an attribute: `AVG(T.duration)`."""
     return _aggregate(Function.AVG, value)
 
@@ -463,7 +468,10 @@ def _aggregate(function: Function, value: object) -> ValueExpr:
     match value:
         case ValueExpr(_node=Attribute(str(alias), name, False)) if name != EVENT_TIME:
             return ValueExpr(Aggregate(function, alias, name))
-    raise InputError(f"{function} takes one attribute of an event, such as T.duration, not {value!r}")
+        case OfTrend():
+            return ValueExpr(Aggregate(function, of=value))
+    takes = "one attribute of an event, such as T.duration, or DURATION or LENGTH"
+    raise InputError(f"{function} takes {takes}, not {value!r}")
 
 
 def log2(count: ValueExpr) -> ValueExpr:

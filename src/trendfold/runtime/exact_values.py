@@ -158,12 +158,12 @@ class Exact:
         return self._bits(self.totals, *self._slot(wanted))
 
     def is_null(self, wanted: Aggregate) -> NDArray[np.bool_]:
-        """Where an aggregate is null: a SUM without values."""
+        """Where an aggregate is null: a SUM without values, or without trends."""
         number, slot = self._slot(wanted)
         part = self.totals[number].mantissa
-        if wanted.function is not Function.SUM or wanted.of is not None:
+        if wanted.function is not Function.SUM:
             return np.zeros(len(part), np.bool_)
-        return np.asarray(part[:, self._present(number, slot)] == 0)
+        return np.asarray(part[:, 0 if wanted.of else self._present(number, slot)] == 0)
 
     def _present(self, number: int, slot: int) -> int:
         """The slot that counts the values of a SUM."""
