@@ -236,7 +236,6 @@ def groups_as_slots(plan: QueryPlan, arithmetic: str) -> bool:
         and not machine.by_event
         and not machine.automaton.guards
         and not operand.carried.extremes
-        and not operand.carried.elapsed
     )
 
 
