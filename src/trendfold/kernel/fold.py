@@ -21,6 +21,9 @@ class FoldMass(NamedTuple):
 
     mantissa, exponent  [states, width]; extreme  [states, extremes]
     factor              float64[A,R,K]   see `bridge`
+    value               float64[V + open]  the values of an event, and the ages of open states
+    since               float64[1 + open]  the clock of the window, and what it said when durations were last
+                        added up at each open state
     fresh               per entry a mantissa and an exponent, per extreme entry twice an extreme
     """
 
@@ -28,10 +31,12 @@ class FoldMass(NamedTuple):
     exponent: NDArray[np.int32]
     extreme: NDArray[np.float64]
     factor: NDArray[np.float64]
+    value: NDArray[np.float64]
+    since: NDArray[np.float64]
     fresh: tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]
 
 
-def empty_mass(frame: Frame, grid: Grid) -> FoldMass:
+def empty_mass(frame: Frame, grid: Grid, columns: int) -> FoldMass:
     """Memory for `fold_windows`; allocated here, because numba takes seconds to compile it."""
     entries, extremes = frame.states * frame.width, frame.states * frame.extremes
     nothing = np.full(extremes, np.inf)
@@ -40,6 +45,8 @@ def empty_mass(frame: Frame, grid: Grid) -> FoldMass:
         np.zeros((frame.states, frame.width), np.int32),
         np.full((frame.states, frame.extremes), np.inf),
         np.empty_like(grid.times),
+        np.empty(columns + len(frame.open)),
+        np.zeros(1 + len(frame.open)),
         (np.zeros(entries), np.zeros(entries, np.int32), nothing, nothing.copy()),
     )
 
@@ -62,11 +69,12 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
     """
     events, rows, grid, guards = lent(events), lent(rows), lent(grid), lent(guards)
     frame, out = lent(frame), lent(out)
-    mantissa, exponent, extreme, factor, fresh = lent(mass)
+    mantissa, exponent, extreme, factor, value, since, fresh = lent(mass)
     m, e, x = mantissa.reshape(-1), exponent.reshape(-1), extreme.reshape(-1)
     moment, width, extremes = events.moment, frame.width, frame.extremes
     counted = _count_tables(events, rows, grid, guards.moves, factor)
-    added = _number_tables(events, rows, grid, guards.moves, factor, width, extremes)
+    added = _number_tables(events, rows, grid, guards.moves, factor, frame)
+    aged = value, since, frame.passed, grid.touch.reshape(-1), np.uint32(grid.touch.shape[1])
     is_count, has_grid = _is_count(width, extremes, grid), grid.dst.shape[1] > 0
     fades = rows.fade.shape[1]
     empties = rows.spend.shape[1] + fades > 0
@@ -76,6 +84,8 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
             m[entry] = 0.0
         for entry in range(x.shape[0]):
             x[entry] = np.inf
+        for s in range(since.shape[0]):
+            since[s] = 0.0
         m[frame.start * width] = 1.0
         for entry in range(frame.start * extremes, frame.start * extremes + frame.added):
             x[entry] = 0.0
@@ -92,13 +102,13 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
                 elif is_count:
                     j = _count_rows(i, high, grid, counted, factor, m, e)
                 else:
-                    j = _add_rows(i, high, grid, added, factor, m, e, x, fresh)
+                    j = _add_rows(i, high, grid, added, aged, factor, m, e, x, fresh)
             if j > i:
                 before = j - 1
             else:
                 while j < high and moment[j] == moment[i]:
                     j += 1
-                changed = frame.elapsed > 0 and pass_time(events.values[i, frame.passed], frame, m, e)
+                changed = frame.elapsed > 0 and _bring_up(events.values[i, frame.passed], frame, since, m, e)
                 changed |= fold_moment(events, before, i, j, rows, guards, mantissa, exponent, extreme, fresh)
                 if changed:
                     bridge(grid, e, factor)
@@ -111,16 +121,33 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
 
 
 @inlined
+def _bring_up(passed, frame, since, m, e):
+    """Let all time pass up to a moment, `passed` after the one before; whether that changed an exponent."""
+    changed = False
+    since[0] += passed
+    for k in range(frame.open.shape[0]):
+        changed |= _grow(frame.open[k] * frame.width, since[0] - since[1 + k], frame, m, e)
+        since[1 + k] = since[0]
+    return changed
+
+
+@inlined
 def pass_time(elapsed, frame, m, e):
     """Let time pass for every trend that has begun and not ended; whether that changed an exponent."""
     changed = False
     for s in frame.open:
-        count, entry = s * frame.width, s * frame.width + frame.elapsed
-        gain, gain_e = times(m[count], e[count], elapsed)
-        before = e[entry]
-        m[entry], e[entry] = add(m[entry], e[entry], gain, gain_e)
-        changed |= e[entry] != before
+        changed |= _grow(s * frame.width, elapsed, frame, m, e)
     return changed
+
+
+@inlined
+def _grow(count, elapsed, frame, m, e):
+    """Let time pass for the state whose count is at an entry; whether that changed an exponent."""
+    entry = count + frame.elapsed
+    gain, gain_e = times(m[count], e[count], elapsed)
+    before = e[entry]
+    m[entry], e[entry] = add(m[entry], e[entry], gain, gain_e)
+    return e[entry] != before
 
 
 LONG = 1024
@@ -242,37 +269,41 @@ def _count_rows(i, high, grid, tables, factor, m, e):
 
 
 @inlined
-def _number_tables(events, rows, grid, moves, factor, width, extremes):
+def _number_tables(events, rows, grid, moves, factor, frame):
     """The tables of `_add_rows`, flat."""
     return (
         (events.symbol, events.moment, moves),
         (grid.src.reshape(-1), grid.col.reshape(-1), factor.reshape(-1), np.uint32(grid.src.shape[2])),
         (events.values.reshape(-1), np.uint64(events.values.shape[1])),
-        (grid.dst.reshape(-1), np.uint32(grid.dst.shape[1])),
+        (grid.dst.reshape(-1), np.uint32(grid.dst.shape[1]), np.uint32(grid.plain)),
         (rows.spend.reshape(-1), np.uint32(rows.spend.shape[1])),
         (rows.fade.reshape(-1), np.uint32(rows.fade.shape[1])),
         (rows.xdst.reshape(-1), np.uint32(rows.xdst.shape[1])),
         _extreme_tables(events, rows),
-        (width, extremes),
+        (frame.width, frame.extremes),
     )
 
 
 @inlined
-def _add_rows(i, high, grid, tables, factor, m, e, x, fresh):
+def _add_rows(i, high, grid, tables, aged, factor, m, e, x, fresh):
     """Rows of numbers and extremes:
 
     new[dst] = Σ times · old[src] · value[col]        (col 0 is 1)
+
+    Where durations are added up, values go on with the ages of open states.
     """
     symbol, moment, moves = tables[0]
     src, col, factors, terms = tables[1]
     values, columns = tables[2]
-    dst, count = tables[3]
+    dst, count, plain = tables[3]
     spend, spends = tables[4]
     fade, fades = tables[5]
     xdst, lows = tables[6]
     compared = tables[7]
     width, extremes = tables[8]
     sums, best = fresh[0], fresh[3]
+    value, since, passed, touch, touches = aged
+    ages = since.shape[0] if passed else 0
     faded = np.uint32(symbol[max(0, i - 1)])
     while i < high:
         a = np.uint32(symbol[i])
@@ -280,25 +311,42 @@ def _add_rows(i, high, grid, tables, factor, m, e, x, fresh):
             break
         fits = True
         t = a * count * terms
-        if columns:
-            own = np.uint64(i) * columns
-            for r in range(count):
+        for r in range(plain):
+            total = 0.0
+            for _ in range(terms):
+                total += m[src[t]] * factors[t]
+                t += np.uint32(1)
+            fits &= abs(total) < RADIX
+            sums[r] = total
+        own = np.uint64(i) * columns
+        now = since[0]
+        if ages:
+            now += values[own + np.uint64(passed)]
+            for c in range(columns):
+                value[c] = values[own + np.uint64(c)]
+            for k in range(1, ages):
+                value[columns + np.uint64(k - 1)] = now - since[k]
+            for r in range(plain, count):
+                total = 0.0
+                for _ in range(terms):
+                    total += m[src[t]] * factors[t] * value[col[t]]
+                    t += np.uint32(1)
+                fits &= abs(total) < RADIX
+                sums[r] = total
+        else:
+            for r in range(plain, count):
                 total = 0.0
                 for _ in range(terms):
                     total += m[src[t]] * factors[t] * values[own + np.uint64(col[t])]
                     t += np.uint32(1)
                 fits &= abs(total) < RADIX
                 sums[r] = total
-        else:
-            for r in range(count):
-                total = 0.0
-                for _ in range(terms):
-                    total += m[src[t]] * factors[t]
-                    t += np.uint32(1)
-                fits &= abs(total) < RADIX
-                sums[r] = total
         if not fits and np.isnan(sums[:count]).any():
             break
+        if ages:
+            since[0] = now
+            for k in range(touches):
+                since[touch[a * touches + k]] = now  # padded with 0, the clock itself
         if lows:
             _gather_extremes(a, i, compared, m, x, best)
         for k in range(spends):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
@@ -87,6 +88,11 @@ PASSED = (Measure.ELAPSED, EVENT_TIME)
 """The column of values that has the time since the row before."""
 
 
+def age_column(carried: Carried) -> int:
+    """The first of the columns that the fold itself fills: the age of what each open state holds."""
+    return 1 + len(value_columns(carried))
+
+
 def open_states(machine: Machine) -> tuple[State, ...]:
     """The states whose trends have begun and not ended: their durations grow."""
     return tuple(state for state in machine.states if state.place not in (START, END))
@@ -103,7 +109,6 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
     written = [{row[0] // carried.width for row in rows} for rows in per_symbol]
     drains = [[s for s in spent if s not in anew] for spent, anew in zip(spends, written, strict=True)]
     void, void_entry, void_extreme = lowering.void
-    passing = [lowering.with_time(group, set(spent)) for group, spent in zip(per_symbol, spends, strict=True)]
     program = SparseRows(
         row_start=_starts(per_symbol),
         dst=_ints(row[0] for row in rows).astype(np.uint32),
@@ -122,15 +127,16 @@ def lower_rows(machine: Machine, symbols: Sequence[Symbol], carried: Carried) ->
         xcol=_padded_twice([[[t[2] for t in terms] for _, terms in rows] for rows in extremes], 0),
         xadds=_padded([[lowering.adds(dst) for dst, _ in rows] for rows in extremes], 0).astype(np.bool_),
     )
-    return program, _grid(passing, void_entry)
+    aged = [lowering.with_ages(rows) for rows in per_symbol]
+    return program, _grid(aged, [lowering.touched(rows) for rows in per_symbol], void_entry)
 
 
 def no_grid(grid: Grid) -> Grid:
     """A grid without rows: every moment is folded in wide arithmetic."""
-    return Grid(grid.dst[:, :0], grid.src[:, :0], grid.col[:, :0], grid.times[:, :0])
+    return Grid(grid.dst[:, :0], grid.src[:, :0], grid.col[:, :0], grid.times[:, :0], 0, grid.touch)
 
 
-def _grid(per_symbol: list[list[_Row]], void: int) -> Grid:
+def _grid(per_symbol: list[list[_Row]], touched: list[list[int]], void: int) -> Grid:
     """All symbols with as many rows and terms as the largest."""
     terms = [
         [Counter([(dst, 0)] * int(keep) + [(op, 0) for op in ops] + vops) for dst, keep, ops, vops in rows]
@@ -144,11 +150,13 @@ def _grid(per_symbol: list[list[_Row]], void: int) -> Grid:
     src = np.full((len(terms), most_rows, most_terms), void, np.uint32)
     col, times = np.zeros_like(src), np.zeros(src.shape)
     for a, rows in enumerate(terms if most_rows else []):
-        for r, row in enumerate(rows):
-            dst[a, r] = per_symbol[a][r][0]
+        plain_first = sorted(range(len(rows)), key=lambda r: any(column for _, column in rows[r]))
+        for r, row in enumerate(map(rows.__getitem__, plain_first)):
+            dst[a, r] = per_symbol[a][plain_first[r]][0]
             for k, ((entry, column), count) in enumerate(row.items()):
                 src[a, r, k], col[a, r, k], times[a, r, k] = entry, column, count
-    return Grid(dst, src, col, times)
+    plain = min((int(np.argmax(np.append(each.any(axis=1), True))) for each in col), default=0)
+    return Grid(dst, src, col, times, plain, _padded(touched, 0))
 
 
 _Row = tuple[int, float, list[int], list[tuple[int, int]]]
@@ -235,24 +243,26 @@ class RowLowering:
         column = self.columns[carried.measure, carried.attribute]
         return ops, [(count, column) for count in counts]
 
-    def with_time(self, rows: list[_Row], spent: set[int]) -> list[_Row]:
-        """The rows of an event after the time since the moment before; `spent` are states it uses up.
-
-        What it reads of the number that grows with time, it reads as it is by then.
-        """
-        if not self.carried.elapsed:
-            return rows
-        width, column = self.carried.width, self.columns[PASSED]
-        open_ = [self.number[state] for state in open_states(self.machine)]
-        grows = {s * width + self.carried.elapsed: (s * width, column) for s in open_}
-        passing = [
-            (dst, keep, ops, [*vops, *(grows[e] for e in [dst] * int(keep) + ops if e in grows)])
+    def with_ages(self, rows: list[_Row]) -> list[_Row]:
+        """The rows of an event, which let time pass for the states that they read (see `Grid`)."""
+        counts = {entry: (entry - self.carried.elapsed, age) for entry, age in self._ages.items()}
+        return [
+            (dst, keep, ops, [*vops, *(counts[e] for e in [dst] * int(keep) + ops if e in counts)])
             for dst, keep, ops, vops in rows
         ]
-        if self.machine.semantics is Semantics.CONTIGUOUS:  # other states are emptied
-            return passing
-        rest = {entry for entry in grows if entry // width not in spent} - {row[0] for row in rows}
-        return passing + [(entry, 1.0, [], [grows[entry]]) for entry in sorted(rest)]
+
+    def touched(self, rows: list[_Row]) -> list[int]:
+        """The open states, by number from 1, at which an event adds up durations."""
+        first = age_column(self.carried) - 1
+        return [self._ages[row[0]] - first for row in rows if row[0] in self._ages]
+
+    @cached_property
+    def _ages(self) -> dict[int, int]:
+        """Per entry that grows with time the column of its age."""
+        if not self.carried.elapsed:
+            return {}
+        entries = (self.entry(state, self.carried.elapsed) for state in open_states(self.machine))
+        return {entry: column for column, entry in enumerate(entries, age_column(self.carried))}
 
     def adds(self, entry: int) -> bool:
         """Whether an entry of extremes is a sum along a trend."""

@@ -77,7 +77,8 @@ class SparseRows(NamedTuple):
 class Grid(NamedTuple):
     """The rows of SparseRows in a rectangular table for the hottest loop: R rows of K terms for every symbol.
 
-    Time that has passed since the moment before is among the terms.
+    Where durations are added up, terms let time pass for the states that they read: their columns, behind
+    those of the event, are how long ago that was done at each open state.
 
         new[dst] = Σ times · old[src] · value[col]
 
@@ -87,12 +88,16 @@ class Grid(NamedTuple):
     wraparound.
 
     dst  uint32[A,R]  src, col  uint32[A,R,K]  times  float64[A,R,K]; R is 0 where a grid would be too large
+    plain  how many rows of every symbol, which are the first, read no column but 0
+    touch  uint32[A,T]  per symbol the open states where it adds up durations, by number from 1; 0 is none
     """
 
     dst: Indices
     src: Indices
     col: Indices
     times: NDArray[np.float64]
+    plain: int
+    touch: Indices
 
 
 class BindingSteps(NamedTuple):

@@ -571,3 +571,17 @@ def split_streams(segment, value, is_own, stream_start, stream_value, source, ma
                 if same or not is_own[i]:
                     source[n], matches[n] = i, same
                     n += 1
+
+
+@kernel
+def write_passed(time, into):
+    """The time since the row before, in microseconds; none before a new segment that begins earlier."""
+    for i in range(time.shape[0]):
+        into[i] = max(0, time[i] - time[i - 1]) if i else 0.0
+
+
+@kernel
+def write_times(time, sign, into):
+    """Times, or with a sign of -1 less than 0."""
+    for i in range(time.shape[0]):
+        into[i] = sign * time[i]

@@ -186,7 +186,7 @@ def _have_kinds(found: NDArray[np.uint64], own: NDArray[np.uint64]) -> NDArray[n
 
 def lane_events(carried: Carried, rows: Rows, moment: NDArray[np.int32], batch: EventBatch) -> Events:
     """Rows with the values that several queries carry; if they carry numbers, column 0 of the values is 1."""
-    return with_constant(values_beside(carried, rows.symbols[0], moment, rows.row, batch), carried)
+    return with_constant(values_beside(carried, rows.symbols[0], moment, rows, batch), carried)
 
 
 def read_group(

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from trendfold.errors import InputError
 from trendfold.events.batch import EventBatch
+from trendfold.events.buffers import empty
 from trendfold.events.columns import Column
 from trendfold.events.schema import Kind
 from trendfold.kernel import wide
 from trendfold.kernel.lower import PASSED, ExtremeColumn, extreme_columns, value_columns
 from trendfold.kernel.lower import Column as ValueColumn
 from trendfold.kernel.program import Events, Folded
+from trendfold.kernel.rows import write_passed, write_times
 from trendfold.plan import OperandPlan
 from trendfold.plan.carried import Carried, Measure
 from trendfold.query.nodes import OfTrend
@@ -29,23 +31,54 @@ def read_events(
     plan: OperandPlan, number: int, rows: Rows, moment: NDArray[np.int32], batch: EventBatch
 ) -> Events:
     """The rows as kernels read them for operand `number`."""
-    return values_beside(plan.carried, rows.symbols[number], moment, rows.row, batch)
+    events = values_beside(plan.carried, rows.symbols[number], moment, rows, batch)
+    if plan.carried.elapsed and (plan.machine.by_event or plan.builds_trends):
+        return events._replace(clock=rows.time.astype(np.float64))
+    return events
 
 
 def values_beside(
     carried: Carried,
     symbol: NDArray[np.int32],
     moment: NDArray[np.int32],
-    row: NDArray[Any],
+    rows: Rows,
     batch: EventBatch,
 ) -> Events:
     """Rows with the values that numbers add and extremes compare, one array each."""
-    added = [_added(column, row, batch) for column in value_columns(carried)]
-    compared = [_compared(column, row, batch) for column in extreme_columns(carried)]
-    beside = _beside(1.0, added, len(moment))
-    is_small = not added or bool(max(beside.max(initial=0.0), -beside.min(initial=0.0)) <= _LARGEST_VALUE)
-    clock = batch.time[row].astype(np.float64) if carried.elapsed else NO_CLOCK
-    return Events(symbol, moment, beside, _beside(np.inf, compared, len(moment)), is_small, clock)
+    added, compared = value_columns(carried), extreme_columns(carried)
+    values, extremes = _room(1.0, len(added), len(symbol)), _room(np.inf, len(compared), len(symbol))
+    sizes = [_write_added(column, rows, batch, values[:, k]) for k, column in enumerate(added, 1)]
+    for k, each in enumerate(compared, 1):
+        _write_compared(each, rows, batch, extremes[:, k])
+    return Events(symbol, moment, values, extremes, max(sizes, default=0.0) <= _LARGEST_VALUE, NO_CLOCK)
+
+
+def _write_added(column: ValueColumn, rows: Rows, batch: EventBatch, into: NDArray[np.float64]) -> float:
+    """What numbers add: values of an attribute, or the time since the row before; the largest in size."""
+    measure, name = column
+    if column == PASSED:
+        write_passed(rows.time, into)
+        return 0.0  # it always fits
+    into[:] = found = _values(batch.column(name).take(rows.row), measure)
+    return float(max(found.max(initial=0.0), -found.min(initial=0.0)))
+
+
+def _write_compared(column: ExtremeColumn, rows: Rows, batch: EventBatch, into: NDArray[np.float64]) -> None:
+    """What extremes compare or add: values of an attribute, times, or 1 for each binding."""
+    name, is_negated = column
+    if isinstance(name, str):
+        into[:] = _extremes(batch.column(name), rows.row, is_negated)
+    elif name is OfTrend.DURATION:
+        write_times(rows.time, -1.0 if is_negated else 1.0, into)
+    else:
+        into[:] = -1.0 if is_negated else 1.0
+
+
+def _room(first: float, columns: int, rows: int) -> NDArray[np.float64]:
+    """Room for columns behind a constant, row-major: the values of an event are contiguous."""
+    found = empty((rows, columns + 1 if columns else 0), np.float64)
+    found[:, :1] = first
+    return found
 
 
 NO_CLOCK = np.zeros(0)
@@ -62,25 +95,6 @@ def starting_at(
     column, inside = 1 + value_columns(carried).index(PASSED), rows < len(values)
     values[rows[inside], column] = 0.0 if passed is None else passed[inside]
     return events._replace(values=values)
-
-
-def _added(column: ValueColumn, row: NDArray[Any], batch: EventBatch) -> NDArray[np.float64]:
-    """What numbers add: values of an attribute, or the time since the row before."""
-    measure, name = column
-    if column != PASSED:
-        return _values(batch.column(name).take(row), measure)
-    time = batch.time[row]
-    passed: NDArray[np.float64] = np.maximum(np.diff(time, prepend=time[:1]), 0).astype(np.float64)
-    return passed
-
-
-def _compared(column: ExtremeColumn, row: NDArray[np.int64], batch: EventBatch) -> NDArray[np.float64]:
-    """What extremes compare or add: values of an attribute, times, or 1 for each binding."""
-    name, is_negated = column
-    if isinstance(name, str):
-        return _extremes(batch.column(name), row, is_negated)
-    values = batch.time[row].astype(np.float64) if name is OfTrend.DURATION else np.ones(len(row))
-    return -values if is_negated else values
 
 
 def with_constant(events: Events, carried: Carried) -> Events:
@@ -109,11 +123,6 @@ def at_rows(folded: Folded, some: NDArray[Any]) -> Folded:
     taken = no_trends(len(some), *sizes)
     wide.take_rows(some, *folded, *taken)
     return taken
-
-
-def _beside(first: float, columns: list[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
-    """A constant and then the columns as one row-major array: the values of an event are contiguous."""
-    return np.stack([np.full(rows, first), *columns], axis=1) if columns else np.zeros((rows, 0))
 
 
 def _values(column: Column, measure: Measure) -> NDArray[np.float64]:

@@ -21,6 +21,6 @@ def fold_items(here: OperandRows) -> tuple[Folded, int]:
     if not here.events.is_small:
         grid = no_grid(grid)
     tables = program, grid, lower_guards(machine, here.alphabet), frame
-    mass = kernels.empty_mass(frame, grid)
+    mass = kernels.empty_mass(frame, grid, here.events.values.shape[1])
     kernels.fold_windows(here.events, items.low, items.until, items.high, *tables, mass, out)
     return out, vector_bytes(frame)

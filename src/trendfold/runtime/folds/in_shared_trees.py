@@ -93,7 +93,7 @@ def make_trees(group: Group, together: LaneRows, limits: Limits) -> ReadyTrees:
     taken = together.taken.is_taken.reshape(together.kinds, len(group.members), -1)
     alphabet = tuple(frozenset(np.flatnonzero(kind).tolist()) for kind in np.any(taken, axis=1))
     rows = replace(together.rows, alphabets=(alphabet,))
-    events = values_beside(operand.carried, rows.symbols[0], together.moment, rows.row, together.batch)
+    events = values_beside(operand.carried, rows.symbols[0], together.moment, rows, together.batch)
     (items,) = together.windows
     here = OperandRows(first, 0, events, rows, items, together.batch, limits)
     compared = read_compared(here)
