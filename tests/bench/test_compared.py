@@ -51,7 +51,9 @@ def test_another_way_is_asked_once_and_even_without_a_warm_up() -> None:
     assert asked == [1]
 
 
-@pytest.mark.parametrize("name", ["aseq", "cogra", "hamlet", "kernel", "neighbour", "sharing", "windows"])
+@pytest.mark.parametrize(
+    "name", ["aseq", "cogra", "hamlet", "kernel", "language", "neighbour", "sharing", "windows"]
+)
 def test_every_line_is_compared_with_another_one_or_another_way(name: str) -> None:
     cases: list[Case] = import_module(BENCHES[name]).cases(0, 0.001)
     questions = Counter(case.like for case in cases if case.like)

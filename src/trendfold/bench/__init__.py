@@ -23,6 +23,7 @@ BENCHES: dict[str, str] = {
     "gloria": "trendfold.bench.gloria_bench",
     "hamlet": "trendfold.bench.hamlet_bench",
     "kernel": "trendfold.bench.kernel_bench",
+    "language": "trendfold.bench.language_bench",
     "mcep": "trendfold.bench.mcep_bench",
     "neighbour": "trendfold.bench.neighbour_bench",
     "peers": "trendfold.bench.peers",
