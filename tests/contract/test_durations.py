@@ -291,3 +291,10 @@ def test_rows_without_trends_have_no_duration() -> None:
 def test_of_trends_that_count_once(strategy: str, seed: int) -> None:
     features = {"neighbours": seed % 3 == 0, "nots": seed % 2 == 0, "having": seed % 5 == 0}
     engine.check_seed(seed, strategy, durations=True, spans=True, **features)
+
+
+@pytest.mark.parametrize("strategy", ["auto", "construct"])
+@engine.many(60)
+@given(seed=SEEDS)
+def test_beside_conditions_between_a_not_and_its_neighbours(strategy: str, seed: int) -> None:
+    engine.check_seed(seed, strategy, durations=True, beside=True, spans=seed % 3 == 0)

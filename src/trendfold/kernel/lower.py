@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -386,12 +386,13 @@ def ended_steps(machine: Machine, symbol: Symbol, carried: Carried) -> tuple[Ste
 
 def _part(step: Step, begins: bool, ends: bool) -> Step:
     """The part of a step that begins trends, or goes on with some; and that ends them, or not."""
-    return Step(
-        step.position,
-        tuple(state for state in step.sources if (state.place == START) is begins),
-        tuple(scan for scan in step.scans if (scan.place == START) is begins),
-        tuple(state for state in step.targets if (state.place == END) is ends),
-        tuple(place for place in step.kept_at if (place == END) is ends),
+    return replace(
+        step,
+        sources=tuple(state for state in step.sources if (state.place == START) is begins),
+        scans=tuple(scan for scan in step.scans if (scan.place == START) is begins),
+        targets=tuple(state for state in step.targets if (state.place == END) is ends),
+        kept_at=tuple(place for place in step.kept_at if (place == END) is ends),
+        closing=step.closing if ends else (),
     )
 
 
