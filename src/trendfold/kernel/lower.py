@@ -413,7 +413,9 @@ def lower_links(machine: Machine, symbols: Sequence[Symbol], steps: BindingSteps
     ]
     src = [_items(steps.src, steps.src_start, t) for t in taken]
     dst = [_items(steps.dst, steps.dst_start, t) for t in taken]
-    spent = [_spent_alone(machine, sources) for sources in src]
+    spent = [
+        spent_by(machine, symbol) if alone else [] for symbol, alone in zip(symbols, is_alone, strict=True)
+    ]
     weight = np.full((len(taken), steps.weight.shape[1]), NOTHING, np.int32)
     xweight = np.full((len(taken), steps.xweight.shape[1]), NOTHING, np.int32)
     for a, t in enumerate(taken):
@@ -437,12 +439,15 @@ def _items(items: Ints, start: Ints, k: int | None) -> list[int]:
     return [] if k is None else items[start[k] : start[k + 1]].tolist()
 
 
-def _spent_alone(machine: Machine, sources: list[int]) -> list[int]:
-    """The states that a moment of one event empties; it gathers from `sources`."""
-    states = machine.states
-    spent = sources if machine.semantics is Semantics.NEXT else []
-    found = {s for s in spent if states[s].place != START}
-    return sorted(found | {i for i, state in enumerate(states) if machine.fades(state.place)})
+def spent_by(machine: Machine, symbol: Symbol) -> list[int]:
+    """The states that an event empties before it leaves its mass."""
+    sources = {source for step in machine.steps(symbol) for source in step.sources}
+    is_next = machine.semantics is Semantics.NEXT
+    return [
+        i
+        for i, state in enumerate(machine.states)
+        if machine.fades(state.place) or (is_next and state in sources and state.place != START)
+    ]
 
 
 def list_numbers(machine: Machine) -> dict[int, int]:

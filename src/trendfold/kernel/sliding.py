@@ -33,8 +33,12 @@ from trendfold.kernel.wide import add, times, wide_product
 
 
 @kernel
-def slide_windows(events, cut, steps, links, guards, semantics, frame, starts, matrix, stacks, out):
-    """Write the whole trends of every window: window k is the stretches [first[k], last[k]) of the cut.
+def slide_windows(
+    events, cut, steps, links, guards, semantics, frame, starts, matrix, stacks, k, fronts, out
+):
+    """Write the whole trends of windows: window k is the stretches [first[k], last[k]) of the cut.
+
+    Begins with window k and grows at most so many fronts; returns the first window that is not written.
 
     cut     WindowStretches
     links   Links           the symbols that take the fast path
@@ -46,14 +50,17 @@ def slide_windows(events, cut, steps, links, guards, semantics, frame, starts, m
     for r in range(starts.shape[0]):
         passes[starts[r]] = False
     moments = steps, links, guards, semantics, np.empty(passes.shape[0], np.int64)
-    k = 0
     while k < cut.first.shape[0]:
         if cut.first[k] >= stacks.at[0]:
+            if fronts == 0:
+                return k
+            fronts -= 1
             stacks.at[0] = stacks.at[1] = cut.last[k]
             stacks.at[2] = 0
             _identity(stacks.back, frame)
             _grow_front(events, cut, k, moments, frame, starts, passes, matrix, stacks)
         k = _grow_back(events, cut, k, moments, frame, starts, passes, matrix, stacks, out)
+    return k
 
 
 @kernel

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from trendfold.automaton.machine import Machine, Symbol
 from trendfold.events.buffers import empty
 from trendfold.kernel import sliding, stretch
+from trendfold.kernel.bindings import longest_moment
 from trendfold.kernel.lower import (
     SEMANTICS,
     lower_frame,
@@ -21,9 +22,11 @@ from trendfold.kernel.lower import (
     lower_links,
     lower_rows,
     lower_steps,
+    spent_by,
 )
 from trendfold.kernel.lower_machine_lanes import LaneMember, taken_of
-from trendfold.kernel.program import Events, Folded, Frame, Stacks, WindowStretches
+from trendfold.kernel.program import BindingSteps, Events, Folded, Frame, Stacks, WindowStretches
+from trendfold.kernel.sliding_doubles import DoubleStacks, slide_doubles
 from trendfold.plan import OperandPlan
 from trendfold.plan.cost import long_stretch
 from trendfold.plan.overlap import MatrixShape, Overlap, Sharing, matrix_shape, starts_of
@@ -295,9 +298,57 @@ def _slider(
     tables = steps, links, guards, SEMANTICS[machine.semantics], frame, _starts(machine)
 
     def slide(cut: WindowStretches, matrix: Folded, stacks: Stacks, out: Folded) -> None:
-        sliding.slide_windows(events, cut, *tables, matrix, stacks, out)
+        k, windows = 0, len(cut.first)
+        left = _ATTEMPTS if _fits_doubles(plan, events, cut) else 0
+        doubles = _double_stacks(plan, events, alphabet, steps, cut) if left else None
+        while k < windows:
+            if doubles is not None and left:
+                begun, k = k, slide_doubles(events, cut, doubles, frame, k, out)
+                left -= k - begun < _FEW
+                stacks.at[0] = -1  # wide numbers begin with a new front
+            fronts = 1 if left else windows
+            k = sliding.slide_windows(events, cut, *tables, matrix, stacks, k, fronts, out)
 
     return slide
+
+
+_ATTEMPTS = 8
+"""So often numbers may soon leave the range of doubles, before wide numbers take over for good."""
+_FEW = 1_024
+"""Windows."""
+
+
+def _fits_doubles(plan: OperandPlan, events: Events, cut: WindowStretches) -> bool:
+    """Whether doubles may do: counts and sums of small values, no classes of a NOT, and no matrices."""
+    is_plain = not plan.carried.extremes and all(split is None for split in plan.machine.guard_classes)
+    return is_plain and events.is_small and not cut.rank[-1]
+
+
+def _double_stacks(
+    plan: OperandPlan,
+    events: Events,
+    alphabet: tuple[Symbol, ...],
+    steps: BindingSteps,
+    cut: WindowStretches,
+) -> DoubleStacks:
+    """The steps of a machine and memory for two stacks of doubles."""
+    states = len(plan.machine.states)
+    numbers = -(-states * plan.carried.width // 4) * 4
+    spent = [spent_by(plan.machine, symbol) for symbol in alphabet]
+    most = int(np.diff(steps.step_start).max(initial=1)) * int(longest_moment(events.moment))
+    return DoubleStacks(
+        steps.step_start.astype(np.uint64),
+        steps.src_start.astype(np.uint64),
+        steps.src.astype(np.uint64),
+        steps.dst_start.astype(np.uint64),
+        steps.dst.astype(np.uint64),
+        steps.weight,
+        np.cumsum([0, *map(len, spent)]).astype(np.uint64),
+        np.array([state for states in spent for state in states], np.uint64),
+        empty((_most_alive(cut), numbers), np.float64),
+        empty((states, numbers), np.float64),
+        empty((most, numbers), np.float64),
+    )
 
 
 def _starts(machine: Machine) -> NDArray[np.int32]:
