@@ -23,8 +23,10 @@ from trendfold.query.funnel_question import funnel_question
 from trendfold.query.in_python import ConditionExpr, Conjunct, EventExpr, PatternExpr, Returned, count
 from trendfold.query.nodes import Matches, Query, WindowUnit
 from trendfold.query.parser import MAX_BYTES, placed
+from trendfold.query.row_types import read_type_expr
 
 if TYPE_CHECKING:
+    from trendfold.events.options import Options
     from trendfold.explain.funnel import Funnel
     from trendfold.runtime.limits import Limits
     from trendfold.runtime.result import Result
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from trendfold.why import WhyNot
 
 
+TypeExpr = Mapping[str, str] | str | None
+"""Conditions by type, or one type for all rows."""
 ARITHMETICS = ("auto", "integer", "exact")
 COUNT_ALL = count()
 UNBOUNDED = 2**62
@@ -100,7 +104,6 @@ class Workload:
             ran = self.run(data, strategy=strategy, **options).plan
             return explain(self.queries, strategy, format, ran=ran)
         from trendfold.events.batch import read_batch, schema_of
-        from trendfold.events.options import Options
         from trendfold.runtime import runtime
         from trendfold.runtime.limits import Limits
         from trendfold.runtime.local import choices
@@ -109,7 +112,7 @@ class Workload:
         from trendfold.runtime.workspace import Workspace
 
         data = _with_csv(data, options.pop("csv", None))
-        read = Options(**options)
+        read = read_options(**options)
         source = runtime("local").read(data, needed_columns(self.queries, read.columns), read)
         self.check_columns(schema_of(source.schema), read.time_column, read.ticks)
         plans, batch = self.plan(strategy), read_batch(source.table, read)
@@ -134,6 +137,7 @@ class Workload:
         limits: Mapping[str, int] | Limits | None = None,
         time_format: str | None = None,
         csv: Mapping[str, Any] | None = None,
+        type_expr: TypeExpr = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Result:
         """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
@@ -144,6 +148,8 @@ class Workload:
         time_format  the format of times, as for Python's strptime; without it, ISO 8601 or numbers
         csv          how to read a text file: `header`, `delimiter` and `schema`
         progress     called with a query, the number of queries done and of all; a notebook shows a bar
+        type_expr    conditions by type, in place of a type column: the first that holds names a row's type;
+                     or one type for all rows
 
         >>> import trendfold as tf
         >>> events = tf.datasets.ridesharing(events=1_000, seed=7)
@@ -160,8 +166,9 @@ class Workload:
         from trendfold.runtime.windows import read_origin
 
         _require_arithmetic(arithmetic)
+        conditions = read_type_expr(type_expr)
         options = Options(
-            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format
+            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format, conditions
         )
         data = _with_csv(data, csv)
         chosen, notices = (engine, ()) if engine is not None else engine_for(data)
@@ -200,7 +207,6 @@ class Workload:
         no event has the type 'request', but 62 events have 'Request'
         """
         from trendfold.events.batch import read_batch, schema_of
-        from trendfold.events.options import Options
         from trendfold.runtime import runtime
         from trendfold.runtime.windows import read_origin
         from trendfold.runtime.workspace import Workspace
@@ -208,7 +214,7 @@ class Workload:
 
         require_why_format(format)
         asked = self._query(query)
-        read = Options(**options)
+        read = read_options(**options)
         source = runtime("local").read(_with_csv(data, csv), needed_columns([asked], read.columns), read)
         Workload((asked,)).check_columns(schema_of(source.schema), read.time_column, read.ticks)
         batch = read_batch(source.table, read)
@@ -244,6 +250,7 @@ class Workload:
         on_reject: str = "keep",
         limits: Mapping[str, int] | Limits | None = None,
         time_format: str | None = None,
+        type_expr: TypeExpr = None,
         trigger: str | Mapping[str, Any] | None = None,
         flush: bool = False,
         format: str = "parquet",
@@ -264,6 +271,7 @@ class Workload:
                     (rows, batch, query)
         trigger     a duration, `availableNow`, or Spark's own keywords
         flush       with `availableNow`: report the windows that are open at the end
+        type_expr   conditions by type, in place of a type column, as for `run`
         rejects     a folder for rejected rows, late events and events too far in the future
         overwrite   take over an output or rejects folder of another stream or run, and remove its rows
         max_ahead   how far ahead of the clock an event may be before it is rejected; None for no bound
@@ -281,8 +289,9 @@ class Workload:
         from trendfold.runtime.spark import stream as streaming
 
         _require_arithmetic(arithmetic)
+        conditions = read_type_expr(type_expr)
         options = Options(
-            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format
+            type_column, time_column, order_column, id_column, time_unit, on_reject, time_format, conditions
         )
 
         def planned(queries: Sequence[Query], schema: Schema) -> tuple[QueryPlan, ...]:
@@ -353,6 +362,13 @@ def _with_csv(data: Any, csv: Mapping[str, Any] | None) -> Any:
     if files is None:
         raise InputError("csv is for paths; leave it out")
     return replace(files, csv=CsvOptions(**csv))
+
+
+def read_options(type_expr: TypeExpr = None, **columns: Any) -> Options:
+    """How rows are read, as `run` takes it."""
+    from trendfold.events.options import Options
+
+    return Options(**columns, type_conditions=read_type_expr(type_expr))
 
 
 def _misfit_durations(query: Query, ticks: int) -> list[Problem]:
@@ -454,6 +470,7 @@ def funnel(
     on_reject: str = "keep",
     time_format: str | None = None,
     csv: Mapping[str, Any] | None = None,
+    type_expr: TypeExpr = None,
 ) -> Funnel:
     """Count the keys that got through each step of a funnel (docs/funnels.md); the rest is as for `run`.
 
@@ -477,7 +494,10 @@ def funnel(
 
     started = time.perf_counter()
     question = funnel_question(steps, by, within, every, where)
-    options = Options(type_column, time_column, order_column, None, time_unit, on_reject, time_format)
+    conditions = read_type_expr(type_expr)
+    options = Options(
+        type_column, time_column, order_column, None, time_unit, on_reject, time_format, conditions
+    )
     data, begin = _with_csv(data, csv), read_origin(origin, time_unit)
     chosen, notices = (engine, ()) if engine is not None else engine_for(data)
     module = runtime(chosen, FUNNELS)

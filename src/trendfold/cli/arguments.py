@@ -309,6 +309,14 @@ def _add_input(parser: argparse.ArgumentParser, required: bool) -> None:
 
 def _add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--type-column", default="type", metavar="C", help="default: type")
+    parser.add_argument(
+        "--type-expr",
+        action="append",
+        default=[],
+        metavar="TYPE=CONDITION",
+        help="names the type of rows by a condition, as in 'Slow=speed < 10'; repeatable, the first that "
+        "holds counts; a TYPE alone is that of all rows",
+    )
     parser.add_argument("--time-column", default="ts", metavar="C", help="default: ts")
     parser.add_argument("--order-column", metavar="C", help="breaks ties in time")
     parser.add_argument("--id-column", metavar="C")
@@ -357,7 +365,26 @@ def workload_of(args: argparse.Namespace) -> api.Workload:
 def columns_of(args: argparse.Namespace) -> dict[str, Any]:
     """How columns are read, as `run`, `start` and `explain` take it."""
     names = "type_column", "time_column", "order_column", "id_column", "time_unit", "time_format"
-    return {name: getattr(args, name) for name in names}
+    return {name: getattr(args, name) for name in names} | {"type_expr": _type_expr(args.type_expr)}
+
+
+def _type_expr(given: list[str]) -> api.TypeExpr:
+    if not given:
+        return None
+    [first, *_] = given
+    if len(given) == 1 and "=" not in first:
+        return first
+    found: dict[str, str] = {}
+    for text in given:
+        name, separator, condition = text.partition("=")
+        if not separator or not name.strip():
+            raise InputError(
+                f"--type-expr is {text!r}; write a type and a condition, as in 'Slow=speed < 10'"
+            )
+        if name.strip() in found:
+            raise InputError(f"--type-expr {name.strip()!r} is given twice; join the conditions by OR")
+        found[name.strip()] = condition
+    return found
 
 
 def files_of(args: argparse.Namespace) -> Files:

@@ -179,14 +179,11 @@ class _Checked:
 def _check_input(workload: api.Workload, args: argparse.Namespace) -> _Checked:
     """Read the events as `run` would, and check the queries against their columns."""
     from trendfold.events.batch import read_batch, schema_of
-    from trendfold.events.options import Options
-    from trendfold.events.sources import in_format, read
     from trendfold.query import needed_columns
+    from trendfold.runtime.local import read_rows
 
-    options = Options(**columns_of(args))
-    needed = needed_columns(workload.queries, options.columns)
-    times = args.time_column, args.time_format
-    source = read(in_format(files_of(args), *times), needed, args.time_column).with_text(*times)
+    options = api.read_options(**columns_of(args))
+    source = read_rows(files_of(args), needed_columns(workload.queries, options.columns), options)
     problems: list[TrendfoldError] = []
     found = source.findings
     try:

@@ -104,6 +104,8 @@ class Findings:
 def because(kind: str, example: str, options: Options) -> str:
     """Why rows are rejected, and how to fix it."""
     column = options.time_column
+    if kind == NULL_TYPE and options.type_conditions:
+        return "no condition of type_expr holds; a last type with the condition TRUE keeps such rows"
     shown = repr(example if len(example) <= _SHOWN else f"{example[:_SHOWN]}...")
     for null, name, option in (
         (NULL_TYPE, options.type_column, "type_column"),

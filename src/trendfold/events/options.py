@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from trendfold.errors import InputError
 from trendfold.events.times import read_format
@@ -23,6 +24,8 @@ class Options:
     on_reject: str = "keep"
     time_format: str | None = None
     """The format of times, as for Python's strptime; None means ISO 8601 or numbers."""
+    type_conditions: tuple[Any, ...] = ()
+    """Conditions that name the type of each row, of query.row_types; without any the type column does."""
 
     @property
     def named(self) -> dict[str, str]:

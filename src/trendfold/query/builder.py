@@ -216,7 +216,7 @@ class _Builder(Transformer[Token, Draft]):
             if isinstance(conjunct, _Equivalence):
                 equivalence += conjunct.attributes
             else:
-                _check_expression(conjunct, "WHERE", _span(keyword))
+                check_expression(conjunct, "WHERE", _span(keyword))
                 where += _chained(conjunct)
         return _Clause("WHERE", (tuple(dict.fromkeys(equivalence)), tuple(where)), _span(keyword))
 
@@ -224,7 +224,7 @@ class _Builder(Transformer[Token, Draft]):
         return _Clause("GROUP BY", keys, _span(keyword))
 
     def having_clause(self, keyword: Token, condition: Expression) -> _Clause:
-        _check_expression(condition, "HAVING", _span(keyword))
+        check_expression(condition, "HAVING", _span(keyword))
         return _Clause("HAVING", condition, _span(keyword))
 
     def within_clause(self, keyword: Token, amount: Token | Parameter, unit: Token | None = None) -> _Clause:
@@ -631,7 +631,8 @@ def _check_depth(node: Any, what: str, span: Span) -> None:
         raise query_error(f"{what} is nested deeper than {MAX_NESTING} levels", span)
 
 
-def _check_expression(expression: Expression, clause: str, span: Span) -> None:
+def check_expression(expression: Expression, clause: str, span: Span) -> None:
+    """Raise if a condition is too deep, or has something that is none."""
     _check_depth(expression, f"the condition of {clause}", span)
     for node in cast("Iterator[object]", walk(expression)):
         if isinstance(node, _Equivalence):

@@ -74,6 +74,13 @@ def check(query: Query) -> list[Problem]:
     return _located(query, (problem for rule in rules for problem in rule(query)))
 
 
+def check_condition(condition: Expression, schema: Schema) -> list[Problem]:
+    """The problems of a condition on the columns of one row."""
+    nowhere = Query("", (), EventRef(""))
+    found = [problem for node in walk(condition) for problem in _node_types(nowhere, schema, node)]
+    return [*found, *_boolean(nowhere, schema, condition)]
+
+
 def check_columns(query: Query, schema: Schema) -> list[Problem]:
     """All problems with the columns a query names and their types."""
     rules = (_key_types, _condition_types, _return_types)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.request import Request
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.tables import build_table
+from trendfold.runtime.typed_rows import columns_to_read, with_types
 from trendfold.runtime.workspace import Workspace, shared_partitionings
 
 Progress = Callable[[str, int, int], None]
@@ -34,10 +35,16 @@ Progress = Callable[[str, int, int], None]
 
 def read(data: Any, columns: Collection[str], options: Options) -> Source:
     """Read the given columns of an input."""
-    named = options.time_column, options.time_format
-    source = read_source(in_format(data, *named), columns, options.time_column).with_text(*named)
+    source = read_rows(data, columns, options)
     require_columns(source.schema, options)
     return source
+
+
+def read_rows(data: Any, columns: Collection[str], options: Options) -> Source:
+    """The same, whether they fit the options or not."""
+    named, wanted = (options.time_column, options.time_format), columns_to_read(columns, options)
+    source = read_source(in_format(data, *named), wanted, options.time_column).with_text(*named)
+    return replace(source, table=with_types(source.table, options))
 
 
 def run(

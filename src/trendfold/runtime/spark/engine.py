@@ -43,6 +43,7 @@ from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
 from trendfold.runtime.spark.tasks import Job, Route
+from trendfold.runtime.typed_rows import columns_to_read, with_types
 
 MOST_OVERLAP = 0.2
 """If a larger share of rows is in overlaps, parts are treated as unordered."""
@@ -177,7 +178,11 @@ def _ranges(parts: Sequence[Sequence[Split]]) -> list[Range] | None:
 def _disordered(job: Job, source: FileSource | FrameSource) -> Job:
     """Shuffle rows by key, or by time if one key has too many of them."""
     cores = parallelism(source.spark)
-    heavy = [each for each in job.exchanges if each.mode is Mode.LINEAR and _is_heavy(each, source, cores)]
+    heavy = [
+        each
+        for each in job.exchanges
+        if each.mode is Mode.LINEAR and _is_heavy(each, source, cores, job.options)
+    ]
     span = _span(source, job.options) if heavy else None
 
     def shuffled(exchange: Exchange, route: Route) -> Route:
@@ -196,11 +201,11 @@ def _joined_by_few(job: Job, cores: int) -> Job:
     return job if Route.PARTITION in job.routes else replace(job, buckets=cores)
 
 
-def _is_heavy(exchange: Exchange, source: FileSource | FrameSource, cores: int) -> bool:
+def _is_heavy(exchange: Exchange, source: FileSource | FrameSource, cores: int, options: Options) -> bool:
     """Whether one key has more rows than a core's share, estimated from a sample."""
     if not exchange.key or cores == 1:
         return not exchange.key
-    some = _sample(source, exchange.key)
+    some = _sample(source, exchange.key, options)
     if not some.num_rows:
         return False
     counts = some.group_by(list(exchange.key)).aggregate([([], "count_all")]).column("count_all")
@@ -210,15 +215,18 @@ def _is_heavy(exchange: Exchange, source: FileSource | FrameSource, cores: int) 
 _SAMPLE = 20_000
 
 
-def _sample(source: FileSource | FrameSource, columns: Sequence[str]) -> pa.Table:
+def _sample(source: FileSource | FrameSource, columns: Sequence[str], options: Options) -> pa.Table:
     if isinstance(source, FrameSource):
         return source.frame.select(*map(catalyst.spark_name, columns)).limit(_SAMPLE).toArrow()
-    taken = pa.schema([source.schema.field(name) for name in columns])
+    needed = columns_to_read(columns, options) if options.type_column in columns else columns
+    taken = pa.schema([source.raw.field(name) for name in needed])
     step = max(1, len(source.splits) // 4)
     parts = [
         read_file(s.path, source.files.csv, taken, s.row_groups).table.slice(0, _SAMPLE)
         for s in source.splits[::step][:4]
     ]
+    if options.type_column in columns:
+        parts = [with_types(part, options) for part in parts]
     tables = [pa.table({name: decoded(part.column(name)) for name in columns}) for part in parts]
     return pa.concat_tables(tables) if tables else taken.empty_table()
 
@@ -438,7 +446,7 @@ def _stage(
 def _scan_files(job: Job, source: FileSource) -> DataFrame:
     """Scan files: tasks open them directly, and only blobs go through Spark."""
     parts = tasks_of(source.splits, parallelism(source.spark))
-    csv, schema, options = source.files.csv, source.schema, job.options
+    csv, schema, options = source.files.csv, source.raw, job.options
 
     def scan(batches: Batches) -> Batches:
         context = TaskContext.get()
@@ -448,7 +456,7 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
                 read = [
                     read_file(s.path, csv, schema, s.row_groups, options.time_column) for s in parts[number]
                 ]
-                table = pa.concat_tables([one.table for one in read])
+                table = with_types(pa.concat_tables([one.table for one in read]), options)
                 refused = [one.rejects for one in read if one.rejects.num_rows]
                 lines = pa.concat_tables(refused, promote_options="permissive") if refused else None
                 found = sum_of(one.findings for one in read)

@@ -224,7 +224,7 @@ def _difference(setting: str, now: object, kept: object) -> str:
     return f"{setting} is {now!r}, but the checkpoint was made with {kept!r}"
 
 
-_LATER_SETTINGS = {"emit": "final", "time_format": None, "has_heartbeats": False}
+_LATER_SETTINGS = {"emit": "final", "time_format": None, "has_heartbeats": False, "type_expr": None}
 """Settings that checkpoints of earlier releases do not have, and what they were made with."""
 
 

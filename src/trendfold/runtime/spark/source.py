@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import IntegralType, StringType, StructField, StructType
 
 from trendfold.errors import InputError
-from trendfold.events.batch import read_batch
+from trendfold.events.batch import read_batch, schema_of
 from trendfold.events.columns import from_arrow, kind_of
 from trendfold.events.findings import Findings
 from trendfold.events.options import Options
@@ -38,9 +38,11 @@ from trendfold.events.sources import (
     unknown_format,
     untaken,
 )
-from trendfold.runtime.spark.catalyst import spark_name
+from trendfold.query.row_types import check_type_conditions, columns_of_types
+from trendfold.runtime.spark.catalyst import Untranslatable, condition, spark_name
 from trendfold.runtime.spark.ranges import Range
 from trendfold.runtime.spark.session import is_remote, session
+from trendfold.runtime.typed_rows import columns_to_read, typed, with_types
 
 ROWS_PER_TASK = 8_000_000
 """Larger inputs are split further, even if that gives more tasks than can run at once."""
@@ -67,6 +69,8 @@ class FileSource:
     schema: pa.Schema
     rejects: pa.Schema
     warnings: tuple[str, ...] = ()
+    raw: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    """The columns of the files, from which those of `schema` come."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,10 @@ def open_source(data: Any, columns: Collection[str], options: Options) -> FileSo
     spark = session()
     files = as_files(in_format(data, options.time_column, options.time_format))
     if files is None:  # an in-memory table is sent to the cluster
-        table = read(data, columns, options.time_column).with_text(options.time_column).table
+        wanted = columns_to_read(columns, options)
+        table = read(data, wanted, options.time_column).with_text(options.time_column).table
+        table = with_types(table, options)
+        options = replace(options, type_conditions=())
         require_columns(table.schema, options)
         table, cut = _in_microseconds(table, options.time_column)
         source = frame_source(spark.createDataFrame(_for_spark(table)), columns, options)
@@ -114,6 +121,7 @@ def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -
     """A DataFrame restricted to `columns`; all columns if one is missing."""
     if frame.isStreaming:
         raise InputError("run() needs bounded data; use start() for a streaming DataFrame")
+    frame = typed_frame(frame, options)
     require_names(frame.columns, options, columns)  # Spark cannot distinguish columns of the same name
     needed = [name for name in frame.columns if name in columns]
     if set(columns) <= set(needed):
@@ -122,6 +130,34 @@ def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -
     schema = frame.limit(0).toArrow().schema.remove_metadata()
     require_columns(schema, options)
     return FrameSource(frame, schema)
+
+
+def typed_frame(frame: DataFrame, options: Options) -> DataFrame:
+    """A DataFrame with the types of its rows (`type_expr`): by Spark, or in Python where Spark cannot."""
+    if not options.type_conditions:
+        return frame
+    wanted = columns_of_types(options.type_conditions)
+    is_whole = wanted <= set(frame.columns)  # if not, all columns are known to the error
+    names = [name for name in frame.columns if name in wanted or not is_whole]
+    kinds = schema_of(to_arrow_schema(frame.select(*map(spark_name, names)).schema))
+    check_type_conditions(options.type_conditions, kinds)
+    try:
+        held = [condition(each.condition, kinds) for each in options.type_conditions]
+    except Untranslatable:
+        return _typed_in_python(frame, options)
+    types = [F.when(one, F.lit(each.type)) for one, each in zip(held, options.type_conditions, strict=True)]
+    return frame.withColumn(options.type_column, F.coalesce(*types))
+
+
+def _typed_in_python(frame: DataFrame, options: Options) -> DataFrame:
+    kept = [f for f in frame.schema.fields if f.name != options.type_column]
+    schema = StructType([*kept, StructField(options.type_column, StringType())])
+
+    def add_types(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from with_types(pa.Table.from_batches([batch]), options).to_batches()
+
+    return frame.mapInArrow(add_types, schema)
 
 
 def with_text_times(frame: DataFrame, options: Options) -> DataFrame:
@@ -197,16 +233,19 @@ def file_source(spark: SparkSession, files: Files, columns: Collection[str], opt
     found, warnings = listed(files)
     paths = [str(path) for path in found]
     if not paths:
-        nothing = read(files, columns, options.time_column).with_text(
-            options.time_column, options.time_format
-        )
-        return FileSource(spark, files, (), nothing.schema, _with_reason(nothing.schema), nothing.warnings)
-    looked = _look_at(spark, paths, files, columns, options.time_column)
-    schema = _text_time(unify(looked), options)
+        wanted = columns_to_read(columns, options) & set(columns)  # types of no rows need no conditions
+        nothing = read(files, wanted, options.time_column).with_text(options.time_column, options.time_format)
+        schema = nothing.schema
+        if options.type_conditions:
+            schema = schema.append(pa.field(options.type_column, pa.string()))
+        return FileSource(spark, files, (), schema, _with_reason(schema), nothing.warnings, schema)
+    looked = _look_at(spark, paths, files, columns_to_read(columns, options), options.time_column)
+    raw = _text_time(unify(looked), options)
+    schema = typed(raw, options)
     require_columns(schema, options)
-    splits = [split for one in looked for split in _splits(one, schema, options)]
+    splits = [split for one in looked for split in _splits(one, raw, options)]
     rejects = _with_reason(schema, has_text=any(one.rejects for one in looked))
-    return FileSource(spark, files, tuple(splits), schema, rejects, warnings)
+    return FileSource(spark, files, tuple(splits), schema, rejects, warnings, raw)
 
 
 def _look_at(

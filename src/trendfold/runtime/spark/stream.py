@@ -52,7 +52,7 @@ from trendfold.runtime.spark.recorder import REJECTS, Recorder, require_same_col
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
 from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_rejects, open_sink
-from trendfold.runtime.spark.source import FrameSource, is_frame, with_text_times
+from trendfold.runtime.spark.source import FrameSource, is_frame, typed_frame, with_text_times
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
 from trendfold.runtime.stream.stream_job import Epoch, StreamJob, stream_job
 
@@ -126,6 +126,7 @@ class Handle:
         self, queries: Sequence[Query], frame: DataFrame, planner: Planner, settings: Settings
     ) -> None:
         require_streamable(tuple(queries))
+        frame = typed_frame(frame, settings.options)
         require_names(frame.columns, settings.options, settings.options.columns)
         self._frame = with_text_times(frame, settings.options)
         self._planner, self._settings = planner, settings
@@ -242,6 +243,7 @@ class Handle:
             "order_column": options.order_column,
             "time_unit": options.time_unit,
             "time_format": options.time_format,
+            "type_expr": [[each.type, each.text] for each in options.type_conditions] or None,
             "origin": self._settings.origin,
             "arithmetic": self._settings.arithmetic,
             "shards": self._settings.shards or parallelism(self._spark),
