@@ -44,6 +44,7 @@ def keep_raw(monkeypatch: pytest.MonkeyPatch, most: int | None) -> None:
     """Segments with more than so many events get vectors; None leaves that to their sizes."""
     if most is not None:
         monkeypatch.setattr(settling, "most_raw_rows", lambda *_: most)
+        monkeypatch.setattr(settling, "most_raw_rows_per_value", lambda *_: 0)
 
 
 def feed(stream: Simulation, table: pa.Table, delay: float, rng: random.Random, most_cuts: int = 8) -> None:
@@ -85,6 +86,7 @@ def check(
     keep_raw(monkeypatch, rng.choice([0, 0, 1, 3, None]))
     monkeypatch.setattr(stream_choices, "_LIGHT", rng.choice([0, 1 << 16]))
     monkeypatch.setattr(stream_choices, "_PER_VECTOR", rng.choice([0, 8]))
+    monkeypatch.setattr(stream_choices, "_PER_BINDING", rng.choice([0, 0, 2]))
     workload = tf.parse(";".join(texts))
     shards = rng.choice([1, 2])
     stream = simulate(workload, table.schema, delay * 1_000_000, shards, order_column=order_column)

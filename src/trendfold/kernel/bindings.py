@@ -28,7 +28,7 @@ from trendfold.kernel import growing
 from trendfold.kernel.bits import first_word, leave, next_between, take
 from trendfold.kernel.fold import pass_time
 from trendfold.kernel.guards import move_classes
-from trendfold.kernel.jit import inlined, kernel, lent, phase
+from trendfold.kernel.jit import inlined, inner, kernel, lent, phase
 from trendfold.kernel.nested import MOST_SPANS, find_spans
 from trendfold.kernel.ordered import fold_any, fold_next
 from trendfold.kernel.pairs import holds
@@ -105,7 +105,7 @@ class BindingRoom(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Scratch memory of `_fold`.
+    """Scratch memory of `fold_moments`.
 
     length    int32[lists]    bindings of each list
     entered   int32[lists]    ... that are in its trees
@@ -137,26 +137,28 @@ def fold_binding_windows(events, lows, untils, highs, machine, semantics, frame,
                of a window; None otherwise, so that nothing of it is compiled
     """
     steps, lists, index, kept = machine.steps, machine.lists, machine.trees, room.kept
-    state, fresh, work = _empty_state(frame), _empty_state(frame), _no_work(frame, machine)
+    state, fresh, work = empty_state(frame), empty_state(frame), no_work(frame, machine)
     for k in range(lows.shape[0]):
         low, high = lows[k], highs[k]
         state.mantissa[:] = 0.0
         state.exponent[:] = 0
         state.extreme[:] = np.inf
-        work.length[:] = 0
+        forget_all(work)
         if frame.start >= 0:
             state.mantissa[frame.start, 0] = 1.0
             state.extreme[frame.start, : frame.added] = 0.0
         if lists.start >= 0 and low < high:
             _keep_start(lists.start, low, events.moment[low] - 1, machine, kept, work.length)
-        _fold(events, low, untils[k], high, machine, semantics, frame, state, fresh, room, work, growth)
+        fold_moments(
+            events, low, untils[k], high, machine, semantics, frame, state, fresh, room, work, growth, False
+        )
         for s in frame.whole:
-            _collect(k, state.mantissa[s], state.exponent[s], state.extreme[s], out)
+            collect(k, state.mantissa[s], state.exponent[s], state.extreme[s], out)
         if lists.end >= 0 and low < high:
             ended = ended_before(lists.end_guard, machine.latest, events.moment[high - 1])
             _collect_list(k, lists.end, ended, events.moment[high - 1], kept, work.length, out)
         if k + 1 < lows.shape[0]:
-            _empty_trees(events.symbol, low, high, steps, index, room.nodes)
+            empty_trees(events.symbol, low, high, steps, index, room.nodes)
             if growth is not None:
                 growing.clear(growth[0])
 
@@ -170,7 +172,8 @@ def ended_before(guard, latest, now):
 
 
 @inlined
-def _no_work(frame, machine):
+def no_work(frame, machine):
+    """Scratch memory for the windows of one machine."""
     lists, depth = machine.lists.value.shape[0], machine.pairs.depth
     return _Work(
         np.zeros(lists, np.int32),
@@ -185,7 +188,15 @@ def _no_work(frame, machine):
 
 
 @inlined
-def _empty_state(frame):
+def forget_all(work):
+    """No bindings are kept yet."""
+    work.length[:] = 0
+    work.entered[:] = 0
+    work.dropped[:] = 0
+
+
+@inlined
+def empty_state(frame):
     """A vector of zeros for every state."""
     return Folded(
         np.zeros((frame.states, frame.width)),
@@ -252,8 +263,8 @@ def _keep_start(here, row, moment, machine, kept, length):
     length[here] = 1
 
 
-@kernel
-def _collect(k, mantissa, exponent, extreme, out):
+@inner
+def collect(k, mantissa, exponent, extreme, out):
     """Add one vector of whole trends to row k."""
     for w in range(mantissa.shape[0]):
         out.mantissa[k, w], out.exponent[k, w] = add(
@@ -271,21 +282,22 @@ def _collect_list(k, here, ended, last, kept, length, out):
     """
     for b in range(length[here]):
         if kept.moment[here, b] >= ended and kept.value[here, b] > last:
-            _collect(k, kept.mantissa[here, b], kept.exponent[here, b], kept.extreme[here, b], out)
+            collect(k, kept.mantissa[here, b], kept.exponent[here, b], kept.extreme[here, b], out)
 
 
-@kernel
-def _fold(events, low, until, high, machine, semantics, frame, state, fresh, room, work, growth):
+@inner
+def fold_moments(
+    events, low, until, high, machine, semantics, frame, state, fresh, room, work, growth, goes_on
+):
     """Fold the rows [low, high), a moment at a time: gather, spend or fade, move classes, settle.
 
     No trend begins from row `until` on.
+    goes_on  whether `state` and bindings are those of an earlier moment, directly before row `low`
     """
     events, machine, room, work = lent(events), lent(machine), lent(room), lent(work)
     state, fresh = lent(state), lent(fresh)
     steps, guards, index, nodes = machine.steps, machine.guards, machine.trees, room.nodes
     symbol, moment, moves = events.symbol, events.moment, guards.moves
-    work.entered[:] = 0
-    work.dropped[:] = 0
     is_short = machine.lists.is_short and state.mantissa.shape[1] == 1 and state.extreme.shape[1] == 0
     fading = steps.fades.any()
     before = i = low
@@ -313,6 +325,8 @@ def _fold(events, low, until, high, machine, semantics, frame, state, fresh, roo
             _spend(symbol, i, j, steps, state)
             _spend_bindings(symbol, i, j, steps, index, room, work, growth)
         if fading:
+            if goes_on and i == low:
+                _fade_all(steps, state)
             _fade(symbol, before, i, steps, state)
         if moved:
             move_classes(guards, symbol, i, j, state.mantissa, state.exponent, state.extreme)
@@ -321,7 +335,7 @@ def _fold(events, low, until, high, machine, semantics, frame, state, fresh, roo
                 for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
                     _settle(steps.dst[d], state, fresh)
                 for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-                    _enter(steps.kept[b], machine.lists.is_stored, index, room, work, growth)
+                    enter(steps.kept[b], machine.lists.is_stored, index, room, work, growth)
         before = i
         i = j
 
@@ -365,7 +379,7 @@ def _gather(events, e, machine, semantics, state, fresh, room, work, growth):
         for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
             _merge(steps.dst[d], fresh, mass)
         for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
-            _keep(steps.kept[b], e, now, machine, room.kept, work.length, mass)
+            keep(steps.kept[b], e, now, machine, room.kept, work.length, mass)
             if steps.kept[b] == machine.lists.end:
                 _keep_end(t, e, machine, room.kept, work.length)
 
@@ -471,8 +485,8 @@ def _look(a, e, index, nodes, spans, mass):
     return found
 
 
-@kernel
-def _enter(here, is_stored, index, room, work, growth):
+@inner
+def enter(here, is_stored, index, room, work, growth):
     """Put the moment's bindings of a list into its trees."""
     kept, nodes, holder, length, entered = room.kept, room.nodes, room.holder, work.length, work.entered
     start, size = index.start, nodes.size
@@ -626,8 +640,8 @@ def _leave_row(here, row, index, nodes, growth, blocks):
         _remove_row(index.of[o], row, index, nodes, growth, blocks)
 
 
-@kernel
-def _empty_trees(symbol, low, high, steps, index, nodes):
+@inner
+def empty_trees(symbol, low, high, steps, index, nodes):
     """Make all trees empty again, at no more than the cost of what entered them."""
     m, x, extreme, size, words = nodes.m, nodes.e, nodes.x, nodes.size, nodes.words
     if (high - low) * index.leaf.shape[0] >= index.nodes // 16:
@@ -752,8 +766,8 @@ def _settle(s, state, fresh):
     _clear(s, fresh)
 
 
-@kernel
-def _keep(here, row, moment, machine, kept, length, mass):
+@inlined
+def keep(here, row, moment, machine, kept, length, mass):
     """Append a binding with the mass of a step to a list."""
     pairs, value, b = machine.pairs, machine.lists.value[here], length[here]
     kept.row[here, b], kept.moment[here, b], kept.spent[here, b] = row, moment, UNSPENT
@@ -803,3 +817,11 @@ def _fade(symbol, start, stop, steps, state):
             for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
                 if steps.fades[steps.dst[d]]:
                     _clear(steps.dst[d], state)
+
+
+@kernel
+def _fade_all(steps, state):
+    """Empty all states whose mass lasts for a moment only."""
+    for s in range(steps.fades.shape[0]):
+        if steps.fades[s] and not steps.is_start[s]:
+            _clear(s, state)

@@ -67,9 +67,17 @@ def kernel(function: F) -> F:
 
     Names that begin with `_` are private to kernels: they skip the CPython wrapper, which is slow to compile.
     """
+    return _kernel(function, function.__name__.startswith("_"))
+
+
+def inner(function: F) -> F:
+    """A kernel that only other kernels call, of any module: it skips the CPython wrapper too."""
+    return _kernel(function, is_inner=True)
+
+
+def _kernel(function: F, is_inner: bool) -> F:
     if IS_PLAIN:
         return cast(F, _noted(function))
-    is_inner = function.__name__.startswith("_")
     compiled = _compile(no_cpython_wrapper=is_inner, no_cfunc_wrapper=True)(function)
     _forget_literals(compiled)
     return cast(F, compiled)

@@ -63,6 +63,11 @@ class QueryPlan:
         return isinstance(self.query.returns, Matches)
 
     @property
+    def compares_neighbours(self) -> bool:
+        """Whether bindings are kept one by one at some place."""
+        return any(operand.machine.by_event for operand in self.operands)
+
+    @property
     def plain_keys(self) -> tuple[GroupKey, ...]:
         """GROUP BY attributes that partition every event."""
         return tuple(key for key in self.query.group_by if key.alias is None)
@@ -116,7 +121,7 @@ def plan_auto(query: Query) -> QueryPlan:
     if any(part.predicates.cross or part.predicates.judges_first_and_last for part in parts):
         return _plan(query, "construct", parts)
     coarse = _plan(query, "cogra", parts, shares_windows=True)
-    if not any(operand.machine.by_event for operand in coarse.operands):
+    if not coarse.compares_neighbours:
         return coarse
     if any(operand.carried.elapsed for operand in coarse.operands):  # trees do not know how old bindings are
         return coarse

@@ -7,12 +7,12 @@ The sum over earlier bindings with a smaller value is a prefix sum. So a conjunc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from trendfold.automaton.breaking import NoneBetween
-from trendfold.automaton.glushkov import START
+from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine, Scan
 from trendfold.query.names import walk
 from trendfold.query.nodes import (
@@ -108,6 +108,29 @@ def accesses(machine: Machine) -> tuple[Access, ...]:
     if machine.semantics is Semantics.NEXT:
         return tuple(_as_neighbours_allow(access, found) for access in found)
     return tuple(found)
+
+
+def scanned_places(machine: Machine, found: Sequence[Access]) -> frozenset[int]:
+    """The places whose bindings some event asks one by one; `found` has the accesses, or is empty."""
+    indexed = {(a.place, a.predicates, a.guard) for a in found if a.is_indexed}
+    everything = frozenset(p.index for p in machine.automaton.positive)
+    scans = [scan for step in machine.steps(everything) for scan in step.scans]
+    return frozenset(s.place for s in scans if (s.place, s.predicates, s.guard) not in indexed)
+
+
+def is_judged_by_time(machine: Machine) -> bool:
+    """Whether a NOT depends on when a binding was made that is kept one by one."""
+    if START in machine.by_event or END in machine.by_event or machine.predicates.breaking:
+        return True
+    everything = frozenset(p.index for p in machine.automaton.positive)
+    return any(s.guard is not None for step in machine.steps(everything) for s in step.scans)
+
+
+def compared_values(machine: Machine) -> tuple[str, ...]:
+    """The attributes of a binding that predicates compare with the event after it."""
+    conditions = [predicate.condition for predicate in machine.predicates.adjacency]
+    parts = [part for condition in conditions for part in walk(condition)]
+    return tuple(sorted({p.name for p in parts if isinstance(p, Attribute) and not p.is_next}))
 
 
 def _access(machine: Machine, scan: Scan) -> Access:

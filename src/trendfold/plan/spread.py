@@ -81,7 +81,7 @@ def is_linear(plan: QueryPlan) -> bool:
     window = plan.query.window
     moves = window is not None and (window.slide is None or window.unit is WindowUnit.EVENTS)
     moves |= plan.query.bound is not None
-    return not moves and not plan.qualified_keys and not any(o.machine.by_event for o in plan.operands)
+    return not moves and not plan.qualified_keys and not plan.compares_neighbours
 
 
 def keeps_other_rows(plan: QueryPlan) -> bool:

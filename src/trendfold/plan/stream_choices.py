@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from trendfold.events.schema import Kind
 from trendfold.plan import QueryPlan
 from trendfold.plan.judged import is_decided_by_doubles
+from trendfold.plan.neighbour import is_judged_by_time
 from trendfold.plan.papers import PAPERS
 from trendfold.plan.spread import compared_attributes, ends_with_segment
 from trendfold.plan.workload import PER_EVENT, why_no_lanes, windows_at_once
@@ -31,8 +32,6 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "exact arithmetic needs all events of a window"
     if any(operand.machine.predicates.cross for operand in plan.operands):
         return "a predicate compares events that need not be neighbours"
-    if any(operand.machine.by_event for operand in plan.operands):
-        return "a predicate compares neighbours"
     if strategy in PAPERS or any(operand.builds_trends for operand in plan.operands):
         return f"strategy {strategy!r} folds whole windows"
     if not is_decided_by_doubles(plan.query):
@@ -40,13 +39,49 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
     if has_moving_windows(plan) and any(operand.carried.elapsed for operand in plan.operands):
         return "a window per event adds up durations of all its events"
     if has_moving_windows(plan):
-        return "it has a window per event and GROUP BY an alias" if plan.qualified_keys else ""
+        return _why_moving_raw(plan)
     others = kinds is not None and any(
         kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)
     )
     if others and not ends_with_segment(plan):
         return "MIN and MAX of integers and times over several partitions of a group need all its events"
+    if plan.compares_neighbours:
+        return _why_neighbours_raw(plan)
     return why_no_lanes(plan, MOST_OPEN_WINDOWS)
+
+
+def _why_moving_raw(plan: QueryPlan) -> str:
+    """The same for a query with a window per event."""
+    if plan.compares_neighbours:
+        return "a predicate compares neighbours, and it has a window per event"
+    return "it has a window per event and GROUP BY an alias" if plan.qualified_keys else ""
+
+
+def _why_neighbours_raw(plan: QueryPlan) -> str:
+    """The same for a query that compares neighbours."""
+    if plan.strategy == "greta":
+        return "strategy 'greta' keeps every event"
+    if len(plan.operands) > 1:
+        return "a predicate compares neighbours in an operand of AND"
+    if plan.qualified_keys:
+        return "a predicate compares neighbours, and GROUP BY names an alias"
+    if plan.operands[0].carried.elapsed or plan.operands[0].carried.added:
+        return "a predicate compares neighbours, and the durations or lengths of trends are aggregated"
+    if is_judged_by_time(plan.operands[0].machine):
+        return "a NOT breaks trends by the times of the events that a predicate compares"
+    if plan.group is not None and len(plan.group.members) > _MOST_ALONE:
+        return (
+            f"{len(plan.group.members)} queries compare neighbours alike: they share trees of whole windows"
+        )
+    if windows_at_once(plan) > MOST_OPEN_BINDINGS:
+        return f"a predicate compares neighbours, and more than {MOST_OPEN_BINDINGS} windows overlap"
+    return ""
+
+
+_MOST_ALONE = 3
+"""Of queries that compare neighbours alike so many keep bindings each; more share trees, over raw events."""
+MOST_OPEN_BINDINGS = 128
+"""Each binding has a mass in every open window."""
 
 
 def has_moving_windows(plan: QueryPlan) -> bool:
@@ -87,6 +122,14 @@ def most_raw_rows(numbers: int, row_bytes: float, overlap: int = 1) -> int:
     return int(vectors * max(1.0, _RAW_READS / overlap) / row_bytes)
 
 
+def most_raw_rows_per_value(numbers: int, row_bytes: float, overlap: int = 1) -> float:
+    """How many events with the same compared values a stream keeps raw: with more, their binding is smaller.
+
+    numbers  those of a binding in all windows; its representative is an event itself
+    """
+    return 1.0 + most_raw_rows(numbers, row_bytes, overlap)
+
+
 def pays_vectors(heavy_rows: int, raw_rows: int) -> bool:
     """Whether segments that outweigh their vectors get them now: if they have half of the raw events.
 
@@ -95,31 +138,35 @@ def pays_vectors(heavy_rows: int, raw_rows: int) -> bool:
     return 2 * heavy_rows >= raw_rows
 
 
-_PER_VECTOR = 8
-"""So many events per vector wait to be folded: loading and saving a vector costs as much as a few of them."""
+_PER_VECTOR, _PER_BINDING = 8, 4
+"""So many events per vector, and per binding in a window, wait to be folded: loading and saving one costs as
+much as a few of them."""
 
 
-def pays_settling(final_rows: float, stored_rows: int, vectors: int) -> bool:
+def pays_settling(final_rows: float, stored_rows: int, vectors: int, bindings: int = 0) -> bool:
     """Whether final events are folded in this micro-batch, rather than in a later one.
 
     final_rows   how many of the events at hand and in the state are final
     stored_rows  how many would be read from the state: at least half of them must be final, so that an
                  event is read about twice, however far events of one micro-batch lie apart
     vectors      how many vectors would be loaded and saved
+    bindings     how many bindings, one per window; even if no two are equal, they are read when they double
     """
-    return final_rows > 0 and final_rows >= max(_PER_VECTOR * vectors, stored_rows / 2)
+    wanted = _PER_VECTOR * vectors + _PER_BINDING * bindings
+    return final_rows > 0 and final_rows >= max(wanted, stored_rows / 2)
 
 
 _LIGHT = 1 << 16
 """Raw events are not weighed again before they have grown by so many bytes."""
 
 
-def must_weigh(now: int, before: int | None) -> bool:
+def must_weigh(now: int, before: int | None, by_value: bool) -> bool:
     """Whether raw events are compared with vectors again: their bytes have doubled since the last time.
 
-    So an event is read about twice for that.
+    So an event is read about twice for that. With `by_value`, where distinct values are counted, which takes
+    longer and whose share changes little, they must have grown fourfold.
     """
-    return before is None or now >= max(2 * before, before + _LIGHT)
+    return before is None or now >= max((4 if by_value else 2) * before, before + _LIGHT)
 
 
 # ---------------------------------------------------------------- a window per event

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,27 @@ def build_index(
         bit_start=bit_start,
         bit_levels=np.array([len(levels) for levels in bits], np.uint64),
         words=words,
+    )
+
+
+def with_tree(index: BindingIndex, place: int, leaf: Ints) -> BindingIndex:
+    """The same index with one more tree, which no event asks: the bindings of a list by `leaf`."""
+    trees, size = len(index.levels), tree.level_sizes(int(leaf.max(initial=0)), is_flat=True)[0]
+    start = np.zeros(tree.MOST_LEVELS, np.uint64)
+    start[0] = index.nodes
+    lists = [index.of[low:high].tolist() for low, high in pairwise(index.of_start)]
+    lists[place].append(trees)
+    return index._replace(
+        leaf=np.concatenate([index.leaf, leaf[None]]),
+        start=np.concatenate([index.start, start]),
+        levels=np.append(index.levels, np.uint64(1)),
+        of_start=_ints(np.cumsum([0, *map(len, lists)])),
+        of=_ints([one for trees in lists for one in trees]),
+        nodes=index.nodes + size,
+        leaves=max(index.leaves, size),
+        grown=index.grown._replace(access=np.append(index.grown.access, np.int32(0))),
+        bit_start=np.concatenate([index.bit_start, np.zeros(kernel_bits.MOST_LEVELS, np.uint64)]),
+        bit_levels=np.append(index.bit_levels, np.uint64(0)),
     )
 
 

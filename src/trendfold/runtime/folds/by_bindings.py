@@ -52,7 +52,30 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
     compared = material.compared
     if way.windows > 1:
         return window_batches.fold_batches(here, compared, material.batches[way.windows])
-    items, events, out = here.items, here.events, here.nothing()
+    items, out = here.items, here.nothing()
+    room, size = make_room(here, compared)
+    machine, index = compared.for_kernels, compared.index
+    longest = int((items.high - items.low).max(initial=0))
+    semantics = SEMANTICS[here.operand.machine.semantics]
+    growable = growth(index.grown, longest, compared.frame)
+    bindings.fold_binding_windows(
+        here.events,
+        items.low,
+        items.until,
+        items.high,
+        machine,
+        semantics,
+        compared.frame,
+        room,
+        growable,
+        out,
+    )
+    return out, size
+
+
+def make_room(here: OperandRows, compared: Compared) -> tuple[bindings.BindingRoom, int]:
+    """Memory for the bindings of one window, and the bytes of all bindings and trees kept."""
+    items, events = here.items, here.events
     frame, index = compared.frame, compared.index
     is_next = here.operand.machine.semantics is Semantics.NEXT
     capacity = _capacity(events, items, compared.steps, compared.lists)
@@ -69,19 +92,12 @@ def fold(here: OperandRows, way: Bindings, material: InBatches) -> tuple[Folded,
     )
     held = "bindings kept one by one" + ", in sum trees" * compared.has_trees
     here.limits.check_state(here.plan.query.name, size, held)
-    machine = bindings.ComparedMachine(
-        compared.steps, compared.guards, compared.pairs, compared.latest, compared.lists, index, frame
-    )
     room = bindings.BindingRoom(
         _lists(compared.places, capacity, frame),
         _nodes(index, frame),
         empty((trees if holders else 0, holders), np.int32),
     )
-    semantics, growable = SEMANTICS[here.operand.machine.semantics], growth(index.grown, longest, frame)
-    bindings.fold_binding_windows(
-        events, items.low, items.until, items.high, machine, semantics, frame, room, growable, out
-    )
-    return out, size
+    return room, size
 
 
 def _capacity(events: Events, items: Items, steps: BindingSteps, lists: BindingLists) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.automaton.glushkov import END, START
+from trendfold.kernel.bindings import ComparedMachine
 from trendfold.kernel.lower import ValueAccesses, list_numbers, lower_asked, lower_guards, lower_steps
 from trendfold.kernel.program import (
     LAST_MOMENT,
@@ -47,6 +48,13 @@ class Compared:
     index: BindingIndex
     places: int
     """The lists of bindings, one per place whose bindings are kept one by one."""
+
+    @property
+    def for_kernels(self) -> ComparedMachine:
+        """What kernels.bindings reads."""
+        return ComparedMachine(
+            self.steps, self.guards, self.pairs, self.latest, self.lists, self.index, self.frame
+        )
 
     @property
     def has_trees(self) -> bool:

@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,12 +67,43 @@ from trendfold.runtime.lane_rows import LaneRows
 from trendfold.runtime.values import starting_at
 from trendfold.runtime.windows import Items
 
-_LAYOUT = 1
+LAYOUT = 1
 """Part of every fingerprint; changes with the layout of vectors."""
 
 
 class StaleVectorsError(TrendfoldError):
     """Saved vectors belong to other queries, or to another version of the layout."""
+
+
+class Family(Protocol):
+    """Queries whose windows are saved together: lanes of one shape, or one query that compares neighbours."""
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """The numbers of their operands in the group, ascending."""
+
+    @property
+    def which(self) -> int:
+        """The kind of their windows."""
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Per operand a digest of what its vectors mean."""
+
+    @property
+    def carried(self) -> Carried:
+        """The numbers and extremes of a vector."""
+
+    @property
+    def start(self) -> int:
+        """The state that holds 1 when a window begins."""
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The states whose mass is that of whole trends."""
+
+    def sizes(self, windows: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shapes of the mantissas, or exponents, and of the extremes of so many windows."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +124,21 @@ class LaneFamily:
     def states(self) -> tuple[State, ...]:
         """The states from which a whole trend can be reached, and ⊥, in the order of a vector."""
         return self.shape.states
+
+    @property
+    def carried(self) -> Carried:
+        """The numbers and extremes of a vector."""
+        return self.shape.carried
+
+    @property
+    def start(self) -> int:
+        """The state that holds 1 when a window begins."""
+        return self.shape.start
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The states whose mass is that of whole trends."""
+        return tuple(self.shape.whole)
 
     def sizes(self, windows: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The shapes of the mantissas, or exponents, and of the extremes of so many windows."""
@@ -188,20 +234,20 @@ def fold_on(
     return FoldedOn(results, tuple(vectors), ready.bytes), ""
 
 
-def fresh(family: LaneFamily, windows: int = 1) -> WindowVectors:
+def fresh(family: Family, windows: int = 1) -> WindowVectors:
     """The vectors of windows in which nothing has come yet: ⊥ holds 1."""
     size, xsize = family.sizes(windows)
     mantissa = np.zeros(size)
-    mantissa[:, family.shape.start, 0] = 1.0
+    mantissa[:, family.start, 0] = 1.0
     extreme = np.full(xsize, np.inf)
-    extreme[:, family.shape.start, : family.shape.carried.added] = 0.0
+    extreme[:, family.start, : family.carried.added] = 0.0
     exponent, time = np.zeros(size, np.int32), np.zeros(windows, np.int64)
     return WindowVectors(family.fingerprints, mantissa, exponent, extreme, time)
 
 
-def whole_trends(family: LaneFamily, vectors: WindowVectors) -> tuple[Folded, ...]:
+def whole_trends(family: Family, vectors: WindowVectors) -> tuple[Folded, ...]:
     """Per member of a family the aggregates of windows that close with these vectors."""
-    whole, windows, columns = family.shape.whole, len(vectors), prod(vectors.mantissa.shape[2:])
+    whole, windows, columns = list(family.whole), len(vectors), prod(vectors.mantissa.shape[2:])
     first, *more = ([part[:, s].reshape(windows, columns) for part in vectors.numbers] for s in whole)
     mantissa, exponent = (part.copy() for part in first)
     for more_m, more_e in more:
@@ -309,7 +355,7 @@ def _last_times(together: LaneRows, items: Items, since: int) -> NDArray[np.int6
 def _fingerprint(member: LaneMember, shape: Shape) -> str:
     """A digest of what a vector means. Conditions on events are not part of it: they do not change that."""
     states = [(state.place, state.cls) for state in shape.states]
-    meaning = [_LAYOUT, states, meaning_of(member.machine, member.carried)]
+    meaning = [LAYOUT, states, meaning_of(member.machine, member.carried)]
     return sha256(json.dumps(meaning).encode()).hexdigest()[:16]
 
 

@@ -13,7 +13,8 @@ from trendfold.plan.logical import LANES
 from trendfold.plan.spread import compared_attributes, segment_attributes
 from trendfold.plan.workload import rows_key, windows_at_once
 from trendfold.query.nodes import GroupKey, Semantics, TypeSet, Window
-from trendfold.runtime.folds.continued_lanes import LaneFamily, families
+from trendfold.runtime.folds.continued_bindings import binding_families
+from trendfold.runtime.folds.continued_lanes import Family, families
 from trendfold.runtime.workspace import Partitioning, partitioning
 
 
@@ -37,11 +38,16 @@ class OnlineGroup:
         return Group("auto", LANES, self.plans)
 
     @cached_property
-    def families(self) -> tuple[LaneFamily, ...]:
+    def families(self) -> tuple[Family, ...]:
         """Queries of one shape with the same windows: their vectors lie side by side."""
-        return families(self.group)
+        return binding_families(self.group) if self.compares else families(self.group)
 
-    def of_kind(self, kind: int) -> tuple[LaneFamily, ...]:
+    @cached_property
+    def compares(self) -> bool:
+        """Whether it is a query that compares neighbours; each is a group of its own."""
+        return self.plans[0].compares_neighbours
+
+    def of_kind(self, kind: int) -> tuple[Family, ...]:
         """The families that have windows of one kind."""
         return tuple(family for family in self.families if family.which == kind)
 
@@ -153,13 +159,15 @@ def online_groups(
 ) -> tuple[OnlineGroup, ...]:
     """The groups of some queries of an exchange: they have the same segments.
 
-    *Contiguous* queries need all rows of a segment, so they are apart.
+    Queries that compare neighbours are by themselves. *Contiguous* queries need all rows of a segment, so
+    they are apart.
     """
     found: dict[str, list[int]] = {}
     for query in queries:
         strict, loose = partitioning(plans[query])
         kind = "all rows" if plans[query].query.semantics is Semantics.CONTIGUOUS else "own rows"
         kind += _qualified(query, plans[query])
+        kind += f" neighbours of {query}" if plans[query].compares_neighbours else ""
         found.setdefault(f"{exchange} [{', '.join(strict)}] [{', '.join(loose)}] {kind}", []).append(query)
     return tuple(
         OnlineGroup(name, tuple(own), tuple(replace(plans[q], group=None, number=-1) for q in own), since)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trendfold.errors import TrendfoldError
 from trendfold.kernel.program import Folded
-from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fresh, whole_trends
+from trendfold.runtime.folds.continued_lanes import Family, WindowVectors, fresh, whole_trends
 from trendfold.runtime.stream.online_groups import OnlineGroup
 from trendfold.runtime.stream.packed_columns import pack_columns, unpack_columns
 from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, Store, WindowPart
@@ -342,15 +342,15 @@ def _read_vectors(payload: bytes, group: OnlineGroup, kind: int, first: int) -> 
 
 
 def _adds_up_durations(group: OnlineGroup, kind: int) -> bool:
-    return any(family.shape.carried.elapsed for family in group.of_kind(kind))
+    return any(family.carried.elapsed for family in group.of_kind(kind))
 
 
-def _sizes(family: LaneFamily) -> tuple[tuple[int, ...], ...]:
+def _sizes(family: Family) -> tuple[tuple[int, ...], ...]:
     numbers, extremes = family.sizes(1)
     return numbers, numbers, extremes
 
 
-def _require_known(prints: Sequence[str], family: LaneFamily, group: OnlineGroup) -> None:
+def _require_known(prints: Sequence[str], family: Family, group: OnlineGroup) -> None:
     for k, was, now in zip(family.members, prints, family.fingerprints, strict=True):
         if was != now:
             raise TrendfoldError(

@@ -181,7 +181,7 @@ def _by_value(rows: Rows, group: OnlineGroup, count: int, workspace: Workspace) 
 def _compact(settling: Settling) -> None:
     """Forget segments that no window holds any more, where they are at least half of all."""
     state, windows = settling.state, settling.windows
-    if state.segments <= 2 * sum(part.rows for part in state.windows):
+    if state.segments <= 2 * sum(part.rows for part in (*state.open, *state.ended)):
         return
     used = windows.used()
     if settling.group.qualified:
@@ -190,4 +190,6 @@ def _compact(settling: Settling) -> None:
     number_of[used] = np.arange(len(used))
     settling.keys.keep(used)
     windows.renumber(number_of)
+    if settling.group.compares:
+        settling.bindings.renumber(number_of)
     settling.keys.write()

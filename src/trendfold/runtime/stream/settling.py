@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -18,18 +19,30 @@ from numpy.typing import NDArray
 from trendfold.errors import LimitError, TrendfoldError
 from trendfold.kernel.program import Folded
 from trendfold.plan.fold_steps import FoldStep
+from trendfold.plan.neighbour import compared_values
 from trendfold.plan.physical import Online, why_apart
-from trendfold.plan.stream_choices import most_raw_rows, most_values, must_weigh, pays_settling, pays_vectors
+from trendfold.plan.stream_choices import (
+    most_raw_rows,
+    most_raw_rows_per_value,
+    most_values,
+    must_weigh,
+    pays_settling,
+    pays_vectors,
+)
+from trendfold.query.nodes import Semantics
 from trendfold.runtime.empty_rows import have_takers
-from trendfold.runtime.folds.continued_lanes import LaneFamily, WindowVectors, fold_on
+from trendfold.runtime.folds.continued_lanes import Family, WindowVectors, fold_on
 from trendfold.runtime.folds.in_machine_lanes import CarriedOver
 from trendfold.runtime.lane_rows import LaneRows, read_by, read_lane_rows
+from trendfold.runtime.query_rows import Rows
 from trendfold.runtime.release import NEVER
 from trendfold.runtime.request import Request
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.group_streams import GroupStreams
+from trendfold.runtime.stream.kept_bindings import Bindings, KeptBindings
+from trendfold.runtime.stream.neighbours import read_neighbour_rows
 from trendfold.runtime.stream.online_groups import OnlineGroup
 from trendfold.runtime.stream.open_windows import EndedWindows, OpenWindows, SegmentVectors, some_rows
 from trendfold.runtime.stream.parcels import stretches
@@ -58,14 +71,15 @@ def is_worth_settling(
     stream: StreamJob, index: ShardIndex, exchange: int, arrived: Sequence[RawEvents], until: int
 ) -> bool:
     """Whether enough events are final to fold them now; without vectors, whether to weigh them."""
-    if not has_vectors(stream, index, exchange) and not _has_grown(index, exchange, arrived):
+    if not has_vectors(stream, index, exchange) and not _has_grown(stream, index, exchange, arrived):
         return False
     states = [index.groups[g.name] for g in stream.online[exchange] if g.name in index.groups]
     vectors = sum(part.rows for state in states for part in state.open)
+    bindings = sum(part.rows for state in states for part in state.kept)
     stored = [p for p in index.own(exchange) if not p.is_settled and p.low < until]
     parts: list[StatePart | RawEvents] = [*stored, *arrived]
     final = sum(_final_rows(part, until) for part in parts)
-    return pays_settling(final, sum(part.rows for part in stored), vectors)
+    return pays_settling(final, sum(part.rows for part in stored), vectors, bindings)
 
 
 def has_vectors(stream: StreamJob, index: ShardIndex, exchange: int) -> bool:
@@ -89,7 +103,7 @@ def settle(
     until: int,
 ) -> Iterator[Blob]:
     """Fold the events of an exchange before a time, and store the others."""
-    weighs = _has_grown(index, exchange, arrived)
+    weighs = _has_grown(stream, index, exchange, arrived)
     old = [p for p in index.own(exchange) if p.is_settled and weighs]
     taken = [p for p in index.own(exchange) if not p.is_settled and p.low < until]
     for later in (part for part in arrived if part.low >= until):
@@ -127,10 +141,11 @@ def settle(
     index.settled[exchange] = until
 
 
-def _has_grown(index: ShardIndex, exchange: int, arrived: Sequence[RawEvents] = ()) -> bool:
+def _has_grown(stream: StreamJob, index: ShardIndex, exchange: int, arrived: Sequence[RawEvents]) -> bool:
     """Whether it is time to weigh raw events again."""
     now = index.raw_bytes(exchange) + sum(len(part.payload) for part in arrived)
-    return must_weigh(now, index.weighed.get(exchange))
+    by_value = all(group.compares for group in stream.online[exchange])
+    return must_weigh(now, index.weighed.get(exchange), by_value)
 
 
 _PART_BYTES = 1_200
@@ -193,11 +208,13 @@ class Settling:
         self, stream: StreamJob, store: Store, index: ShardIndex, exchange: int, group: OnlineGroup
     ) -> None:
         self.job, self.group, self.released = stream.job, group, index.released
+        self.exchange = exchange
         self.conditions = stream.job.exchanges[exchange].conditions
         self.state = index.groups.setdefault(group.name, GroupState())
         self.keys = SegmentKeys(group, self.state, index, store, stream.job)
         self.windows = OpenWindows(group, self.state, index, store, stream.job.origin)
         self.windows.forget_others()
+        self.bindings = KeptBindings(group, self.state, index, store, stream.job.origin)
 
     def fold(self, workspace: Workspace, is_new: Mask, row_bytes: float | None, until: int) -> Mask:
         """Fold the new events of segments that have vectors; which events must be kept for the others.
@@ -237,9 +254,12 @@ class Settling:
         """
         distinct = len(number) - 1
         rows = np.bincount(code[code >= 0], minlength=distinct) * (number[:-1] < 0)
-        values = self._values(workspace, code, distinct)
         most = most_raw_rows(self.group.numbers, row_bytes, self.group.overlap)
-        found = (rows > most * (1 + values)) & (values <= most_values(self.group.overlap))
+        if self.group.compares:
+            found = rows > most + self._bindings(workspace, code, distinct) * self._per_binding(row_bytes)
+        else:
+            values = self._values(workspace, code, distinct)
+            found = (rows > most * (1 + values)) & (values <= most_values(self.group.overlap))
         return found if pays_vectors(rows[found].sum(), rows.sum()) else np.zeros(distinct, np.bool_)
 
     def _values(self, workspace: Workspace, code: Longs, distinct: int) -> Longs:
@@ -247,16 +267,41 @@ class Settling:
         if not self.group.qualified:
             return np.zeros(distinct, np.int64)
         names = tuple(key.attribute for key in self.group.qualified)
-        value, many = workspace.partition((), names)
         types = [name in self.group.qualified_types for name in workspace.batch.type_names]
         own = np.array(types)[workspace.batch.type_code] & (code >= 0)
-        pairs = np.unique(code[own] * many + value[own])
+        return self._distinct(workspace, code, names, own, distinct)
+
+    def _distinct(
+        self, workspace: Workspace, code: Longs, names: tuple[str, ...], own: Mask, distinct: int
+    ) -> Longs:
+        """How many values of some attributes each segment has among some events."""
+        value, many = workspace.partition((), names)
+        values = value[own] if len(value) else np.zeros(int(own.sum()), np.int64)
+        pairs = np.unique(code[own] * many + values)
         return np.bincount(pairs // many, minlength=distinct)
+
+    def _per_binding(self, row_bytes: float) -> float:
+        """How many events a binding must stand for."""
+        numbers = sum(self.bindings.family.entry) * self.group.overlap
+        return most_raw_rows_per_value(numbers, row_bytes, self.group.overlap)
+
+    def _bindings(self, workspace: Workspace, code: Longs, distinct: int) -> Longs:
+        """At most how many bindings each segment keeps, if its windows hold all of these events.
+
+        Under *contiguous* they are those of the last moment, so all but a few events go.
+        """
+        (operand,) = self.group.plans[0].operands
+        if operand.machine.semantics is Semantics.CONTIGUOUS:
+            return np.ones(distinct, np.int64)
+        return self._distinct(workspace, code, compared_values(operand.machine), code >= 0, distinct)
 
     def close(self, until: int) -> None:
         """End the windows that end by a time, and write what has changed."""
         self.windows.close(until)
         self.windows.write()
+        if self.group.compares:
+            self.bindings.close(until)
+            self.bindings.write()
         if not self.state.windows and len(self.keys):
             self.keys.keep(np.zeros(0, np.int64))
         self.keys.write()
@@ -264,7 +309,9 @@ class Settling:
     def step(self, rows: int, seconds: float) -> Blob:
         """What was done, for progress reports."""
         names = tuple(plan.query.name for plan in self.group.plans)
-        step = FoldStep(names, Online(_WHY), rows, seconds, self.state.bytes)
+        step = FoldStep(
+            names, Online(_WHY_BINDINGS if self.group.compares else _WHY), rows, seconds, self.state.bytes
+        )
         return tasks.step_blob(self.group.queries[0], step)
 
     def _fold_some(self, workspace: Workspace, segment: Longs, chosen: Mask, until: int) -> None:
@@ -275,6 +322,9 @@ class Settling:
         """Fold events into the windows that hold them; `segment` is the number of each event's segment."""
         asked = Asked(self.released, NEVER, self.group.since)
         request = Request(self.job.origin, self.job.limits, self.job.arithmetic, asked)
+        if self.group.compares:
+            self._fold_neighbours(workspace, segment, until, request)
+            return
         streams = self._streams(workspace, segment) if self.group.qualified else None
         try:
             split = None if streams is None else streams.split
@@ -285,9 +335,7 @@ class Settling:
         if together is None:
             self._fold_halves(workspace, segment, until, self._error(why_apart(self.group.group, known)))
             return
-        for name in self.group.compared:
-            column = workspace.batch.column(name).take(together.rows.row)
-            require_codes(self.group.plans[0].query.name, name, column)
+        self._require_codes(workspace, together.rows)
         of = segment[together.rows.row[together.rows.segment[:-1]]] if streams is None else streams.number
         carried = [
             self._carried(kind, items, of, streams, until, self._takers(kind, together, items))
@@ -315,7 +363,36 @@ class Settling:
             found[:, at] = have_takers(self.group.plans[k], own, items)
         return found
 
-    def _places(self) -> Iterator[tuple[LaneFamily, int]]:
+    def _fold_neighbours(self, workspace: Workspace, segment: Longs, until: int, request: Request) -> None:
+        """The same for a query that compares neighbours."""
+        plan, every = self.group.plans[0], self.bindings.get(workspace.batch.table)
+        is_here = np.isin(every.segment, segment)
+        try:
+            rows = read_neighbour_rows(
+                plan, every.of(is_here), partial(self._before, workspace), segment, request
+            )
+            self._require_codes(rows.workspace, rows.rows)
+            carried = self._carried(0, rows.items, rows.of, None, until, rows.takers())
+            carry, held = carried.carry, carried.held
+            found = rows.fold(self.bindings.family, carry.loaded, held.vectors[0], carry.saved)
+        except LimitError as error:
+            self._fold_halves(workspace, segment, until, error)
+            return
+        self.bindings.set(every.of(~is_here).and_more(rows.bindings(found)))
+        carried.hand_over(self.windows, 0, [found.vectors], [found.result])
+
+    def _before(self, workspace: Workspace, kept: Bindings) -> Workspace:
+        """Events with some representatives before them."""
+        if not len(kept.segment):
+            return workspace
+        return tasks.gather(self.job, self.exchange, [kept.events, workspace.batch.table])
+
+    def _require_codes(self, workspace: Workspace, rows: Rows) -> None:
+        for name in self.group.compared:
+            column = workspace.batch.column(name).take(rows.row)
+            require_codes(self.group.plans[0].query.name, name, column)
+
+    def _places(self) -> Iterator[tuple[Family, int]]:
         """The families, each with its place among those of its kind."""
         for family in self.group.families:
             yield family, self.group.of_kind(family.which).index(family)
@@ -360,6 +437,7 @@ class Settling:
 
 
 _WHY = "no predicate compares events, so an open window is a vector of aggregates per segment"
+_WHY_BINDINGS = "neighbours are compared, and an open window keeps one binding for all that compare alike"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The state of a shard: an index, and numbered parts of bytes that it lists.
 
 A part holds raw events of an exchange; or, of a group of queries that are folded online, the keys of its
-segments, the vectors of an open window, or the aggregates of windows that have ended; or, of a query with a
-window per event, matrices.
+segments, the vectors or bindings of open windows, or the aggregates of windows that have ended; or, of a
+query with a window per event, matrices.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ def _told(part: StatePart | WindowPart | EventBlock) -> list[int]:
     return [getattr(part, name) for name in part.__slots__]
 
 
+_PARTS = ("open", "ended", "kept")
+
+
 @dataclass
 class GroupState:
     """The state of a group that is folded online.
@@ -85,6 +88,7 @@ class GroupState:
     keys, segments, key_bytes  the part with the keys of its segments, how many, and its size
     open    a part per open window: vectors
     ended   parts with the aggregates of windows that are not reported yet
+    kept    where neighbours are compared, a part with the bindings of all open windows
     """
 
     keys: int = -1
@@ -92,11 +96,12 @@ class GroupState:
     key_bytes: int = 0
     open: list[WindowPart] = field(default_factory=list)
     ended: list[WindowPart] = field(default_factory=list)
+    kept: list[WindowPart] = field(default_factory=list)
 
     @property
     def windows(self) -> list[WindowPart]:
         """All parts with windows."""
-        return [*self.open, *self.ended]
+        return [*self.open, *self.ended, *self.kept]
 
     @property
     def bytes(self) -> int:
@@ -106,12 +111,12 @@ class GroupState:
     @staticmethod
     def from_value(value: dict[str, Any]) -> GroupState:
         """What `to_value` gave."""
-        parts = {name: [WindowPart(*part) for part in value[name]] for name in ("open", "ended")}
+        parts = {name: [WindowPart(*part) for part in value.get(name, ())] for name in _PARTS}
         return GroupState(**{**value, **parts})
 
     def to_value(self) -> dict[str, Any]:
         """As a JSON value."""
-        lists = {name: [_told(part) for part in getattr(self, name)] for name in ("open", "ended")}
+        lists = {name: [_told(part) for part in getattr(self, name)] for name in _PARTS}
         return {"keys": self.keys, "segments": self.segments, "key_bytes": self.key_bytes, **lists}
 
 
