@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import trendfold as tf
+from contract.test_together import SCHEMA
 from spark.agreement import agree
 from stream.simulation import ordered, simulate
 from stream.test_settling import START, WINDOWS, check, feed, keep_raw, seeds
@@ -42,10 +43,11 @@ def neighbour_workload(rng: random.Random, count: int = 4) -> list[str]:
         )
         group = rng.choice(["", "", "GROUP BY g"])
         semantics = rng.choice(["any", "any", "next", "contiguous"])
+        more = f"{rng.choice(['', '', 'HAVING COUNT(*) > 1'])} {rng.choice(['', '', 'INCLUDE EMPTY'])}"
         texts.append(
             f"QUERY n{i} RETURN {'g, ' if group else ''}COUNT(*){carried} PATTERN {pattern} "
             f"SEMANTICS {semantics} WHERE {' AND '.join(filter(None, where))} {group} "
-            f"{rng.choice(WINDOWS[:-1])} {rng.choice(['', '', 'HAVING COUNT(*) > 1'])} {rng.choice(['', '', 'INCLUDE EMPTY'])}"
+            f"{rng.choice(WINDOWS[:-1])} {more}"
         )
     if rng.random() < 0.3:
         texts.append("QUERY linear RETURN g, COUNT(*) PATTERN SEQ(A, B+) GROUP BY g WITHIN 9 s SLIDE 3 s")
@@ -87,3 +89,56 @@ def test_bindings_go_on_over_many_micro_batches(seed: int, monkeypatch: pytest.M
     for query in workload:
         keys = len(query.group_by)
         agree(ordered(stream.results()[query.name], batch[query.name], keys), batch[query.name])
+
+
+def largest_state(semantics: str, rate: int, values: int) -> int:
+    """The bytes of state of a stream of ten groups with so many events each in every window."""
+    count = rate * 10 * 2
+    rng = random.Random(0)
+    times = [START * 1_000 + i * 200_000 // count for i in range(count)]
+    x = [rng.randrange(values) for _ in range(count)]
+    table = pa.table({"type": ["A"] * count, "ts": times, "g": [i % 10 for i in range(count)], "x": x})
+    query = (
+        f"RETURN g, COUNT(*) PATTERN A+ SEMANTICS {semantics} WHERE A.x < NEXT(A).x GROUP BY g "
+        "WITHIN 100 s SLIDE 100 s"
+    )
+    stream = simulate(tf.parse(query), table.schema, 0, 1, time_unit="ms")
+    assert stream.stream.raw == {}
+    sizes = []
+    for part in range(0, count, count // 20):
+        stream.feed(table.slice(part, count // 20))
+        sizes.append(sum(len(part) for store in stream.shards.values() for part in store.parts.values()))
+    return max(sizes)
+
+
+@pytest.mark.parametrize(("semantics", "values"), [("any", 20), ("next", 20), ("contiguous", 1_000_000)])
+def test_state_grows_with_compared_values_and_not_with_events(semantics: str, values: int) -> None:
+    rate = 300 if IS_PLAIN else 2_000
+    assert largest_state(semantics, 4 * rate, values) <= 1.3 * largest_state(semantics, rate, values)
+
+
+RAW = {
+    "PATTERN AND(A+, B) WHERE A.x < NEXT(A).x": "in an operand of AND",
+    "PATTERN SEQ(A+, B) WHERE A.x < NEXT(A).x GROUP BY B.g": "GROUP BY names an alias",
+    "PATTERN SEQ(A+, NOT C, B) WHERE A.x < NEXT(B).x": "a NOT breaks trends by the times",
+    "PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 200 s SLIDE 1 s": "more than 128 windows overlap",
+    "PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 200 s": "a window per event",
+}
+
+
+@pytest.mark.parametrize("query", RAW)
+def test_what_must_keep_its_events_says_why(query: str) -> None:
+    window = "" if "WITHIN" in query else "WITHIN 9 s SLIDE 9 s"
+    key = "B.g, " if "B.g" in query else ""
+    (why,) = simulate(tf.parse(f"RETURN {key}COUNT(*) {query} {window}"), SCHEMA, 0).stream.raw.values()
+    assert RAW[query] in why
+
+
+def test_many_queries_that_compare_alike_share_trees_over_raw_events() -> None:
+    texts = [
+        f"RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x AND A.y > {i} WITHIN 9 s SLIDE 9 s"
+        for i in range(4)
+    ]
+    assert not simulate(tf.parse(";".join(texts[:3])), SCHEMA, 0).stream.raw
+    raw = simulate(tf.parse(";".join(texts)), SCHEMA, 0).stream.raw
+    assert set(raw.values()) == {"4 queries compare neighbours alike: they share trees of whole windows"}

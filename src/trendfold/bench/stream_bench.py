@@ -140,7 +140,7 @@ RAW = f"trendfold, {FEW:,} groups, one long window, all events kept"
 
 
 def _open_windows(spark: SparkSession, seed: int, rows: int) -> Iterator[Case]:
-    """Windows that stay open: what a query keeps that is folded online, and one that compares neighbours."""
+    """Windows that stay open: what a query keeps that is folded online, and one that keeps its events."""
     files = by_group(seed + 1, rows, FEW)
     day = "GROUP BY g WITHIN 1 d SLIDE 1 d"
     texts = {

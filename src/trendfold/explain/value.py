@@ -177,6 +177,9 @@ def _stream(plan: QueryPlan) -> Value:
     if has_moving_windows(plan):
         why = "kept as long as a window: stretches of them are folded once, and windows multiply these"
         return {"state": "raw events and matrices", "why": why}
+    if plan.compares_neighbours:
+        why = "events are folded once they are final; bindings that compare alike are one"
+        return {"state": "vectors and bindings", "why": why}
     return {"state": "vectors", "why": "events are folded once they are final"}
 
 
