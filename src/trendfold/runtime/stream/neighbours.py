@@ -30,14 +30,14 @@ from trendfold.runtime.folds.continued_lanes import WindowVectors
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.query_rows import Rows, read_rows
 from trendfold.runtime.request import Request
-from trendfold.runtime.stream.kept_bindings import Bindings
+from trendfold.runtime.stream.open_bindings import SegmentBindings
 from trendfold.runtime.values import read_events
 from trendfold.runtime.windows import HIGHEST, Items, cut
 from trendfold.runtime.workspace import Workspace
 
 Longs = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Gather = Callable[[Bindings], Workspace]
+Gather = Callable[[SegmentBindings], Workspace]
 """The representatives of some bindings, followed by the new events."""
 
 
@@ -51,7 +51,7 @@ class NeighbourRows:
 
     plan: QueryPlan
     request: Request
-    kept: Bindings
+    kept: SegmentBindings
     segment: Longs
     workspace: Workspace
     rows: Rows
@@ -111,10 +111,10 @@ class NeighbourRows:
         events = read_events(self.plan.operands[0], 0, rows, moment, batch)
         return OperandRows(self.plan, 0, events, rows, self.items, batch, self.request.limits)
 
-    def bindings(self, found: ContinuedWindows) -> Bindings:
+    def bindings(self, found: ContinuedWindows) -> SegmentBindings:
         """The bindings that the windows have left."""
         used, number = np.unique(self.rows.row[found.bindings.row], return_inverse=True)
-        return Bindings(
+        return SegmentBindings(
             self.workspace.batch.table.take(used),
             self.segment[used],
             self.items.index[found.item],
@@ -123,7 +123,7 @@ class NeighbourRows:
 
 
 def read_neighbour_rows(
-    plan: QueryPlan, kept: Bindings, gather: Gather, segment: Longs, request: Request
+    plan: QueryPlan, kept: SegmentBindings, gather: Gather, segment: Longs, request: Request
 ) -> NeighbourRows:
     """Read new events and the representatives in `kept`; `segment` has the segments of the new events."""
     workspace = _representatives_first(gather(kept), kept.segment, segment)

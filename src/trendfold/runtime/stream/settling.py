@@ -41,9 +41,9 @@ from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.stream import layout
 from trendfold.runtime.stream.group_streams import GroupStreams
-from trendfold.runtime.stream.kept_bindings import Bindings, KeptBindings
 from trendfold.runtime.stream.neighbours import read_neighbour_rows
 from trendfold.runtime.stream.online_groups import OnlineGroup
+from trendfold.runtime.stream.open_bindings import OpenBindings, SegmentBindings
 from trendfold.runtime.stream.open_windows import EndedWindows, OpenWindows, SegmentVectors, some_rows
 from trendfold.runtime.stream.parcels import stretches
 from trendfold.runtime.stream.segments import SegmentKeys, examples, keys_of, segment_codes
@@ -214,7 +214,7 @@ class Settling:
         self.keys = SegmentKeys(group, self.state, index, store, stream.job)
         self.windows = OpenWindows(group, self.state, index, store, stream.job.origin)
         self.windows.forget_others()
-        self.bindings = KeptBindings(group, self.state, index, store, stream.job.origin)
+        self.bindings = OpenBindings(group, self.state, index, store, stream.job.origin)
 
     def fold(self, workspace: Workspace, is_new: Mask, row_bytes: float | None, until: int) -> Mask:
         """Fold the new events of segments that have vectors; which events must be kept for the others.
@@ -381,7 +381,7 @@ class Settling:
         self.bindings.set(every.of(~is_here).and_more(rows.bindings(found)))
         carried.hand_over(self.windows, 0, [found.vectors], [found.result])
 
-    def _before(self, workspace: Workspace, kept: Bindings) -> Workspace:
+    def _before(self, workspace: Workspace, kept: SegmentBindings) -> Workspace:
         """Events with some representatives before them."""
         if not len(kept.segment):
             return workspace

@@ -31,7 +31,7 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Bindings:
+class SegmentBindings:
     """The bindings of some segments.
 
     events   the representatives
@@ -44,7 +44,7 @@ class Bindings:
     index: Longs
     masses: Masses
 
-    def of(self, representatives: NDArray[np.bool_]) -> Bindings:
+    def of(self, representatives: NDArray[np.bool_]) -> SegmentBindings:
         """Some representatives with their masses."""
         if representatives.all():
             return self
@@ -52,26 +52,26 @@ class Bindings:
         number = np.cumsum(representatives) - 1
         masses = some_masses(self.masses, own)
         masses = masses._replace(row=number[masses.row].astype(np.int32))
-        return Bindings(
+        return SegmentBindings(
             self.events.filter(pa.array(representatives)),
             self.segment[representatives],
             self.index[own],
             masses,
         )
 
-    def and_more(self, other: Bindings) -> Bindings:
+    def and_more(self, other: SegmentBindings) -> SegmentBindings:
         """With the bindings of other segments."""
         if not len(self.segment):
             return other
         moved = other.masses._replace(row=other.masses.row + np.int32(len(self.segment)))
-        return Bindings(
+        return SegmentBindings(
             concat([self.events, other.events]),
             np.concatenate([self.segment, other.segment]),
             np.concatenate([self.index, other.index]),
             joined_masses([self.masses, moved]),
         )
 
-    def of_windows(self, kept: NDArray[np.bool_]) -> Bindings:
+    def of_windows(self, kept: NDArray[np.bool_]) -> SegmentBindings:
         """Some masses, and the representatives that have any."""
         if kept.all():
             return self
@@ -82,7 +82,7 @@ class Bindings:
 
 
 @dataclass
-class KeptBindings:
+class OpenBindings:
     """The bindings of one group in one shard: loaded when they are needed, and written back at the end."""
 
     group: OnlineGroup
@@ -90,7 +90,7 @@ class KeptBindings:
     index: ShardIndex
     store: Store
     origin: int
-    _loaded: Bindings | None = None
+    _loaded: SegmentBindings | None = None
     _is_changed: bool = field(default=False)
 
     @property
@@ -100,16 +100,16 @@ class KeptBindings:
         assert isinstance(family, BindingFamily)
         return family
 
-    def get(self, like: pa.Table) -> Bindings:
+    def get(self, like: pa.Table) -> SegmentBindings:
         """All bindings; `like` has the columns of events."""
         if self._loaded is None:
             stored = [_read(self.store.get(part.number)) for part in self.state.kept]
             none = np.zeros(0, np.int64)
-            nothing = Bindings(like.slice(0, 0), none, none, no_masses(0, *self.family.entry))
+            nothing = SegmentBindings(like.slice(0, 0), none, none, no_masses(0, *self.family.entry))
             self._loaded = stored[0] if stored else nothing
         return self._loaded
 
-    def set(self, found: Bindings) -> None:
+    def set(self, found: SegmentBindings) -> None:
         """Set all bindings."""
         self._loaded, self._is_changed = found, True
 
@@ -147,7 +147,7 @@ class KeptBindings:
         self._is_changed = False
 
 
-def _to_bytes(found: Bindings) -> bytes:
+def _to_bytes(found: SegmentBindings) -> bytes:
     """Representatives, then segments, places of masses, and their numbers."""
     events, masses = layout.to_bytes(found.events), found.masses
     places = np.stack([found.index - found.index.min(), masses.row, masses.place], axis=1)
@@ -156,9 +156,9 @@ def _to_bytes(found: Bindings) -> bytes:
     return b"".join([len(events).to_bytes(8, "little"), events, numbers])
 
 
-def _read(payload: bytes) -> Bindings:
+def _read(payload: bytes) -> SegmentBindings:
     size = 8 + int.from_bytes(payload[:8], "little")
     told, (segment, places, mantissa, exponent, extreme) = unpack_columns(payload[size:])
     index, row, place = places.T
     masses = Masses(row.astype(np.int32), place.astype(np.int32), mantissa, exponent, extreme)
-    return Bindings(layout.from_bytes(payload[8:size]), segment[:, 0], index + told["first"], masses)
+    return SegmentBindings(layout.from_bytes(payload[8:size]), segment[:, 0], index + told["first"], masses)
