@@ -20,13 +20,13 @@ from trendfold.kernel.program import Folded
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
 from trendfold.runtime.empty_rows import have_takers
-from trendfold.runtime.folds.continued_bindings import (
+from trendfold.runtime.folds.continued_lanes import WindowVectors
+from trendfold.runtime.folds.continued_neighbours import (
     BindingFamily,
     ContinuedWindows,
     fold_bindings_on,
     some_masses,
 )
-from trendfold.runtime.folds.continued_lanes import WindowVectors
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.query_rows import Rows, read_rows
 from trendfold.runtime.request import Request

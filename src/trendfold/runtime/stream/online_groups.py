@@ -13,8 +13,8 @@ from trendfold.plan.logical import LANES
 from trendfold.plan.spread import compared_attributes, segment_attributes
 from trendfold.plan.workload import rows_key, windows_at_once
 from trendfold.query.nodes import GroupKey, Semantics, TypeSet, Window
-from trendfold.runtime.folds.continued_bindings import binding_families
 from trendfold.runtime.folds.continued_lanes import Family, families
+from trendfold.runtime.folds.continued_neighbours import binding_families
 from trendfold.runtime.workspace import Partitioning, partitioning
 
 

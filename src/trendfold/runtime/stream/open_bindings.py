@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.kernel.continued_bindings import Masses
-from trendfold.runtime.folds.continued_bindings import (
+from trendfold.runtime.folds.continued_neighbours import (
     BindingFamily,
     joined_masses,
     no_masses,
