@@ -122,6 +122,7 @@ RAW = {
     "PATTERN SEQ(A+, B) WHERE A.x < NEXT(A).x GROUP BY B.g": "GROUP BY names an alias",
     "PATTERN SEQ(A+, NOT C, B) WHERE A.x < NEXT(B).x": "a NOT breaks trends by the times",
     "PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 200 s SLIDE 1 s": "more than 128 windows overlap",
+    "PATTERN SEQ(A+, NOT C, B) WHERE A.x < NEXT(A).x AND C.x > A.x": "a NOT breaks trends by the times",
     "PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 200 s": "a window per event",
 }
 

@@ -128,8 +128,8 @@ def is_judged_by_time(machine: Machine) -> bool:
 
 def compared_values(machine: Machine) -> tuple[str, ...]:
     """The attributes of a binding that predicates compare with the event after it."""
-    conditions = [predicate.condition for predicate in machine.predicates.adjacency]
-    parts = [part for condition in conditions for part in walk(condition)]
+    conditions = (predicate.condition for predicate in machine.predicates.adjacency)
+    parts = [part for each in conditions if not isinstance(each, NoneBetween) for part in walk(each)]
     return tuple(sorted({p.name for p in parts if isinstance(p, Attribute) and not p.is_next}))
 
 
