@@ -135,6 +135,12 @@ def test_what_must_keep_its_events_says_why(query: str) -> None:
     assert RAW[query] in why
 
 
+def test_durations_of_compared_neighbours_need_the_events() -> None:
+    query = "RETURN AVG(DURATION) PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 9 s SLIDE 9 s"
+    (why,) = simulate(tf.parse(query), SCHEMA, 0).stream.raw.values()
+    assert "durations" in why
+
+
 def test_many_queries_that_compare_alike_share_trees_over_raw_events() -> None:
     texts = [
         f"RETURN COUNT(*) PATTERN A+ WHERE A.x < NEXT(A).x AND A.y > {i} WITHIN 9 s SLIDE 9 s"
