@@ -15,6 +15,8 @@ from trendfold.errors import NOWHERE, InputError, Problem, QueryError, nearest, 
 from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Drawing, Explanation, explain, require_format
 from trendfold.plan import QueryPlan
+from trendfold.plan.join_planning import read_planning
+from trendfold.plan.logical import planned_so
 from trendfold.plan.workload import plan_all
 from trendfold.query import caution_text, cautions, check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
@@ -93,6 +95,7 @@ class Workload:
         data     choose the ways to fold for these rows, on the local engine; columns are named as for `run`.
                  Joins of RETURN MATCHES are planned from the rates of the rows and run once, so that partial
                  matches are measured, not only estimated
+        planning how joins are planned, as for `run`
         analyze  run the workload over `data`, on any engine, and report rows, time and memory of each step
         """
         require_format(format)
@@ -112,10 +115,11 @@ class Workload:
         from trendfold.runtime.workspace import Workspace
 
         data = _with_csv(data, options.pop("csv", None))
+        wanted = read_planning(options.pop("planning", None))
         read = read_options(**options)
         source = runtime("local").read(data, needed_columns(self.queries, read.columns), read)
         self.check_columns(schema_of(source.schema), read.time_column, read.ticks)
-        plans, batch = self.plan(strategy), read_batch(source.table, read)
+        plans, batch = planned_so(self.plan(strategy), wanted), read_batch(source.table, read)
         runs = trace_joins([p for p in plans if p.finds_matches], batch, Limits(matches=UNBOUNDED))
         drawings = [Drawing(d.ready.joint, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
         return explain(self.queries, strategy, format, drawings, choices(plans, Workspace(batch), Request()))
@@ -138,6 +142,7 @@ class Workload:
         time_format: str | None = None,
         csv: Mapping[str, Any] | None = None,
         type_expr: TypeExpr = None,
+        planning: Mapping[str, Any] | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Result:
         """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
@@ -147,6 +152,9 @@ class Workload:
                      integers, and an error where they do not fit; `exact`: digits of any length, as text
         time_format  the format of times, as for Python's strptime; without it, ISO 8601 or numbers
         csv          how to read a text file: `header`, `delimiter` and `schema`
+        planning     how the joins of RETURN MATCHES are planned: `search` is "annealing" or "tabu",
+                     `neighbourhood` "edge" or "vertex", `seconds` the longest search, and `statistics`
+                     the events per second of types whose rates are known
         progress     called with a query, the number of queries done and of all; a notebook shows a bar
         type_expr    conditions by type, in place of a type column: the first that holds names a row's type;
                      or one type for all rows
@@ -173,7 +181,8 @@ class Workload:
         data = _with_csv(data, csv)
         chosen, notices = (engine, ()) if engine is not None else engine_for(data)
         module = runtime(chosen)
-        plans = self.plan(strategy)
+        wanted = read_planning(planning)
+        plans = planned_so(self.plan(strategy), wanted)
         source = module.read(data, needed_columns(self.queries, options.columns), options)
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)

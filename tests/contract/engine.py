@@ -24,11 +24,11 @@ import trendfold
 import workloads
 from trendfold.errors import TrendfoldError, UnsupportedError
 from trendfold.kernel.jit import IS_PLAIN
-from trendfold.plan import PLANNERS, plan_auto
+from trendfold.plan import FINDERS, PLANNERS, plan_auto
 from trendfold.query import Query
 from workloads import Case
 
-STRATEGIES = tuple(name for name in PLANNERS if name != "mcep")  # which finds matches: test_matches.py
+STRATEGIES = tuple(name for name in PLANNERS if name not in FINDERS)  # which find matches
 ARROW = {"string": pa.string(), "int64": pa.int64(), "float64": pa.float64()}
 
 Shape = Callable[[Case], Any]

@@ -28,7 +28,7 @@ from trendfold.errors import LimitError, UnsupportedError
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.papers.mcep.baselines import BASELINES
-from trendfold.papers.mcep.plan import PlanSearch
+from trendfold.papers.mcep.plan import STRATEGIES, PlanSearch
 from trendfold.plan.fold_steps import FoldStep
 from trendfold.plan.physical import NAMES, Joins
 from trendfold.runtime import detection, whole_matches
@@ -129,6 +129,7 @@ PLANNERS: dict[str, JoinPlanner] = {
     "tabu": PlanSearch(0.1, "tabu"),
     "vertex": PlanSearch(0.1, together=4),
     "prefix": PlanSearch(0.1, is_prefix=True),
+    **STRATEGIES,
 }
 
 
@@ -364,3 +365,52 @@ def test_a_report_says_why_events_are_joined_or_walked(
     assert NAMES[type(found.way)] == method
     assert reason in found.way.why
     assert bool(found.counts["partial matches"]) == (method == "joins")
+
+
+# ---- Planning in the user's hands -----------------------------------------------------------------
+
+WISHES = [
+    {"search": "tabu", "neighbourhood": "vertex", "seconds": 0.1},
+    {"seconds": 0},
+    {"statistics": {"A": 100.0, "B": 0.01}, "seconds": 0.1},
+]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "spass", "motto"])
+@pytest.mark.parametrize("wish", WISHES)
+def test_whatever_is_planned_the_matches_are_the_same(strategy: str, wish: dict) -> None:
+    workload, case = together(random.Random(7), 8)
+    table = to_table(case)
+    usual, found = workload.run(table), workload.run(table, strategy=strategy, planning=wish)
+    for name in usual:
+        assert matching.canonical(found[name].to_pylist()) == matching.canonical(usual[name].to_pylist())
+
+
+def test_the_plan_that_ran_tells_what_the_search_tried() -> None:
+    workload, case = together(random.Random(7), 8)
+    planning = {"search": "tabu", "neighbourhood": "vertex", "seconds": 0.1}
+    (step,) = workload.run(to_table(case), planning=planning).plan
+    assert "tabu over vertices of 3: " in step.way.why
+    assert ", cost " in step.way.why
+
+
+@pytest.mark.parametrize(
+    ("planning", "message"),
+    [
+        ({"serch": "tabu"}, "planning has no 'serch'; did you mean 'search'?"),
+        ({"search": "genetic"}, "planning's search must be 'annealing' or 'tabu', not 'genetic'"),
+        ({"neighbourhood": 2}, "planning's neighbourhood must be 'edge' or 'vertex', not 2"),
+        ({"seconds": -1}, "planning's seconds must be a number from 0 on, not -1"),
+        ({"statistics": {"A": "often"}}, "planning's statistics must be events per second by type"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_is_an_error(planning: dict, message: str) -> None:
+    table = pa.table({"type": ["A"], "ts": [1]})
+    with pytest.raises(tf.errors.InputError) as caught:
+        tf.parse("RETURN MATCHES PATTERN A").run(table, planning=planning)
+    assert message in str(caught.value)
+
+
+def test_spass_and_motto_only_find_matches() -> None:
+    with pytest.raises(tf.errors.UnsupportedError, match="strategy 'motto' only finds matches"):
+        tf.parse("RETURN COUNT(*) PATTERN A").plan("motto")

@@ -10,7 +10,7 @@ import trendfold as tf
 from trendfold.errors import UnsupportedError
 from trendfold.plan import PLANNERS, plan
 
-FINDERS = {"auto", "mcep", "construct"}
+FINDERS = {"auto", "mcep", "spass", "motto", "construct"}
 
 
 @pytest.mark.parametrize("strategy", sorted(PLANNERS.keys() - FINDERS))

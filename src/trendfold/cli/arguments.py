@@ -62,6 +62,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--on-reject", choices=("keep", "fail"), default="keep")
     _add_overwrite(parser)
     _add_limits(parser)
+    _add_planning(parser)
 
 
 def add_stream(parser: argparse.ArgumentParser) -> None:
@@ -280,6 +281,17 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_planning(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--planning",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="how joins of RETURN MATCHES are planned: search=annealing|tabu, neighbourhood=edge|vertex, "
+        "seconds=N, or TYPE=N events per second as statistics.TYPE=N; repeatable",
+    )
+
+
 def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--engine", choices=("spark", "local"), help=f"default: {default}")
     parser.add_argument(
@@ -347,6 +359,23 @@ def limits_of(args: argparse.Namespace) -> dict[str, Any]:
             raise InputError(f"--limit {name!r} is given twice; leave one out")
         found[name] = number_or_text(value)
     return found
+
+
+def planning_of(args: argparse.Namespace) -> dict[str, Any] | None:
+    """How joins are to be planned; an invalid value stays text, for the API to report."""
+    found: dict[str, Any] = {}
+    rates: dict[str, Any] = {}
+    for text in args.planning:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise InputError(f"--planning is {text!r}; write a key and a value, as in 'search=tabu'")
+        at, key = (
+            (rates, name.removeprefix("statistics.")) if name.startswith("statistics.") else (found, name)
+        )
+        at[key] = number_or_text(value)
+    if rates:
+        found["statistics"] = rates
+    return found or None
 
 
 def workload_of(args: argparse.Namespace) -> api.Workload:

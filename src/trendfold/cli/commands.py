@@ -21,6 +21,7 @@ from trendfold.cli.arguments import (
     files_of,
     limits_of,
     number_or_text,
+    planning_of,
     workload_of,
 )
 from trendfold.cli.show import (
@@ -132,6 +133,7 @@ def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
             arithmetic=args.arithmetic,
             on_reject=args.on_reject,
             limits=limits_of(args),
+            planning=planning_of(args),
             progress=tell,
         )
 

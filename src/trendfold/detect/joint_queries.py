@@ -50,7 +50,7 @@ def _joint_key(plan: QueryPlan) -> Hashable:
     if plan.qualified_keys or query.semantics is not Semantics.ANY:
         return query.name  # it has rows of its own, or is walked and shares nothing
     is_counted = query.window is not None and query.window.unit is WindowUnit.EVENTS
-    return plan.partition, query.group_by, is_counted, plan.strategy
+    return plan.partition, query.group_by, is_counted, plan.strategy, plan.planning
 
 
 # ---------------------------------------------------------------- machines of several queries as one

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.multitree import Multitree, Planned
@@ -16,6 +16,8 @@ class Workplan:
 
     trees: tuple[JoinTree, ...]
     shares: bool = True
+    tried: str = field(default="", compare=False)
+    """What the search for it tried, as text."""
 
     def lay_out(self, patterns: Sequence[JoinPattern]) -> tuple[Multitree, list[Planned]]:
         """All plans in one multitree."""

@@ -68,6 +68,8 @@ STRATEGIES = {
 }
 FINDING = {
     "mcep": "joins events to partial matches in a chosen order; patterns share what they have in common",
+    "spass": "joins runs of events that patterns have in common once, in the order written",
+    "motto": "joins any events that patterns have in common once, in the order written",
     CONSTRUCT: "builds every trend one by one, up to limits.trends",
 }
 SEMANTICS = {

@@ -1,6 +1,7 @@
 """Query -> plan: the machine and its grains (`logical`), and the way its rows are folded (`physical`)."""
 
 from trendfold.plan.logical import (
+    FINDERS,
     PLANNERS,
     Group,
     OperandPlan,
@@ -13,6 +14,7 @@ from trendfold.plan.logical import (
 )
 
 __all__ = [
+    "FINDERS",
     "PLANNERS",
     "Group",
     "OperandPlan",

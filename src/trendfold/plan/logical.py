@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from trendfold.automaton import Automaton, build, split
@@ -14,6 +14,7 @@ from trendfold.automaton.predicates import Predicates, about_neighbours
 from trendfold.errors import UnsupportedError
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
+from trendfold.plan.join_planning import JoinPlanning
 from trendfold.plan.match_machine import match_machine
 from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.overlap import Sharing, sharing
@@ -49,6 +50,8 @@ class QueryPlan:
     """The queries it may be folded together with; `physical.choose` decides, once rows are known."""
     number: int = -1
     """Its index among the members of the group."""
+    planning: JoinPlanning | None = None
+    """How the joins of matches are planned, if the user said so."""
     alone: str = ""
     """The reason that a strategy which folds queries together folds this one alone."""
 
@@ -105,6 +108,9 @@ class Group:
         return tuple(member.query.name for member in self.members)
 
 
+FINDERS = ("mcep", "spass", "motto")
+"""Strategies that find matches by joins, and plan these differently."""
+
 Planner = Callable[[Query], QueryPlan]
 """Plans one query. The choice of planner changes the cost, never the answer."""
 
@@ -148,14 +154,14 @@ def plan_greta(query: Query) -> QueryPlan:
     return _plan(query, "greta", _operands(query))
 
 
-def plan_mcep(query: Query) -> QueryPlan:
+def plan_joined(query: Query, strategy: str) -> QueryPlan:
     """Find matches by joins that patterns share; parts of variable length are walked."""
     if not isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN has aggregates, but strategy 'mcep' only finds matches; "
+            f"query {query.name!r}: RETURN has aggregates, but strategy {strategy!r} only finds matches; "
             f"use 'auto', or RETURN MATCHES"
         )
-    return _plan_matches(query, "mcep")
+    return _plan_matches(query, strategy)
 
 
 PLANNERS: dict[str, Planner] = {
@@ -163,8 +169,13 @@ PLANNERS: dict[str, Planner] = {
     "construct": plan_construct,
     "greta": plan_greta,
     "cogra": plan_cogra,
-    "mcep": plan_mcep,
+    **{name: partial(plan_joined, strategy=name) for name in FINDERS},
 }
+
+
+def planned_so(plans: Sequence[QueryPlan], planning: JoinPlanning | None) -> tuple[QueryPlan, ...]:
+    """The plans, with a wish for how the joins of those that find matches are planned."""
+    return tuple(replace(p, planning=planning) if p.finds_matches and planning else p for p in plans)
 
 
 def plan(query: Query, strategy: str = "auto") -> QueryPlan:

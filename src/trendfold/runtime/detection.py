@@ -105,6 +105,8 @@ class DetectionRun:
     """Partial matches that joins made."""
     replans: int = 0
     """How often the plan was changed."""
+    tried: str = ""
+    """What the search for the first plan tried."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Detection:
         planning_s = PLANNING_S * len(finders)
         run = _DetectionPass(self, finders, self.joins.patterns, limits, counts, adapting, planning_s)
         run.follow()
-        return DetectionRun(found, run.partial_matches, run.replans)
+        return DetectionRun(found, run.partial_matches, run.replans, self.route.workplan.tried)
 
 
 @dataclass

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from trendfold.detect.adapt import Adapting
 from trendfold.detect.evaluate import JoinInput
+from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.joint_queries import ClauseJoins, JointQueries, read_joins
 from trendfold.detect.row_ranges import read_reaches, read_row_ranges
 from trendfold.detect.sample import measure_joins
 from trendfold.detect.workplan import JoinPlanner
 from trendfold.events.buffers import empty
 from trendfold.kernel.rows import number_moments
+from trendfold.plan import QueryPlan
+from trendfold.plan.join_planning import JoinPlanning
 from trendfold.plan.papers import join_plans
 from trendfold.runtime.compared import latest_of, pairs_of
 from trendfold.runtime.compared_rows import ComparedRows
@@ -52,10 +57,32 @@ def plan_joins(ready: DetectionInput, planner: JoinPlanner | None = None) -> Det
     patterns, rows = joins.patterns, len(ready.rows.row)
     leaves = [ready.rows_of(frozenset({position})) for position in joins.leaves]
     joined = JoinInput(ready.ranges, leaves, ready.reaches, ready.pairs, ready.latest)
-    statistics = measure_joins(patterns, joined, ready.rows.segment)
-    planner = planner or join_plans().PlanSearch(_search_s(rows, joins))
+    plan = ready.joint.plans[0]
+    statistics = _with_known_rates(measure_joins(patterns, joined, ready.rows.segment), ready, joins)
+    planner = planner or join_plans().STRATEGIES.get(plan.strategy) or _search(plan, rows, joins)
     workplan = planner(patterns, statistics)
     return Detection(ready, joins, joined, statistics, lay_out(workplan, patterns, joined))
+
+
+def _search(plan: QueryPlan, rows: int, joins: ClauseJoins) -> JoinPlanner:
+    """The search that a user asked for, or the usual one."""
+    asked, usual = plan.planning or JoinPlanning(), _search_s(rows, joins)
+    seconds = usual if asked.seconds is None else asked.seconds
+    planner: JoinPlanner = join_plans().PlanSearch(seconds, asked.search, asked.together)
+    return planner
+
+
+def _with_known_rates(measured: JoinStatistics, ready: DetectionInput, joins: ClauseJoins) -> JoinStatistics:
+    """The statistics, with the rates of types that the user knows instead of those measured."""
+    plan = ready.joint.plans[0]
+    known = {} if plan.planning is None else dict(plan.planning.rates)
+    labels = (ready.joint.machine.automaton.positions[p].label for p in joins.leaves)
+    unit = 1.0 if ready.rows.number is not None else 1e-6  # times are microseconds
+    rates = [
+        known[name] * unit if name in known else rate
+        for name, rate in zip(labels, measured.rates, strict=True)
+    ]
+    return replace(measured, rates=tuple(rates))
 
 
 def _search_s(rows: int, joins: ClauseJoins) -> float:
@@ -65,4 +92,5 @@ def _search_s(rows: int, joins: ClauseJoins) -> float:
 
 def find_matches(ready: DetectionInput, limits: Limits, planner: JoinPlanner | None = None) -> DetectionRun:
     """All matches of joint queries; plans adapt to the stream."""
-    return plan_joins(ready, planner).run(limits, adapting=Adapting())
+    is_fixed = ready.joint.plans[0].strategy in join_plans().STRATEGIES
+    return plan_joins(ready, planner).run(limits, adapting=None if is_fixed else Adapting())

@@ -73,7 +73,7 @@ def _step(run: DetectionRun, ready: DetectionInput, seconds: float) -> FoldStep:
     joined = sum(bool(clause.fixed) for split in joint.clauses for clause in split)
     return FoldStep(
         tuple(plan.query.name for plan in joint.plans),
-        Joins(_why_joins(joint, joined)) if joined else Walks(_why_walks(joint.plans[0])),
+        Joins(_why_joins(joint, joined, run.tried)) if joined else Walks(_why_walks(joint.plans[0])),
         len(ready.rows.row),
         seconds,
         run.partial_matches * PARTIAL_BYTES,
@@ -81,9 +81,10 @@ def _step(run: DetectionRun, ready: DetectionInput, seconds: float) -> FoldStep:
     )
 
 
-def _why_joins(joint: JointQueries, joined: int) -> str:
+def _why_joins(joint: JointQueries, joined: int, tried: str) -> str:
     has_walks = any(clause.walked for split in joint.clauses for clause in split)
     reason = f"one plan for measured rates and selectivities joins {plural(joined, 'pattern')}"
+    reason += f" ({tried})" if tried else ""
     return f"{reason}; repeated events are added one by one" if has_walks else reason
 
 

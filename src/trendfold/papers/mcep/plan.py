@@ -12,7 +12,8 @@ from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.one_pattern import best_order, best_tree
 from trendfold.detect.pattern import JoinPattern, JoinTree
 from trendfold.detect.plan_state import plan_state
-from trendfold.detect.workplan import Workplan
+from trendfold.detect.workplan import JoinPlanner, Workplan
+from trendfold.papers.mcep.fixed_order import plan_motto, plan_spass
 from trendfold.papers.mcep.heuristics import HEURISTICS, Best, SearchProgress
 from trendfold.papers.mcep.neighbourhood import neighbourhood
 from trendfold.papers.mcep.pattern_graph import build_graph
@@ -49,13 +50,18 @@ class PlanSearch:
         trees = [best_order(each) if self.is_prefix else best_tree(each) for each in priced]
         history: tuple[SearchProgress, ...] = ()
         if len(patterns) < 2 or self.seconds <= 0:
-            return SearchResult(Workplan(tuple(trees)))
+            return SearchResult(Workplan(tuple(trees), tried="every pattern's own best plan"))
+        first, steps = plan_state(priced, trees).cost, 0
         for component, deadline in _deadlines(patterns, started + self.seconds):
             best = self._search_component(component, priced, trees, deadline)
             history = tuple(best.history)
+            steps += best.steps
             for i, tree in zip(component, best.trees, strict=True):
                 trees[i] = tree
-        return SearchResult(Workplan(tuple(trees)), history)
+        cost = plan_state(priced, trees).cost
+        near = "edges" if self.together == 2 else f"vertices of {self.together}"
+        tried = f"{self.heuristic} over {near}: {steps:,} plans in {monotonic() - started:.2g} s"
+        return SearchResult(Workplan(tuple(trees), tried=f"{tried}, cost {first:.4g} -> {cost:.4g}"), history)
 
     def _search_component(
         self,
@@ -79,3 +85,7 @@ def _deadlines(patterns: Sequence[JoinPattern], end: float) -> Iterator[tuple[li
         now = monotonic()
         yield component, now + (end - now) * len(component) / left
         left -= len(component)
+
+
+STRATEGIES: dict[str, JoinPlanner] = {"spass": plan_spass, "motto": plan_motto}
+"""Strategies that plan joins in their own way, for comparison; all others search."""
