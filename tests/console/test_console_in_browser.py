@@ -108,3 +108,15 @@ def test_completion_why_and_saving(page: Page, folder: Path) -> None:
     )
     page.wait_for("Saved queries.tql")
     assert (folder / "queries.tql").read_text() == "RETURN COUNT(*) PATTERN SEQ(Request R, cancel C)"
+
+
+def test_a_stream_is_watched_and_stopped(page: Page) -> None:
+    write(page, "QUERY pairs RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 1 s SLIDE 1 s")
+    page.wait_for("1 query, no errors")
+    page.click("[...document.querySelectorAll('.q-tab')].find(e => e.innerText.includes('Stream'))")
+    page.wait(f"{button('Start')} && {button('Start')}.getBoundingClientRect().x > 0")
+    page.js(f"{button('Start')}.click()")
+    page.wait_for("Stream, running", 180)
+    page.wait("/pairs: [1-9][0-9]* row/.test(document.body.innerText)", 180)
+    page.js(f"{button('Stop the stream')}.click()")
+    page.wait_for("The stream is stopped.", 60)

@@ -21,6 +21,7 @@ from trendfold.console.desk import (
     check_text,
     open_data,
 )
+from trendfold.console.flow import within
 from trendfold.console.gate import COOKIE, Gate
 from trendfold.errors import InputError
 
@@ -46,6 +47,18 @@ def test_only_files_of_the_folder_are_offered_and_opened(folder: Folder) -> None
         folder.save_text("../over.tql", "x")
     with pytest.raises(InputError, match="no query file"):
         folder.open_text("sub/e.csv")
+
+
+def test_streams_come_from_the_folder_too(folder: Folder) -> None:
+    assert within(folder, "csv:sub") == f"csv:{folder.root / 'sub'}"
+    assert within(folder, "rate:5") == "rate:5"
+    for source, told in (
+        ("csv:..", "outside"),
+        ("csv:nowhere", "no folder"),
+        ("kafka:a/b", "unknown source"),
+    ):
+        with pytest.raises(InputError, match=told):
+            within(folder, source)
 
 
 def test_queries_are_saved_and_opened(folder: Folder) -> None:

@@ -25,6 +25,7 @@ from trendfold.console.desk import (
     open_data,
     plan_html,
 )
+from trendfold.console.flow import Flow
 from trendfold.console.gate import Gate
 from trendfold.errors import NOWHERE, TrendfoldError, UnsupportedError, plural
 
@@ -87,6 +88,8 @@ class Console:
         self.text = ""
         self.file = "queries.tql"
         self.run: Run | None = None
+        self.flow: Flow | None = None
+        self.is_watching = False
         ui.add_css(_CSS)
         with ui.row().classes("w-full no-wrap items-start gap-6 tf-page"):
             with ui.column().classes("tf-side gap-3"):
@@ -186,6 +189,7 @@ class Console:
             self.result_tab = ui.tab("Result")
             self.plan_tab = ui.tab("Plan")
             self.why_tab = ui.tab("Why")
+            self.stream_tab = ui.tab("Stream")
         self.tabs = tabs
         with ui.tab_panels(tabs, value=self.plan_tab).classes("w-full"):
             with ui.tab_panel(self.result_tab).classes("tf-flat"):
@@ -194,6 +198,8 @@ class Console:
                 self.plan = ui.html("", sanitize=False).classes("w-full")
             with ui.tab_panel(self.why_tab).classes("tf-flat"):
                 self.why = ui.html("<p>Press <b>Why no rows?</b></p>", sanitize=False).classes("w-full")
+            with ui.tab_panel(self.stream_tab).classes("tf-flat"):
+                self._stream_side()
         self.text = FIRST_TEXT
         self._check()
 
@@ -294,6 +300,52 @@ class Console:
         if found is not None:
             self.why.set_content(found)
             self.tabs.set_value(self.why_tab)
+
+    # ------------------------------------------------------------ a stream
+
+    def _stream_side(self) -> None:
+        with ui.row().classes("items-end gap-3"):
+            self.source = ui.input("Source", value="rate:100").tooltip(
+                "parquet:FOLDER, csv:FOLDER, json:FOLDER, rate:N"
+            )
+            self.kinds = ui.input("Types, of rate:N", value="A, B")
+            self.watermark = ui.input("Watermark", value="1 s")
+            self.start_button = ui.button("Start", on_click=self._start).props("no-caps")
+        with ui.row().classes("items-end gap-3"):
+            ui.button("Stop the stream", on_click=self._end).props("no-caps outline")
+        self.watched = ui.html("<p>No stream runs.</p>", sanitize=False).classes("w-full")
+        ui.timer(2.0, self._watch)
+
+    async def _start(self) -> None:
+        workload = self.checked.workload
+        if workload is None or self.flow is not None:
+            ui.notify("Write a query first" if workload is None else "A stream runs already")
+            return
+        columns = self.data.options if self.data is not None else {}
+        given = self.source.value, self.kinds.value, self.watermark.value
+        if given[0].startswith("rate:"):
+            columns = {}
+        self.watched.set_content("<p>Starting Spark ...</p>")
+        self.flow = await self._try(lambda: Flow(self.folder, workload, *given, **columns))
+        await self._watch()
+
+    async def _watch(self) -> None:
+        flow = self.flow
+        if flow is None or self.is_watching:
+            return
+        self.is_watching = True
+        try:
+            told = await self._try(flow.html)
+            if told is not None and self.flow is flow:
+                self.watched.set_content(told)
+        finally:
+            self.is_watching = False
+
+    async def _end(self) -> None:
+        flow, self.flow = self.flow, None
+        if flow is not None:
+            await self._try(flow.stop)
+            self.watched.set_content("<p>The stream is stopped.</p>")
 
     # ------------------------------------------------------------ files
 
