@@ -16,19 +16,24 @@ EVENTS, GROUPS, EACH = 4_000_000, 1_000, 12
 """Events, one per millisecond; groups; and events per group and window."""
 WINDOW = f"GROUP BY g WITHIN {EACH * GROUPS} ms SLIDE {EACH * GROUPS} ms"
 GAP_MS = 2 * GROUPS
+SPAN_MS = 1_000
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 def cases(seed: int, scale: float) -> list[Case]:
-    """A set of types beside one type, a bound on gaps beside none, durations and lengths beside a count."""
+    """A set of types beside one type, a bound on gaps beside none, durations and lengths beside a count.
+
+    And trends of bounded span beside windows of the same length.
+    """
     events = max(4 * EACH * GROUPS, int(EVENTS * scale))
     rng = np.random.default_rng(seed)
     code, group = rng.integers(0, 3, events, np.int32), rng.integers(0, GROUPS, events)
     one, mixed = _table(np.zeros(events, np.int32), group), _table(code % 2, group)
     loop, sequence = Expected(np.zeros(events, np.int32), group), Expected(code, group)
     types, gaps, sums = "A+", "A+, any gap", "SEQ(A, B+, C), COUNT(*)"
+    windows, spans = "SEQ(A, B+), 1,000 events in a window", Spans(code)
     return [
         _case(types, one, "COUNT(*)", "A+", loop.sets),
         _case("ANY(A, B) x+", mixed, "COUNT(*)", "ANY(A, B) x+", loop.sets, Promise(0.8, types)),
@@ -50,6 +55,23 @@ def cases(seed: int, scale: float) -> list[Case]:
             sequence.averaged,
             Promise(0.6, sums),
         ),
+        _case(
+            windows,
+            _table(code, group),
+            "COUNT(*)",
+            "SEQ(A, B+)",
+            spans.in_windows,
+            window=f"WITHIN {SPAN_MS} ms SLIDE {SPAN_MS} ms",
+        ),
+        _case(
+            "SEQ(A, B+), 1,000 events in a span",
+            _table(code, group),
+            "COUNT(*)",
+            "SEQ(A, B+)",
+            spans.every,
+            Promise(0.15, windows),
+            window=f"WITHIN {SPAN_MS} ms EVERY {SPAN_MS} ms",
+        ),
     ]
 
 
@@ -65,8 +87,9 @@ def _case(
     pattern: str,
     expected: Callable[[], Floats],
     *promises: Promise,
+    window: str = WINDOW,
 ) -> Case:
-    asked = parse(f"RETURN {returned} PATTERN {pattern} {WINDOW}").queries
+    asked = parse(f"RETURN {returned} PATTERN {pattern} {window}").queries
     floor = promises[0].of if promises else None
     return Case(
         name, run(table, asked, "auto"), len(table), floor, promises, answer=_values, expected=expected
@@ -76,7 +99,39 @@ def _case(
 def _values(result: object) -> Floats:
     """The aggregates of the only query, row by row."""
     table = result["q1"]  # type: ignore[index]
-    return np.stack([np.asarray(table.column(i)) for i in range(3, table.num_columns)], axis=1)
+    first = 2 + ("g" in table.column_names)
+    return np.stack([np.asarray(table.column(i)) for i in range(first, table.num_columns)], axis=1)
+
+
+class Spans:
+    """SEQ(A, B+) by period, in integers: what waits for a B is the sum of 2^(Bs since) over the As."""
+
+    def __init__(self, code: NDArray[np.int32]) -> None:
+        self.code = code.tolist()
+
+    def in_windows(self) -> Floats:
+        """The trends of each window."""
+        return self._periods(keeps=False)
+
+    def every(self) -> Floats:
+        """The trends shorter than a window, by their ends."""
+        return self._periods(keeps=True)
+
+    def _periods(self, *, keeps: bool) -> Floats:
+        found, waiting, seen, before = [], 0, 0, list[int]()
+        for time, code in enumerate(self.code):
+            if time % SPAN_MS == 0:
+                found.append(0.0)
+                waiting = waiting if keeps else 0
+            if keeps and time >= SPAN_MS and self.code[time - SPAN_MS] == 0:
+                waiting -= 1 << (seen - before[time - SPAN_MS])
+            before.append(seen)
+            if code == 0:
+                waiting += 1
+            elif code == 1:
+                found[-1] += float(waiting)
+                waiting, seen = 2 * waiting, seen + 1
+        return np.array(found)[:, np.newaxis]
 
 
 class Expected:
