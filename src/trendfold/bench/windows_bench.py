@@ -17,7 +17,6 @@ from trendfold.bench.neighbour_bench import random_walk
 from trendfold.bench.small_windows import small_windows
 from trendfold.kernel.program import Folded
 from trendfold.plan.physical import Bindings
-from trendfold.runtime.windows import Items
 from trendfold.runtime.workspace import Workspace
 
 EVENTS = 4_000_000
@@ -71,7 +70,7 @@ def _most_overlaps(workspace: Workspace, events: int) -> list[Case]:
     alone = ready(workspace, text, "cogra")
     windows = len(alone.items.low)
     every = slice(windows // 16, None, max(1, windows // 8))
-    some = Items(*(part[every] for part in vars(alone.items).values()))
+    some = alone.items.at(np.arange(windows)[every])
     operands = tuple(replace(operand, items=some) for operand in alone.operands)
     share = max(1, events * len(some.low) // windows)
     promises = Promise(20e6), Promise(5, ALONE.format(name))
