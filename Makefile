@@ -59,7 +59,7 @@ $(LAKE)/.made: tools/lake.xml
 	@touch $@
 
 test-chdb: $(READY) $(CHDB)/.made ## compare funnels with ClickHouse's windowFunnel (half a minute)
-	PYTHONPATH=$(CURDIR)/$(CHDB) $(BIN)/python -m pytest -q tests/chdb
+	PYTHONPATH=$(CURDIR)/$(CHDB) $(BIN)/python -m pytest -q tests/window_funnel
 
 bench-chdb: $(READY) $(CHDB)/.made ## measure funnels beside ClickHouse's windowFunnel (make bench-chdb ROWS=10000000)
 	PYTHONPATH=src:tests:$(CHDB) $(BIN)/python -m chdb_funnel $(ROWS)

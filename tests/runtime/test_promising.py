@@ -82,9 +82,10 @@ def test_the_items_are_those_that_have_what_every_trend_needs(pattern: str, wind
         found, windows = cut_promising(plan, rows, request)
         automata = [operand.machine.automaton for operand in plan.operands]
         kept = [k for k in range(len(everything.low)) if _may_hold(rows, everything, k, automata)]
-        names = [vars(everything)[name][kept].tolist() for name in ("segment", "index", "low", "high")]
+        names = ("segment", "index", "low", "high")
+        wanted = [vars(everything)[name][kept].tolist() for name in names]
         length = (everything.high - everything.low).sum()
-        if [part.tolist() for part in vars(found).values()] != names:
+        if [vars(found)[name].tolist() for name in names] != wanted:
             # Only windows too large to be worth looking through may be kept without need.
             assert length > 16 * automata[0].fewest * len(everything.low)
             assert len(found.low) == len(everything.low)
