@@ -299,7 +299,7 @@ def _slider(
 
     def slide(cut: WindowStretches, matrix: Folded, stacks: Stacks, out: Folded) -> None:
         k, windows = 0, len(cut.first)
-        left = _ATTEMPTS if _fits_doubles(plan, events, cut) else 0
+        left = _ATTEMPTS if _fits_doubles(plan, events, cut, frame) else 0
         doubles = _double_stacks(plan, events, alphabet, steps, cut) if left else None
         while k < windows:
             if doubles is not None and left:
@@ -318,10 +318,13 @@ _FEW = 1_024
 """Windows."""
 
 
-def _fits_doubles(plan: OperandPlan, events: Events, cut: WindowStretches) -> bool:
-    """Whether doubles may do: counts and sums of small values, no classes of a NOT, and no matrices."""
+def _fits_doubles(plan: OperandPlan, events: Events, cut: WindowStretches, frame: Frame) -> bool:
+    """Whether doubles may do: counts and sums of small values, no classes of a NOT, and no matrices.
+
+    No sums of durations either: in doubles no time passes.
+    """
     is_plain = not plan.carried.extremes and all(split is None for split in plan.machine.guard_classes)
-    return is_plain and events.is_small and not cut.rank[-1]
+    return is_plain and not frame.elapsed and events.is_small and not cut.rank[-1]
 
 
 def _double_stacks(
