@@ -54,6 +54,17 @@ def test_whole_numbers(arithmetic: str, seed: int) -> None:
         assert wrong is None, f"seed {seed}: {wrong}\n{case!r}"
 
 
+@pytest.mark.parametrize("strategy", engine.STRATEGIES)
+def test_the_last_stream_of_a_group_may_have_no_rows(strategy: str) -> None:
+    """In partition 2 all rows are of another g, so the stream of g = 2 is empty there."""
+    types, times = ["A", "T", "A", "T", "T"], [1, 2, 3, 4, 5]
+    rows = zip(types, times, [1, 1, 1, 1, 2], [0, 1, 0, 2, 1], strict=True)
+    events = [dict(zip(("type", "ts", "u", "g"), row, strict=True)) for row in rows]
+    query = "RETURN T.g, COUNT(*), COUNT(DISTINCT u) PATTERN SEQ(A, T) WHERE [u] GROUP BY T.g WITHIN 10 s"
+    found = tf.parse(query).run(pa.Table.from_pylist(events), strategy=strategy)["q1"].to_pylist()
+    assert engine.difference(found, oracle.rows(query, events), 3) is None
+
+
 @engine.many(150)
 @given(seed=SEEDS)
 def test_queries_in_lanes_agree_with_the_oracle(seed: int) -> None:

@@ -31,7 +31,12 @@ def values_of_segments(rows: Rows, batch: EventBatch, attributes: Sequence[str])
 
 
 def _of_segments(rows: Rows, batch: EventBatch, attributes: Sequence[str]) -> pa.Table:
-    return batch.table.select(attributes).take(pa.array(rows.row[rows.segment[:-1]]))
+    return batch.table.select(attributes).take(pa.array(_examples(rows)))
+
+
+def _examples(rows: Rows) -> NDArray[np.int32]:
+    """A row of each segment. A stream of a group value may have none: it gets another's, and holds no trend."""
+    return rows.row[np.minimum(rows.segment[:-1], len(rows.row) - 1)]
 
 
 def codes_of(table: pa.Table, like: EventBatch, *, with_nulls: bool = False) -> NDArray[np.int64]:
@@ -52,7 +57,7 @@ def apart_by_value(query: Query, rows: Rows, batch: EventBatch) -> Rows:
     value = codes_of(_of_segments(rows, batch, names), batch, with_nulls=True)
     group, _, which = numbered_pairs(rows.group, value)
     example = np.empty(len(group), np.int64)
-    example[which] = rows.row[rows.segment[:-1]]
+    example[which] = _examples(rows)
     kept = {key: at[group] for key, at in rows.group_rows.items()}
     named = {GroupKey(None, name): example for name in names}
     return replace(rows, group=which.astype(np.int64), group_rows=named | kept)
