@@ -35,7 +35,7 @@ def _of_segments(rows: Rows, batch: EventBatch, attributes: Sequence[str]) -> pa
 
 
 def _examples(rows: Rows) -> NDArray[np.int32]:
-    """A row of each segment. A stream of a group value may have none: it gets another's, and holds no trend."""
+    """A row of each segment. A stream without rows gets that of another, and holds no trend."""
     return rows.row[np.minimum(rows.segment[:-1], len(rows.row) - 1)]
 
 
