@@ -123,6 +123,7 @@ def test_products_of_stretches_give_what_windows_one_by_one_do(
     assert isinstance(apart.way, Vectors)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("pattern", ["A+", "SEQ(A, B+)"])
 @pytest.mark.parametrize("within", [900, 3_000])
 def test_counts_past_the_range_of_doubles(pattern: str, within: int) -> None:
