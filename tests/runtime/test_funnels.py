@@ -220,3 +220,15 @@ def test_the_examples_of_the_page_print_what_stands_below_them(capsys: pytest.Ca
     for code, output in blocks:
         exec(code, names)
         assert capsys.readouterr().out == output
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"within": "7 x"}, "within: it is '7 x'; write a duration"),
+        ({"within": "7 d", "every": "3 events"}, "every is a timedelta or a duration such as '7 d'"),
+    ],
+)
+def test_a_length_that_is_no_duration_is_named(given: dict[str, str], told: str) -> None:
+    with pytest.raises(tf.InputError, match=told):
+        tf.funnel(T, steps=["view", "pay"], by="user", **given)

@@ -514,9 +514,7 @@ def _bound(clauses: dict[str, _Clause]) -> SpanBound | None:
     if within is None or by_trend is None:
         return None
     if slide := clauses.get("SLIDE"):
-        hint = (
-            f"WITHIN w SLIDE s counts a trend in every window that holds it, WITHIN w {by_trend.keyword} once"
-        )
+        hint = f"SLIDE counts a trend in every window that holds it, {by_trend.keyword} counts it once"
         raise query_error(f"SLIDE cannot be combined with {by_trend.keyword}", slide.span, hint)
     for clause in (within, by_trend):
         if clause.value is not None and clause.value[1] is WindowUnit.EVENTS:

@@ -72,7 +72,10 @@ def _listed(value: Any) -> tuple[Any, ...]:
 
 
 def _micros(name: str, length: timedelta | str) -> int:
-    found = read_length(length)
+    try:
+        found = read_length(length)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
     if found is None or found[1] is WindowUnit.EVENTS:
         raise InputError(f"{name} is a timedelta or a duration such as '7 d', not {length!r}")
     return found[0]
