@@ -61,6 +61,34 @@ def test_overlapping_windows_share_stretches_only_where_that_is_cheaper() -> Non
     assert isinstance(chosen(SLIDING, OperandStatistics()), Vectors)
 
 
+SHORT_ROWS = Overlap(windows=1_000, window_rows=3_000_000, long=0, long_rows=0, short_rows=2_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "in_doubles"),
+    [
+        (SLIDING, OperandStatistics(SHORT_ROWS, is_small=True), True),
+        (SLIDING.replace("COUNT(*)", "SUM(B.v)"), OperandStatistics(SHORT_ROWS, is_small=True), True),
+        (SLIDING, OperandStatistics(SHORT_ROWS), False),  # values may leave the range of doubles
+        (SLIDING, OperandStatistics(MANY_ROWS, is_small=True), False),  # matrices are wide
+        (SLIDING.replace("COUNT(*)", "MIN(B.v)"), OperandStatistics(SHORT_ROWS, is_small=True), False),
+        (SLIDING.replace("COUNT(*)", "AVG(DURATION)"), OperandStatistics(SHORT_ROWS, is_small=True), False),
+        (
+            COUNT.format("WITHIN 90 s SLIDE 1 s").replace("C)", "NOT C)"),
+            OperandStatistics(SHORT_ROWS, is_small=True),
+            False,
+        ),
+    ],
+)
+def test_products_begin_in_doubles_where_these_may_do(
+    text: str, known: OperandStatistics, in_doubles: bool
+) -> None:
+    way = chosen(text, known)
+    assert isinstance(way, Products)
+    assert way.in_doubles is in_doubles
+    assert ("doubles" in way.why) is in_doubles
+
+
 def test_every_choice_has_its_reason() -> None:
     reasons = {
         chosen(COUNT.format(""), OperandStatistics()).why,

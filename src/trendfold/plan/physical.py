@@ -54,11 +54,13 @@ class Vectors:
 class Products:
     """Overlapping windows share the stretches between their edges (two-stack aggregation).
 
-    long  stretches of at least this many rows become a matrix
+    long        stretches of at least this many rows become a matrix
+    in_doubles  whether numbers are plain doubles, and wide only where one leaves their range
     """
 
     long: int
     why: str
+    in_doubles: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,7 +447,11 @@ def may_be_lane(plan: QueryPlan, is_exact: bool) -> bool:
 
 def has_guards(plan: QueryPlan) -> bool:
     """Whether a NOT splits pending counts into classes."""
-    return any(each is not None for operand in plan.operands for each in operand.machine.guard_classes)
+    return any(map(_has_guards, plan.operands))
+
+
+def _has_guards(operand: OperandPlan) -> bool:
+    return any(each is not None for each in operand.machine.guard_classes)
 
 
 def _why_lane(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> str:
@@ -482,7 +488,19 @@ def _choose_operand(plan: QueryPlan, operand: OperandPlan, known: OperandStatist
         "windows overlap" if plan.query.bound is None else "each moment that may end trends has a window"
     )
     why = f"{overlap}; sharing stretches is expected to be {_times(each, shared)} cheaper"
-    return Products(long_stretch(shape), why)
+    if in_doubles := _fits_doubles(operand, known):
+        why += "; numbers are doubles until one leaves their range"
+    return Products(long_stretch(shape), why, in_doubles)
+
+
+def _fits_doubles(operand: OperandPlan, known: OperandStatistics) -> bool:
+    """Whether products may begin in doubles: counts and sums of small values, no NOT's classes, no matrices.
+
+    No sums of durations either: in doubles no time passes.
+    """
+    has_matrices = known.overlap is None or known.overlap.long > 0
+    is_plain = not operand.carried.extremes and not operand.carried.elapsed
+    return is_plain and known.is_small and not has_matrices and not _has_guards(operand)
 
 
 LARGEST_STACKS = 1 << 28

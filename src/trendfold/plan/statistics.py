@@ -27,12 +27,14 @@ class OperandStatistics:
 
     overlap      rows and stretches, if windows can share stretches
     stack_bytes  memory that the products of stretches would take
+    is_small     whether values are small enough for sums of their products with counts in doubles
     window_rows  rows counted once per window, if windows can share trees
     batches      possible batch sizes, if windows can share trees
     """
 
     overlap: Overlap | None = None
     stack_bytes: int = 0
+    is_small: bool = False
     window_rows: int = 0
     batches: tuple[BatchSize, ...] = ()
 

@@ -66,14 +66,15 @@ def measure(here: OperandRows) -> tuple[OperandStatistics, SharedStretches | Non
     # Products of matrices keep the mass at ⊤, which must fade where the spans of trends are bounded.
     long = _NEVER if operand.machine.is_bounded else long_stretch(shape)
     cut = cut_stretches(items, long)
-    return OperandStatistics(_overlap(items, cut), _bytes(cut, shape)), SharedStretches(cut, which)
+    found = OperandStatistics(_overlap(items, cut), _bytes(cut, shape), here.events.is_small)
+    return found, SharedStretches(cut, which)
 
 
 def fold(here: OperandRows, way: Products, material: SharedStretches) -> tuple[Folded, int]:
     """The aggregates of every window, and the bytes of all matrices and stacks held at once."""
     shape, which = matrix_shape(here.operand.machine, here.operand.carried), material.which
     size = _bytes(material.cut, shape)
-    shared = fold_shared(here.operand, here.events, here.alphabet, material.cut)
+    shared = fold_shared(here.operand, here.events, here.alphabet, material.cut, way.in_doubles)
     if which is None:
         return shared, size
     out, others = here.nothing(), np.delete(np.arange(len(here.items.low)), which)
@@ -130,7 +131,11 @@ def _overlap(items: Items, cut: WindowStretches) -> Overlap:
 
 
 def fold_shared(
-    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], cut: WindowStretches
+    plan: OperandPlan,
+    events: Events,
+    alphabet: tuple[Symbol, ...],
+    cut: WindowStretches,
+    in_doubles: bool,
 ) -> Folded:
     """The aggregates of every window; a matrix is kept only while a later window needs it."""
     frame, slots = lower_frame(plan.machine, plan.carried), _slots(cut)
@@ -138,7 +143,8 @@ def fold_shared(
     low, high = cut.low[is_long], cut.high[is_long]
     matrix = _no_matrices(slots, len(_starts(plan.machine)), frame)
     stacks, out = _no_stacks(_most_alive(cut), frame), _no_windows(len(cut.first), frame)
-    fold_into, slide = _folder(plan, events, alphabet, low, high), _slider(plan, events, alphabet)
+    fold_into = _folder(plan, events, alphabet, low, high)
+    slide = _slider(plan, events, alphabet, in_doubles)
     for windows, fresh in _chunks(cut, slots):
         fold_into(matrix, fresh)
         part = cut._replace(first=cut.first[windows], last=cut.last[windows])
@@ -288,7 +294,7 @@ def _in_lanes(
 
 
 def _slider(
-    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...]
+    plan: OperandPlan, events: Events, alphabet: tuple[Symbol, ...], in_doubles: bool = False
 ) -> Callable[[WindowStretches, Folded, Stacks, Folded], None]:
     """A function that slides windows on from the current stacks; its arrays are lowered once."""
     machine = plan.machine
@@ -299,7 +305,7 @@ def _slider(
 
     def slide(cut: WindowStretches, matrix: Folded, stacks: Stacks, out: Folded) -> None:
         k, windows = 0, len(cut.first)
-        left = _ATTEMPTS if _fits_doubles(plan, events, cut, frame) else 0
+        left = _ATTEMPTS if in_doubles else 0
         doubles = _double_stacks(plan, events, alphabet, steps, cut) if left else None
         while k < windows:
             if doubles is not None and left:
@@ -316,15 +322,6 @@ _ATTEMPTS = 8
 """So often numbers may soon leave the range of doubles, before wide numbers take over for good."""
 _FEW = 1_024
 """Windows."""
-
-
-def _fits_doubles(plan: OperandPlan, events: Events, cut: WindowStretches, frame: Frame) -> bool:
-    """Whether doubles may do: counts and sums of small values, no classes of a NOT, and no matrices.
-
-    No sums of durations either: in doubles no time passes.
-    """
-    is_plain = not plan.carried.extremes and all(split is None for split in plan.machine.guard_classes)
-    return is_plain and not frame.elapsed and events.is_small and not cut.rank[-1]
 
 
 def _double_stacks(
