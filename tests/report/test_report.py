@@ -84,6 +84,28 @@ def test_how_much_where_most_and_how_it_changed() -> None:
     assert said[3] == "It rises: typical windows of the last third have 7 times the first third's."
 
 
+def test_words_claim_no_more_than_there_is() -> None:
+    text = "RETURN g, COUNT(*) PATTERN A GROUP BY g WITHIN 10 s SLIDE 10 s"
+
+    def said(groups: str) -> tuple[str, ...]:
+        data = pa.table({"type": ["A"] * len(groups), "ts": range(len(groups)), "g": list(groups)})
+        return sentences(view(text, data))
+
+    assert said("abcdeabcdeedcba")[1] == "Every g has the same: 3."
+    assert said("aabbc")[1] == "2 groups by g share the most, 2 each."
+    assert said("aaabbcdd")[1] == "The largest share is that of g a (38%), then b (25%)."
+    assert said("ab" * 10)[2] == "It does not change: every window has 10."
+
+
+def test_a_group_with_one_row_is_drawn_as_a_point_on_the_whole_axis() -> None:
+    data = pa.table({"type": ["A"] * 9, "ts": range(0, 90, 10), "g": ["a"] + ["b"] * 8})
+    [over_time, _] = drawn("RETURN g, COUNT(*) PATTERN A GROUP BY g WITHIN 10 s SLIDE 10 s", data)
+    rows = points(over_time["vconcat"][0])
+    assert {row["g"]: row["lone"] for row in rows} == {"a": 1, "b": 0}
+    scales = re.findall(r'"domainMax": (\d+)', json.dumps(over_time))
+    assert set(scales) == {"80"}
+
+
 def test_the_numbers_drawn_are_those_of_the_result() -> None:
     text = "RETURN COUNT(*) PATTERN Request WITHIN 2 s SLIDE 2 s"
     [chart] = drawn(text)

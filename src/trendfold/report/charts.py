@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -33,18 +34,23 @@ _HIGHEST = 1e300
 
 _SHORT = (
     "datum.value == 0 ? '0' : abs(datum.value) >= 1e15 || abs(datum.value) < 1e-4 ? "
-    "replace(format(datum.value, '.0e'), 'e+', 'e') : replace(format(datum.value, '~s'), 'G', 'B')"
+    "replace(format(datum.value, '.0e'), 'e+', 'e') : abs(datum.value) < 1 ? format(datum.value, '~g') : "
+    "replace(format(datum.value, '~s'), 'G', 'B')"
 )
+"""Labels of numbers: 0.05, 200, 15k, 3M, 1e20."""
 _POWERS = "abs(datum.value) < 1e6 ? " + _SHORT + " : replace(format(datum.value, '.0e'), 'e+', 'e')"
 """Labels of an axis that goes beyond trillions: 200, 15k, 1e6, 1e20."""
-"""Labels of numbers: 200, 15k, 3M, 1e20."""
 _CLOCK = (
-    "utcseconds(datum.value) ? utcFormat(datum.value, '%H:%M:%S') : "
+    "datum.value % 1000 ? utcFormat(datum.value, '%H:%M:%S.%L') : "
+    "utcseconds(datum.value) || SECONDS && (utchours(datum.value) || utcminutes(datum.value)) ? "
+    "utcFormat(datum.value, '%H:%M:%S') : "
     "utchours(datum.value) || utcminutes(datum.value) ? utcFormat(datum.value, '%H:%M') : "
     "utcdate(datum.value) > 1 ? utcFormat(datum.value, '%-d %b') : "
     "utcmonth(datum.value) ? utcFormat(datum.value, '%b %Y') : utcFormat(datum.value, '1 Jan %Y')"
 )
-"""Labels of times, as fine as they are."""
+"""Labels of times, as fine as they are; where there are seconds, times of day have them at full minutes too."""
+_SECONDS_BELOW = 400_000
+"""Milliseconds: a shorter axis has seconds on it."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +117,11 @@ def _scale_note(values: NDArray[np.float64]) -> str:
 
 
 def _number_axis(title: str | None = None, values: NDArray[np.float64] | None = None) -> Any:
-    """An axis with about five labels."""
+    """An axis with about five labels; whole numbers have no labels between them."""
     if values is None or not _is_log(values):
-        return alt.Axis(title=title, labelExpr=_SHORT, tickCount=5, labelFlush=False)
+        known = np.zeros(0) if values is None else values[np.isfinite(values)]
+        whole = {"tickMinStep": 1} if len(known) and np.all(known == np.floor(known)) else {}
+        return alt.Axis(title=title, labelExpr=_SHORT, tickCount=5, labelFlush=False, **whole)
     ticks = _powers_of_ten(values)
     return alt.Axis(title=title, labelExpr=_POWERS if ticks[-1] >= 1e15 else _SHORT, values=ticks)
 
@@ -129,11 +137,19 @@ def _powers_of_ten(values: NDArray[np.float64]) -> list[float]:
 def _time_x(view: QueryView, title: str | None = None, **more: Any) -> Any:
     """The time axis, in UTC, or an axis of numbers."""
     clock = f"{title} (UTC)" if title and view.is_clock else title
-    label = _CLOCK if view.is_clock else _SHORT
+    low, high = _ends(view)
+    has_seconds = high - low < _SECONDS_BELOW
+    label = _CLOCK.replace("SECONDS", str(has_seconds).lower()) if view.is_clock else _SHORT
+    more = {"domainMin": _plain(low), "domainMax": _plain(high), "padding": 5, **more}
     axis = alt.Axis(title=clock, labelOverlap=True, tickCount=7, labelSeparation=8, labelExpr=label)
     if view.is_clock:
         return alt.X("t:T", axis=axis, scale=alt.Scale(type="utc", **more))
     return alt.X("t:Q", axis=axis, scale=alt.Scale(zero=False, nice=False, **more))
+
+
+def _ends(view: QueryView) -> tuple[float, float]:
+    """The ends of the time axis: also of a picture with a part of the rows only."""
+    return float(view.windows[0]), float(view.windows[-1])
 
 
 def _title(measure: NumberColumn) -> str:
@@ -208,7 +224,11 @@ def _lines(
         )
     lines = base.mark_line(clip=True, strokeWidth=1.8).encode(x=x, y=y, color=color)
     points = base.mark_circle(clip=True, size=55).encode(
-        x=x, y=y, color=color, tooltip=tips, opacity=alt.condition(hover, alt.value(1), alt.value(0))
+        x=x,
+        y=y,
+        color=color,
+        tooltip=tips,
+        opacity=alt.condition(hover, alt.value(1), alt.Opacity("lone:Q", scale=None, legend=None)),
     )
     rule = base.mark_rule(clip=True, opacity=0.4).encode(x=x).transform_filter(hover)
     layers = alt.layer(lines, rule, points.add_params(hover))
@@ -236,9 +256,10 @@ def _strip(view: QueryView, main: NumberColumn, brush: Any) -> Any:
 def _points(
     view: QueryView, start: NDArray[np.float64], values: NDArray[np.float64], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """A row per number that can be drawn."""
+    """A row per number that can be drawn; `lone` is 1 for the only one of a group, which makes no line."""
     is_log = _is_log(values)
     drawn = np.isfinite(values) & ((values > 0) if is_log else True)
+    lone = drawn.sum(axis=0) == 1
     return [
         {
             "t": _plain(start[i]),
@@ -246,6 +267,7 @@ def _points(
             "g": names[j],
             "y": float(y),
             "label": number(float(y)),
+            "lone": int(lone[j]),
         }
         for i, j in np.argwhere(drawn)
         if abs(y := values[i, j]) <= _HIGHEST
@@ -325,6 +347,8 @@ def _times_in_short(view: QueryView, times: Sequence[float]) -> dict[float, str]
     full = {t: view.when(t) for t in times}
     if not view.is_clock or not times:
         return full
+    if max(times) - min(times) < _SECONDS_BELOW and any(t % 1000 for t in times):
+        return {t: f"{datetime.fromtimestamp(t / 1000, UTC):%H:%M:%S.%f}"[:-3] for t in times}
     if max(times) - min(times) < 86_400_000:
         size = max(map(len, full.values()))
         return {t: text[11:] if len(text) == size else f"{text[11:]}:00" for t, text in full.items()}
@@ -381,7 +405,8 @@ def _timelines(view: QueryView) -> Figure:
     ]
     unit = "seconds" if view.is_clock else "time"
     base = alt.Chart(alt.Data(values=rows))
-    y = alt.Y("match:N", sort=None, axis=alt.Axis(title=None, labelLimit=150, domain=False, ticks=False))
+    axis = alt.Axis(title=None, labelLimit=150, domain=False, ticks=False, labelPadding=12)
+    y = alt.Y("match:N", sort=None, axis=axis)
     lines = base.mark_line(opacity=0.35, strokeWidth=2, color="#94a3b8").encode(
         x="after:Q", y=y, detail="match:N"
     )

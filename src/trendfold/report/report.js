@@ -36,7 +36,7 @@
       else if (key === "width" && typeof value === "number") out[key] = width;
       else if (key === "tickCount" && isNarrow) out[key] = Math.min(value, 4);
       else if (key === "columns" && isNarrow) out[key] = 2;
-      else if (key === "labelLimit" && isNarrow) out[key] = Math.min(value, 90);
+      else if (key === "labelLimit" && isNarrow) out[key] = Math.min(value, 112);
       else out[key] = fit(value, width, isNarrow);
     }
     if (out.encoding && out.encoding.y && out.encoding.y.type === "quantitative" && out.encoding.y.axis)

@@ -23,6 +23,8 @@ MOST_ROWS = 1_000
 """The most rows of a table on the page."""
 FIRST_PICKED = 4
 """How many groups are drawn until others are picked."""
+MANY = 12
+"""More queries are listed in columns."""
 MOST_DRAWN = 30
 """The most queries with charts and tables; others are told in words."""
 
@@ -99,6 +101,8 @@ def _header(title: str, summary: Summary) -> str:
         "seconds": f"{summary.seconds:.2f}",
         "engine": summary.engine,
     }
+    if not summary.windows:  # of matches
+        del facts["windows"]
     cells = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
     warnings = "".join(f"<li>{escape(each)}</li>" for each in summary.warnings)
     told = f'<ul class="warnings" aria-label="Warnings">{warnings}</ul>' if warnings else ""
@@ -123,7 +127,8 @@ def _contents(views: Sequence[QueryView]) -> str:
         f"<b>{escape(headline(view))}</b></a></li>"
         for view in views
     )
-    return f'<nav aria-label="Queries"><ul>{items}</ul></nav>'
+    many = ' class="many"' if len(views) > MANY else ""
+    return f'<nav aria-label="Queries"{many}><ul>{items}</ul></nav>'
 
 
 def _anchor(view: QueryView) -> str:

@@ -102,7 +102,13 @@ def _most(view: QueryView, main: NumberColumn) -> str:
     if not main.is_count or not by.sum():
         return f"The highest mean {main.name} has {view.group_title} {first}: {number(by[order[0]])}."
     shares = [_percent(by[i] / by.sum()) for i in order[:2]]
-    return f"Most are of {view.group_title} {first} ({shares[0]}), then {second} ({shares[1]})."
+    if by[order[0]] == by[order[-1]]:
+        return f"Every {view.group_title} has the same: {number(by[order[0]])}."
+    if by[order[0]] == by[order[1]]:
+        many = int(np.sum(by == by[order[0]]))
+        return f"{many:,} groups by {view.group_title} share the most, {number(by[order[0]])} each."
+    most = "Most are of" if 2 * by[order[0]] > by.sum() else "The largest share is that of"
+    return f"{most} {view.group_title} {first} ({shares[0]}), then {second} ({shares[1]})."
 
 
 def _percent(share: float) -> str:
@@ -112,6 +118,9 @@ def _percent(share: float) -> str:
 def _over_time(view: QueryView, main: NumberColumn) -> Iterator[str]:
     values = view.per_window(main)
     peak = int(np.argmax(values))
+    if values.min() == values.max():
+        yield f"It does not change: every window has {number(values[peak])}."
+        return
     middle = float(np.median(values))
     times = (
         f", {number(values[peak] / middle)} times the median window"
