@@ -162,12 +162,12 @@ def test_extremes_of_integers_and_times_go_on_from_the_state(
     QUERY a RETURN g, MIN(B.n), MAX(B.n), MIN(A.t), MAX(B.i) PATTERN SEQ(A, B+) GROUP BY g
     WITHIN 9 s SLIDE 3 s;
     QUERY b RETURN MAX(B.t), MIN(A.n) PATTERN SEQ(A, B+) WITHIN 8 s SLIDE 8 s;
-    QUERY c RETURN MAX(B.n), MIN(A.n) PATTERN SEQ(A, B+) WHERE [g] WITHIN 8 s SLIDE 8 s;
+    QUERY c RETURN MAX(B.n), MIN(A.n), MAX(A.t) PATTERN SEQ(A, B+) WHERE [g] WITHIN 8 s SLIDE 4 s;
     QUERY d RETURN B.g, MAX(B.n), MIN(A.n) PATTERN SEQ(A, B+) GROUP BY B.g WITHIN 8 s SLIDE 4 s
     """
     workload = tf.parse(text)
     stream = simulate(workload, table.schema, 0, 2)
-    assert set(stream.stream.raw) == {2}
+    assert stream.stream.raw == {}
     for cut in cuts(count, rng):
         stream.feed(table.slice(cut.start, cut.stop - cut.start))
     stream.flush()
@@ -187,6 +187,10 @@ def test_an_integer_too_large_to_be_carried_over_is_an_error(monkeypatch: pytest
     assert b"query 'top': over a stream, MIN and MAX take values of 'n' up to" in bytes(error.payload)
 
 
+SUMS_OF_FLOATS = ("HAVING SUM(B.y) > 1", "HAVING SUM(B.y) / COUNT(*) <= 1", "HAVING COUNT(*) > SUM(B.y)")
+"""Conditions that are decided without further digits."""
+
+
 def workload_by_alias(rng: random.Random) -> list[str]:
     """Queries with GROUP BY B.…, alone and with keys beside it; some name B in other places too."""
     shapes = ["SEQ(A, B+)", "SEQ(A+, B)", "SEQ(B, C)", "SEQ(A, NOT D, B+, C)", "SEQ(B+, NOT A)", "B+"]
@@ -198,7 +202,7 @@ def workload_by_alias(rng: random.Random) -> list[str]:
         shape = rng.choice(shapes)
         own = where if "A" in shape or "A.x" not in where else ""
         extra = rng.choice(["", ", SUM(B.x)", ", MAX(B.y)", ", COUNT(B)"])
-        having = rng.choice(["", "", "", "HAVING COUNT(*) > 1"])
+        having = rng.choice(["", "", "", "HAVING COUNT(*) > 1", *SUMS_OF_FLOATS])
         semantics = rng.choice(["any", "any", "next", "contiguous"])
         texts.append(
             f"QUERY w{i} RETURN {by}, COUNT(*){extra} PATTERN {shape} SEMANTICS {semantics} {own} "

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import permutations
+
+from trendfold.events.schema import Kind
 from trendfold.query.names import having_value, walk
 from trendfold.query.nodes import (
     Aggregate,
     Attribute,
     Between,
-    Binary,
     Compare,
     Expression,
     Function,
     In,
+    IsNull,
     Literal,
+    OfTrend,
     Query,
     Unary,
 )
@@ -38,28 +43,48 @@ def unbounded_aggregates(query: Query, node: Expression) -> list[Aggregate]:
     )
 
 
-def is_decided_by_doubles(query: Query) -> bool:
-    """Whether HAVING compares counts with small numbers only, and computes nothing with counts and sums."""
-    return query.having is None or all(_is_decided(query, part) for part in walk(query.having))
+def is_decided_by_doubles(query: Query, kinds: Mapping[str, Kind] | None = None) -> bool:
+    """Whether HAVING needs no digits that doubles lack.
 
-
-def _is_decided(query: Query, part: Expression) -> bool:
-    match part:
-        case Compare(_, left, right):
-            return _is_small_comparison(query, left, right)
-        case In(operand, items):
-            return all(_is_small_comparison(query, operand, item) for item in items)
-        case Between(operand, low, high):
-            return all(_is_small_comparison(query, operand, bound) for bound in (low, high))
-        case Binary() | Unary("-" | "ABS"):
-            return not unbounded_aggregates(query, part)
-    return True
-
-
-def _is_small_comparison(query: Query, left: Expression, right: Expression) -> bool:
-    if not unbounded_aggregates(query, left) and not unbounded_aggregates(query, right):
+    It does if it compares a count, or a sum of integers, with anything but a count with a small number, or
+    computes something with them. What a sum of floats is part of is as exact as floats are. Without
+    `kinds`, all values are assumed to be floats.
+    """
+    if query.having is None:
         return True
-    return any(_is_count(query, a) and _is_small(b) for a, b in ((left, right), (right, left)))
+    return all(
+        _is_decided(query, pair, kinds or {}) for part in walk(query.having) for pair in _compared(part)
+    )
+
+
+def _compared(part: Expression) -> list[tuple[Expression, ...]]:
+    """What a condition compares, in pairs; IS NULL is about one value, which may be a quotient."""
+    match part:
+        case IsNull(operand) if not isinstance(operand, Attribute | Aggregate):
+            return [(operand,)]
+        case Compare(_, left, right):
+            return [(left, right)]
+        case In(operand, items):
+            return [(operand, item) for item in items]
+        case Between(operand, low, high):
+            return [(operand, low), (operand, high)]
+    return []
+
+
+def _is_decided(query: Query, pair: tuple[Expression, ...], kinds: Mapping[str, Kind]) -> bool:
+    found = [each for side in pair for each in unbounded_aggregates(query, side)]
+    if not found or any(_is_float(each, kinds) for each in found):
+        return True
+    return any(_is_count(query, a) and _is_small(b) for a, b in permutations(pair, 2))
+
+
+def _is_float(aggregate: Aggregate, kinds: Mapping[str, Kind]) -> bool:
+    """Whether an aggregate is a sum of floats, of decimals, or of durations."""
+    if aggregate.function is not Function.SUM:
+        return False
+    if aggregate.of is not None:
+        return aggregate.of is OfTrend.DURATION
+    return kinds.get(aggregate.attribute or "", Kind.FLOAT) in (Kind.FLOAT, Kind.NULL)
 
 
 def _is_count(query: Query, node: Expression) -> bool:

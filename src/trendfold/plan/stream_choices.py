@@ -34,24 +34,22 @@ def why_raw(plan: QueryPlan, kinds: Mapping[str, Kind] | None, arithmetic: str =
         return "a predicate compares events that need not be neighbours"
     if strategy in PAPERS or any(operand.builds_trends for operand in plan.operands):
         return f"strategy {strategy!r} folds whole windows"
-    if not is_decided_by_doubles(plan.query):
-        return "HAVING may need exact values, and those need all events of a window"
+    if not is_decided_by_doubles(plan.query, kinds):
+        return "HAVING may need all digits of a count or a sum of integers, and those need all events"
     if has_moving_windows(plan) and any(operand.carried.elapsed for operand in plan.operands):
         return "a window per event adds up durations of all its events"
     if has_moving_windows(plan):
-        return _why_moving_raw(plan)
-    others = kinds is not None and any(
-        kinds.get(name) is not Kind.FLOAT for name in compared_attributes(plan)
-    )
-    if others and not ends_with_segment(plan):
-        return "MIN and MAX of integers and times over several partitions of a group need all its events"
+        return _why_moving_raw(plan, kinds or {})
     if plan.compares_neighbours:
         return _why_neighbours_raw(plan)
     return why_no_lanes(plan, MOST_OPEN_WINDOWS)
 
 
-def _why_moving_raw(plan: QueryPlan) -> str:
+def _why_moving_raw(plan: QueryPlan, kinds: Mapping[str, Kind]) -> str:
     """The same for a query with a window per event."""
+    others = any(kinds.get(name, Kind.FLOAT) is not Kind.FLOAT for name in compared_attributes(plan))
+    if others and not ends_with_segment(plan):
+        return "it has a window per event, and MIN or MAX of integers over several partitions of a group"
     if plan.compares_neighbours:
         return "a predicate compares neighbours, and it has a window per event"
     return "it has a window per event and GROUP BY an alias" if plan.qualified_keys else ""

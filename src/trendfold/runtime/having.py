@@ -127,7 +127,8 @@ def _true_values(
     """The exact values of each aggregate in the undecided rows."""
     whole: Mapping[Aggregate, Any] = {}
     try:
-        whole = exact.values([leaf for leaf, size in sizes.items() if size.is_whole], open_)
+        if exact.events:  # a stream or a part of it has folded and forgotten them
+            whole = exact.values([leaf for leaf, size in sizes.items() if size.is_whole], open_)
     except LimitError:
         if is_strict:
             raise

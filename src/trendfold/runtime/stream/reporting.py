@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from trendfold.plan.spread import Mode, ends_with_segment
+from trendfold.errors import InputError
+from trendfold.plan import QueryPlan
+from trendfold.plan.spread import Mode, compared_attributes, ends_with_segment
 from trendfold.runtime.query_rows import Rows, name_plain_groups
 from trendfold.runtime.release import Release
 from trendfold.runtime.spark import tasks
@@ -22,6 +24,7 @@ from trendfold.runtime.stream.segments import examples, keys_of, segment_codes
 from trendfold.runtime.stream.settling import Settling
 from trendfold.runtime.stream.shard_state import ShardIndex, Store
 from trendfold.runtime.stream.stream_job import StreamJob
+from trendfold.runtime.values import require_codes
 from trendfold.runtime.windows import Items, bounds
 from trendfold.runtime.workspace import Workspace
 
@@ -95,7 +98,14 @@ def _fold_raw(
         return
     asked = {query: releases[query].asked(index.released, watermark) for query in queries}
     here = stream.job.exchanges[exchange]
-    here = replace(here, mode=Mode.PARTIAL) if is_part else here
+    if is_part:
+        here = replace(here, mode=Mode.PARTIAL)
+        try:
+            for query in queries:
+                _require_codes(stream.job.plans[query], workspace)
+        except InputError as error:
+            yield tasks.failure(queries[0], error)
+            return
     # Per-event windows are released one moment later than the others.
     for windows in dict.fromkeys(asked.values()):
         due = [query for query in queries if asked[query] == windows]
@@ -103,6 +113,12 @@ def _fold_raw(
             yield from tasks.find_in_rows(stream.job, due, workspace, asked=windows)
         else:
             yield from tasks.fold_rows(stream.job, here, due, workspace, windows)
+
+
+def _require_codes(plan: QueryPlan, workspace: Workspace) -> None:
+    """Raise if extremes of these events cannot be compared with those that are in the state."""
+    for name in compared_attributes(plan):
+        require_codes(plan.query.name, name, workspace.batch.column(name))
 
 
 def _without_vectors(stream: StreamJob, exchange: int, settling: Settling, workspace: Workspace) -> Workspace:
