@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def commands(block: str) -> Iterator[tuple[list[str], str]]:
 
 def test_every_block_is_of_a_kind_that_is_tried() -> None:
     assert {language for language, _ in blocks(README)} == {"sh", "python", "text", "console"}
+
+
+def texts(svg: str) -> list[str]:
+    """The words and numbers of a picture."""
+    return re.findall(r"<text[^>]*>([^<]+)<", svg)
 
 
 RUN_ALL = """
@@ -74,7 +80,7 @@ def test_examples_print_what_stands_below_them(tmp_path: Path) -> None:
                 assert program == "trendfold"
                 steps.append((program, args))
                 printed.append(output)
-    assert [kind for kind, _ in steps].count("python") == 6
+    assert [kind for kind, _ in steps].count("python") == 8
     assert [kind for kind, _ in steps].count("trendfold") == 3
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
@@ -89,16 +95,26 @@ def test_examples_print_what_stands_below_them(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     outputs = done.stdout.split(chr(0))[:-1]
     assert [text.rstrip() for text in outputs] == [text.rstrip() for text in printed]
+    drawn, shown = (
+        (folder / "gave_up.svg").read_text(encoding="utf-8") for folder in (tmp_path, ROOT / "docs")
+    )
+    assert texts(drawn) == texts(shown) != []
 
 
-def test_the_targets_of_make_are_there() -> None:
-    for language, block in blocks(README):
-        if language == "sh":
-            for line in block.splitlines():
-                done = subprocess.run(
-                    [*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True, check=True
-                )
-                assert "trendfold demo" in done.stdout
+def test_the_targets_of_make_are_there_and_so_are_the_extras() -> None:
+    install, targets = (block.splitlines() for language, block in blocks(README) if language == "sh")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for line in install:
+        assert line.startswith("pip install .")
+        assert {name for found in re.findall(r"\.\[([a-z,]+)\]", line) for name in found.split(",")} <= {
+            *extras
+        }
+    assert targets == ["make demo", "make test"]
+    for line, runs in zip(targets, ("trendfold demo", "pytest"), strict=True):
+        done = subprocess.run(
+            [*shlex.split(line), "-n"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert runs in done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
