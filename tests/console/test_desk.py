@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from trendfold.console.colours import colours
@@ -14,8 +18,6 @@ from trendfold.console.completion import offered, place_typed
 from trendfold.console.desk import (
     DATA,
     Folder,
-    Run,
-    StoppedError,
     as_command,
     as_python,
     check_text,
@@ -23,7 +25,8 @@ from trendfold.console.desk import (
 )
 from trendfold.console.flow import within
 from trendfold.console.gate import COOKIE, Gate
-from trendfold.errors import InputError
+from trendfold.console.worker import Run, StoppedError
+from trendfold.errors import InputError, TrendfoldError
 
 
 @pytest.fixture
@@ -87,14 +90,43 @@ def test_a_text_is_checked_against_the_columns(folder: Folder) -> None:
     assert check_text("  ").problems == ()
 
 
-def test_a_run_can_be_stopped_and_copied(folder: Folder) -> None:
+def test_a_run_is_answered_in_another_process(folder: Folder) -> None:
+    path = folder.root / "sub" / "e.csv"
+    text = "QUERY a RETURN COUNT(*) PATTERN SEQ(A, B+); QUERY b RETURN COUNT(*) PATTERN A"
+    asked = Run()
+    page = asked.answer(text, path, "sub/e.csv", {"type_column": "event", "time_column": "time"})
+    assert "3 trends" in page
+    assert (asked.done, asked.total) == (2, 2)
+    with pytest.raises(TrendfoldError, match="no column 'when'"):
+        Run().answer(text, path, "", {"type_column": "event", "time_column": "when"})
+    with pytest.raises(StoppedError):
+        Run(is_stopped=True).answer(text, path, "", {})
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_run_ends_within_a_query(folder: Folder, is_stopped: bool) -> None:
+    many = 200_000  # a quarter of an hour
+    slow = pa.table({"type": ["A"] * many, "ts": range(many), "x": np.random.default_rng(1).random(many)})
+    pq.write_table(slow, folder.root / "slow.parquet")
+    text = "RETURN COUNT(*) PATTERN A+ WHERE A.x * NEXT(A).x < 0.9"
+    running = Run()
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(running.answer, text, folder.root / "slow.parquet", "", {})
+        with pytest.raises(TimeoutError):
+            answer.result(5)
+        assert running._worker is not None
+        running.stop() if is_stopped else running._worker.end()  # as the system does where memory is short
+        with pytest.raises(StoppedError if is_stopped else TrendfoldError) as told:
+            answer.result(10)
+        assert is_stopped or "memory is short" in str(told.value)
+    options = {"type_column": "event", "time_column": "time"}
+    path = folder.root / "sub" / "e.csv"
+    assert "2 trends" in Run().answer("RETURN COUNT(*) PATTERN B", path, "", options)
+
+
+def test_a_run_is_copied(folder: Folder) -> None:
     data = open_data(folder, "sub/e.csv")
     text = "RETURN COUNT(*) PATTERN SEQ(A, B+)"
-    workload = check_text(text, data).workload
-    assert workload is not None
-    assert Run().answer(workload, data)["q1"]["count"].to_pylist() == [3.0]
-    with pytest.raises(StoppedError):
-        Run(is_stopped=True).answer(workload, data)
     copied = as_python(text, data).replace("'sub/e.csv'", repr(str(data.path)))
     compile(copied, "copied", "exec")
     assert "type_column='event'" in copied

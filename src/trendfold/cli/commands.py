@@ -340,7 +340,7 @@ def console(args: argparse.Namespace) -> int:
     """Serve the console until it is interrupted."""
     if not Path(args.folder).is_dir():
         raise InputError(f"there is no folder {args.folder!r}")
-    from trendfold.console import serve
+    from trendfold.console.served import serve
 
     serve(args.folder, args.port, not args.no_browser, say)
     return 0

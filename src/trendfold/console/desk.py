@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -165,32 +164,6 @@ def check_text(text: str, data: Data | None = None) -> Checked:
 def plan_html(workload: api.Workload) -> str:
     """The plan of a workload."""
     return workload.explain()._repr_html_()
-
-
-class StoppedError(Exception):
-    """The user stopped a run."""
-
-
-@dataclass
-class Run:
-    """A run that can be stopped between two queries."""
-
-    is_stopped: bool = False
-    done: int = 0
-    total: int = 0
-    progress: Callable[[str, int, int], None] = field(init=False)
-
-    def __post_init__(self) -> None:
-        def tell(_: str, done: int, total: int) -> None:
-            self.done, self.total = done, total
-            if self.is_stopped:
-                raise StoppedError
-
-        self.progress = tell
-
-    def answer(self, workload: api.Workload, data: Data) -> Any:
-        """Run to the end, or until it is stopped."""
-        return workload.run(data.path, engine="local", progress=self.progress, **data.options)
 
 
 def as_python(text: str, data: Data) -> str:

@@ -10,6 +10,7 @@ from trendfold import api
 from trendfold.console.desk import Folder
 from trendfold.errors import InputError
 from trendfold.events.text_files import CsvOptions
+from trendfold.query import to_text
 from trendfold.runtime import runtime
 from trendfold.runtime.notebook import rows_html
 from trendfold.runtime.result import to_table
@@ -59,6 +60,20 @@ class Flow:
         progress = self.handle.progress
         tables = (rows_html(name, table, progress.rows.get(name, 0)) for name, table in kept.items())
         return self.handle._repr_html_() + "".join(tables)
+
+    def add(self, workload: api.Workload) -> str:
+        """Add the queries of other names than those that run; tells which."""
+        new = [query for query in workload if query.name not in self.queries]
+        if not new:
+            raise InputError("the stream has queries of these names already; name another with QUERY name")
+        self.handle.add(";\n".join(map(to_text, new)))
+        return f"Added {', '.join(query.name for query in new)}; windows begin with the next events"
+
+    def remove(self, name: str) -> str:
+        """Remove a query."""
+        self.handle.remove(name)
+        self.latest.pop(name, None)
+        return f"Removed {name}"
 
     def stop(self) -> None:
         """Stop, and forget the stream."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -17,8 +18,6 @@ from trendfold.console.desk import (
     Checked,
     Data,
     Folder,
-    Run,
-    StoppedError,
     as_command,
     as_python,
     check_text,
@@ -27,6 +26,7 @@ from trendfold.console.desk import (
 )
 from trendfold.console.flow import Flow
 from trendfold.console.gate import Gate
+from trendfold.console.worker import Run, StoppedError, make_ready
 from trendfold.errors import NOWHERE, TrendfoldError, UnsupportedError, plural
 
 try:
@@ -39,6 +39,10 @@ FIRST_TEXT = "-- How often does what follow what?\nQUERY first\nRETURN COUNT(*)\
 _PAGES: dict[str, str] = {}
 """Reports of the latest runs, by a name that cannot be guessed."""
 _KEPT = 8
+_NO_STREAM = (
+    "<p>No stream runs. Write queries with WITHIN, say where events come from, and press <b>Start</b>: it "
+    "watches files that arrive in a folder, or generated events.</p>"
+)
 
 
 def serve(
@@ -120,6 +124,7 @@ class Console:
         if found is None:
             return
         self.data = found
+        await run.io_bound(make_ready)
         self.about.clear()
         with self.about:
             ui.label(plural(found.events, "event")).classes("text-subtitle1")
@@ -173,6 +178,7 @@ class Console:
                 ui.menu_item(
                     "Copy as command line", lambda: self._copy(lambda _, data: as_command(self.file, data))
                 )
+            self.elapsed = ui.label("")
             self.state = ui.label("").props("role=status aria-live=polite")
         self.editor = ui.codemirror(FIRST_TEXT, on_change=self._typed, line_wrapping=True)
         self.editor.classes("w-full tf-editor").props('aria-label="Queries"')
@@ -256,23 +262,23 @@ class Console:
         workload, data = self.checked.workload, self.data
         if workload is None or data is None or self.run is not None:
             return
-        self.run = Run()
-        self.stop_button.set_visibility(True)
-        self.progress.set_visibility(True)
+        self.run, self.since = Run(), time.monotonic()
+        self._show_running(True)
         try:
-            page = await run.io_bound(_answer, self.run, workload, data)
+            answered = await run.io_bound(self.run.answer, self.text, data.path, data.name, data.options)
+            page = answered or ""
         except StoppedError:
             ui.notify("Stopped")
             return
         except TrendfoldError as error:
-            ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
-            return
+            from trendfold.report import failure_page
+
+            page = failure_page(workload.queries, error, data.name)
         finally:
             self.run = None
-            self.stop_button.set_visibility(False)
-            self.progress.set_visibility(False)
+            self._show_running(False)
         name = secrets.token_urlsafe(12)
-        _PAGES[name] = page or ""
+        _PAGES[name] = page
         while len(_PAGES) > _KEPT:
             del _PAGES[next(iter(_PAGES))]
         self.result.set_content(f'<iframe class="tf-report" title="Result" src="/report/{name}"></iframe>')
@@ -280,11 +286,26 @@ class Console:
 
     def _stop(self) -> None:
         if self.run is not None:
-            self.run.is_stopped = True
+            self.run.stop()
+
+    def _show_running(self, is_running: bool) -> None:
+        self.stop_button.set_visibility(is_running)
+        self.elapsed.set_visibility(is_running)
+        self.progress.set_visibility(is_running)
+        self.run_button.set_enabled(not is_running)
+        self.progress.set_value(0)
+        self._show_progress()
+        self.state.set_text("" if is_running else self.checked.summary)
 
     def _show_progress(self) -> None:
-        if self.run is not None and self.run.total:
-            self.progress.set_value(self.run.done / self.run.total)
+        """How far a run is; before its first query is done, that it runs."""
+        if self.run is None:
+            return
+        done, total = self.run.done, self.run.total
+        self.progress.props("indeterminate" if not done else "", remove="" if not done else "indeterminate")
+        self.progress.set_value(done / total if total else 0)
+        told = f", {done:,} of {plural(total, 'query', 'queries')} done" if total else ""
+        self.elapsed.set_text(f"{time.monotonic() - self.since:.0f} s{told}")
 
     async def _why(self) -> None:
         workload, data = self.checked.workload, self.data
@@ -311,9 +332,12 @@ class Console:
             self.kinds = ui.input("Types, of rate:N", value="A, B")
             self.watermark = ui.input("Watermark", value="1 s")
             self.start_button = ui.button("Start", on_click=self._start).props("no-caps")
-        with ui.row().classes("items-end gap-3"):
-            ui.button("Stop the stream", on_click=self._end).props("no-caps outline")
-        self.watched = ui.html("<p>No stream runs.</p>", sanitize=False).classes("w-full")
+        with ui.row().classes("items-center gap-3") as self.steering:
+            ui.button("Stop the stream", icon="stop", on_click=self._end).props("no-caps outline")
+            ui.button("Add the editor's queries", icon="add", on_click=self._add).props("no-caps outline")
+            self.removers = ui.row().classes("items-center gap-1").props('role=group aria-label="Queries"')
+        self.watched = ui.html(_NO_STREAM, sanitize=False).classes("w-full")
+        self._show_queries()
         ui.timer(2.0, self._watch)
 
     async def _start(self) -> None:
@@ -326,7 +350,50 @@ class Console:
         if given[0].startswith("rate:"):
             columns = {}
         self.watched.set_content("<p>Starting Spark ...</p>")
+        self.start_button.set_enabled(False)
         self.flow = await self._try(lambda: Flow(self.folder, workload, *given, **columns))
+        if self.flow is None:
+            self.watched.set_content(_NO_STREAM)
+        self._show_queries()
+        await self._watch()
+
+    def _show_queries(self) -> None:
+        """The queries that run, each with a button to remove it; what can be done with the stream at all."""
+        names = self.flow.queries if self.flow is not None else ()
+        self.start_button.set_enabled(self.flow is None)
+        self.steering.set_visibility(self.flow is not None)
+        self.removers.clear()
+        with self.removers:
+            for name in names if len(names) > 1 else ():
+                ui.button(name, icon="close", on_click=self._remover(name)).props(
+                    f'dense outline no-caps size=sm aria-label="Remove {escape(name)}"'
+                )
+
+    def _remover(self, name: str) -> Callable[[], Any]:
+        return lambda: self._change(lambda flow: flow.remove(name))
+
+    async def _add(self) -> None:
+        workload = self.checked.workload
+        if workload is None:
+            ui.notify("Write a query first")
+            return
+        await self._change(lambda flow: flow.add(workload))
+
+    async def _change(self, change: Callable[[Flow], str]) -> None:
+        """Change the queries of the stream, which restarts it, and tell what changed."""
+        flow = self.flow
+        if flow is None:
+            return
+        for each in self.steering.descendants():
+            if isinstance(each, ui.button):
+                each.disable()
+        told = await self._try(lambda: change(flow))
+        for each in self.steering.descendants():
+            if isinstance(each, ui.button):
+                each.enable()
+        if told:
+            ui.notify(told)
+        self._show_queries()
         await self._watch()
 
     async def _watch(self) -> None:
@@ -344,6 +411,7 @@ class Console:
     async def _end(self) -> None:
         flow, self.flow = self.flow, None
         if flow is not None:
+            self._show_queries()
             await self._try(flow.stop)
             self.watched.set_content("<p>The stream is stopped.</p>")
 
@@ -391,12 +459,6 @@ class Console:
         except (TrendfoldError, OSError, UnicodeDecodeError) as error:
             ui.notify(str(error), type="negative", multi_line=True, close_button="Close", timeout=0)
             return None
-
-
-def _answer(running: Run, workload: Any, data: Data) -> str:
-    from trendfold.report import report_page
-
-    return report_page(running.answer(workload, data), data.name)
 
 
 _CSS = """

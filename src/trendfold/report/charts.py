@@ -48,7 +48,7 @@ _CLOCK = (
     "utcdate(datum.value) > 1 ? utcFormat(datum.value, '%-d %b') : "
     "utcmonth(datum.value) ? utcFormat(datum.value, '%b %Y') : utcFormat(datum.value, '1 Jan %Y')"
 )
-"""Labels of times, as fine as they are; where there are seconds, times of day have them at full minutes too."""
+"""Labels of times, as fine as they are; where there are seconds, full minutes have them too."""
 _SECONDS_BELOW = 400_000
 """Milliseconds: a shorter axis has seconds on it."""
 
@@ -120,7 +120,7 @@ def _number_axis(title: str | None = None, values: NDArray[np.float64] | None = 
     """An axis with about five labels; whole numbers have no labels between them."""
     if values is None or not _is_log(values):
         known = np.zeros(0) if values is None else values[np.isfinite(values)]
-        whole = {"tickMinStep": 1} if len(known) and np.all(known == np.floor(known)) else {}
+        whole: dict[str, Any] = {"tickMinStep": 1} if len(known) and np.all(known == np.floor(known)) else {}
         return alt.Axis(title=title, labelExpr=_SHORT, tickCount=5, labelFlush=False, **whole)
     ticks = _powers_of_ten(values)
     return alt.Axis(title=title, labelExpr=_POWERS if ticks[-1] >= 1e15 else _SHORT, values=ticks)

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import combinations
 from typing import Any
 
@@ -369,8 +370,10 @@ class Handle:
             self._query.stop()
 
     def _repr_html_(self) -> str:
-        state = "running" if self.is_active else "stopped"
-        return f"<p><b>Stream, {state}</b></p>{self.progress._repr_html_()}"
+        error = self.query.exception()
+        state = "running" if self.is_active else "stopped" if error is None else "failed"
+        told = "" if error is None else f"<pre>{escape(str(_own_error(error)))}</pre>"
+        return f"<p><b>Stream, {state}</b></p>{told}{self.progress._repr_html_()}"
 
     def _ipython_display_(self) -> None:
         show_live(self._repr_html_, lambda: self.is_active)
