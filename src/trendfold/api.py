@@ -15,9 +15,10 @@ from trendfold.errors import NOWHERE, InputError, Problem, QueryError, nearest, 
 from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Drawing, Explanation, explain, require_format
 from trendfold.plan import QueryPlan
-from trendfold.plan.join_planning import read_planning
+from trendfold.plan.join_planning import read_planning, with_rates
 from trendfold.plan.logical import planned_so
-from trendfold.plan.workload import plan_all
+from trendfold.plan.stream_statistics import read_statistics
+from trendfold.plan.workload import GIVEN, fitted_to, plan_all
 from trendfold.query import caution_text, cautions, check_columns, needed_columns, to_text
 from trendfold.query import parse as parse_queries
 from trendfold.query.compose import compose
@@ -95,14 +96,15 @@ class Workload:
         data     choose the ways to fold for these rows, on the local engine; columns are named as for `run`.
                  Joins of RETURN MATCHES are planned from the rates of the rows and run once, so that partial
                  matches are measured, not only estimated
-        planning how joins are planned, as for `run`
+        planning, statistics  as for `run`
         analyze  run the workload over `data`, on any engine, and report rows, time and memory of each step
         """
         require_format(format)
         if data is None:
             if analyze:
                 raise InputError("analyze=True runs the queries, so it needs data; pass data=...")
-            return explain(self.queries, strategy, format)
+            known = read_statistics(options.get("statistics"))
+            return explain(self.queries, strategy, format, statistics=known)
         if analyze:
             ran = self.run(data, strategy=strategy, **options).plan
             return explain(self.queries, strategy, format, ran=ran)
@@ -115,11 +117,13 @@ class Workload:
         from trendfold.runtime.workspace import Workspace
 
         data = _with_csv(data, options.pop("csv", None))
-        wanted = read_planning(options.pop("planning", None))
+        known = read_statistics(options.pop("statistics", None))
+        wanted = with_rates(read_planning(options.pop("planning", None)), known)
         read = read_options(**options)
         source = runtime("local").read(data, needed_columns(self.queries, read.columns), read)
         self.check_columns(schema_of(source.schema), read.time_column, read.ticks)
-        plans, batch = planned_so(self.plan(strategy), wanted), read_batch(source.table, read)
+        plans = fitted_to(planned_so(self.plan(strategy), wanted), known, GIVEN)
+        batch = read_batch(source.table, read)
         runs = trace_joins([p for p in plans if p.finds_matches], batch, Limits(matches=UNBOUNDED))
         drawings = [Drawing(d.ready.joint, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
         return explain(self.queries, strategy, format, drawings, choices(plans, Workspace(batch), Request()))
@@ -143,6 +147,7 @@ class Workload:
         csv: Mapping[str, Any] | None = None,
         type_expr: TypeExpr = None,
         planning: Mapping[str, Any] | None = None,
+        statistics: Mapping[str, Any] | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Result:
         """Answer every query over `data`: a pyarrow Table, a pandas or polars frame, or a path.
@@ -155,6 +160,8 @@ class Workload:
         planning     how the joins of RETURN MATCHES are planned: `search` is "annealing" or "tabu",
                      `neighbourhood` "edge" or "vertex", `seconds` the longest search, and `statistics`
                      the events per second of types whose rates are known
+        statistics   how often events come, for plans that depend on it: `result.statistics` of another run,
+                     {"rates": events per second by type}; without it, they are measured or sampled
         progress     called with a query, the number of queries done and of all; a notebook shows a bar
         type_expr    conditions by type, in place of a type column: the first that holds names a row's type;
                      or one type for all rows
@@ -181,13 +188,14 @@ class Workload:
         data = _with_csv(data, csv)
         chosen, notices = (engine, ()) if engine is not None else engine_for(data)
         module = runtime(chosen)
-        wanted = read_planning(planning)
+        known = read_statistics(statistics)
+        wanted = with_rates(read_planning(planning), known)
         plans = planned_so(self.plan(strategy), wanted)
         source = module.read(data, needed_columns(self.queries, options.columns), options)
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
         begin, bounds = read_origin(origin, time_unit), read_limits(limits)
         result: Result = module.run(
-            plans, source, options, begin, bounds, progress or progress_bar(), arithmetic
+            plans, source, options, begin, bounds, progress or progress_bar(), arithmetic, known
         )
         result = replace(result, queries=self.queries)
         return result.with_notices(notices).with_warnings(self.cautions())
@@ -271,6 +279,7 @@ class Workload:
         on_change: str = "fail",
         idle_timeout: str | None = None,
         emit: str = "final",
+        statistics: Mapping[str, Any] | None = None,
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
 
@@ -288,6 +297,7 @@ class Workload:
         on_change   `replace` replaces queries whose text differs from the checkpoint's; `fail` refuses them
         emit        `final` reports a window once, when it has ended; `update` also reports what open windows
                     hold so far, after every micro-batch, and adds the column `is_final`
+        statistics  how often events come, as for `run`
         """
         from trendfold.events.options import Options
         from trendfold.runtime import runtime
@@ -327,6 +337,7 @@ class Workload:
             on_change,
             idle_timeout,
             emit,
+            read_statistics(statistics),
         )
         return streaming.start(self.queries, stream, planned, settings)
 

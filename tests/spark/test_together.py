@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,3 +80,21 @@ def test_spark_folds_together_what_the_local_engine_does(
     result = check(tf.parse(text), path, table, views=False, strategy=strategy)
     assert set(result.summary.strategy.values()) <= {strategy, "auto", "cogra", "greta"}
     assert any(result.summary.sharing.values()) == (strategy != "aseq")  # which has no bursts
+
+
+def test_a_sharing_plan_follows_a_sample_of_the_rows_and_explain_shows_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, workload = bursts(5, events=1_500), tf.parse(LINES)
+    path = put(table.take(pa.array(np.random.default_rng(1).permutation(1_500))), tmp_path / "events", [700])
+    result = check(workload, path, table, views=False, strategy="gloria")
+    [step] = result.plan
+    assert step.way.why.endswith("planned by a sample of the rows")
+    given = workload.run(path, engine="spark", strategy="gloria", statistics=result.statistics)
+    assert [step.way.why.split("; ")[-1] for step in given.plan] == ["planned by the statistics given"]
+    like = workload.run(table, strategy="gloria", statistics=result.statistics)
+    assert given.plan.steps[0].way == like.plan.steps[0].way
+    assert result.statistics["rates"] == pytest.approx(like.statistics["rates"])
+    told = workload.explain("gloria", "json", data=path, engine="spark", analyze=True)
+    [shown] = {each["sharing"]["cost"] for each in json.loads(str(told))["queries"]}
+    assert shown == step.way.details.cost

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trendfold import api
@@ -63,6 +65,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_overwrite(parser)
     _add_limits(parser)
     _add_planning(parser)
+    _add_statistics(parser)
+    parser.add_argument("--save-statistics", metavar="FILE", help="write how often events came, as JSON")
 
 
 def add_stream(parser: argparse.ArgumentParser) -> None:
@@ -142,6 +146,7 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     _add_arithmetic(parser)
     parser.add_argument("--origin", help="what windows are aligned to")
     _add_limits(parser)
+    _add_statistics(parser)
     parser.add_argument("--master", metavar="URL", help="Spark master, such as local[2] or spark://HOST:PORT")
     parser.set_defaults(engine="spark")
     _add_columns(parser)
@@ -157,6 +162,7 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     """The options of `trendfold explain`."""
     _add_queries(parser)
     _add_input(parser, required=False)
+    _add_statistics(parser)
     parser.add_argument("--strategy", default="auto")
     parser.add_argument("--format", choices=("text", "json", "html"), default="text")
     parser.add_argument(
@@ -292,6 +298,15 @@ def _add_planning(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_statistics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--statistics",
+        metavar="FILE",
+        help="how often events come, for plans that depend on it: a JSON file of an earlier run's "
+        "--save-statistics",
+    )
+
+
 def _add_engine(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument("--engine", choices=("spark", "local"), help=f"default: {default}")
     parser.add_argument(
@@ -376,6 +391,17 @@ def planning_of(args: argparse.Namespace) -> dict[str, Any] | None:
     if rates:
         found["statistics"] = rates
     return found or None
+
+
+def statistics_of(args: argparse.Namespace) -> Any:
+    """The statistics of an earlier run; what is wrong with their content is for the API to report."""
+    if args.statistics is None:
+        return None
+    try:
+        return json.loads(Path(args.statistics).read_text())
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or f"it is not JSON: {error}"
+        raise InputError(f"cannot read statistics from {args.statistics}: {why}") from None
 
 
 def workload_of(args: argparse.Namespace) -> api.Workload:

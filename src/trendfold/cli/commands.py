@@ -6,6 +6,7 @@ Each imports what it needs, so that `trendfold check` loads no engine.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Callable, Collection
@@ -22,6 +23,7 @@ from trendfold.cli.arguments import (
     limits_of,
     number_or_text,
     planning_of,
+    statistics_of,
     workload_of,
 )
 from trendfold.cli.show import (
@@ -76,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
     with claim_folders(workload, args) as claims, session_for(args.engine, args.master, args.debug):
         result = _answer_or_report(workload, args)
         write_results(result, claims, args)
+        if args.save_statistics is not None:
+            _save_statistics(result, Path(args.save_statistics))
         if args.report is not None:
             result.report(args.report, Path(args.queries).stem)
             say(f"report: {args.report}")
@@ -134,8 +138,16 @@ def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
             on_reject=args.on_reject,
             limits=limits_of(args),
             planning=planning_of(args),
+            statistics=statistics_of(args),
             progress=tell,
         )
+
+
+def _save_statistics(result: Result, path: Path) -> None:
+    from trendfold.runtime.staging import make_folder, write_files
+
+    make_folder(path.parent)
+    write_files({path: text_file(json.dumps(result.statistics, indent=1) + "\n")})
 
 
 def _print(result: Result, form: str | None) -> None:
@@ -213,10 +225,11 @@ def explain(args: argparse.Namespace) -> int:
     if args.input is None:
         if args.analyze:
             raise InputError("--analyze runs the queries, so it needs --input PATH")
-        print(workload.explain(args.strategy, args.format))
+        print(workload.explain(args.strategy, args.format, statistics=statistics_of(args)))
         return 0
     _check_input(workload, args)
-    print(workload.explain(args.strategy, args.format, files_of(args), args.analyze, **columns_of(args)))
+    known = {"statistics": statistics_of(args), **columns_of(args)}
+    print(workload.explain(args.strategy, args.format, files_of(args), args.analyze, **known))
     return 0
 
 

@@ -17,7 +17,8 @@ from trendfold.explain.value import Explained, Unplanned, Value, describe, to_js
 from trendfold.plan import PLANNERS, QueryPlan
 from trendfold.plan.fold_steps import PhysicalPlan
 from trendfold.plan.papers import PAPERS
-from trendfold.plan.workload import plan_all
+from trendfold.plan.stream_statistics import StreamStatistics
+from trendfold.plan.workload import GIVEN, fitted_to, plan_all
 from trendfold.query.nodes import Query
 
 __all__ = [
@@ -59,15 +60,18 @@ def explain(
     format: str = "text",
     drawings: Sequence[Drawing] | None = None,
     ran: PhysicalPlan | None = None,
+    statistics: StreamStatistics | None = None,
 ) -> Explanation:
     """Plan all queries; for a query that cannot be planned, the explanation is the reason.
 
     With `drawings`, the joins of RETURN MATCHES are those of a run; with `ran`, so are the ways to fold
-    aggregates.
+    aggregates, and the plans of groups. Otherwise `statistics` decide, if there are any.
     """
     require_format(format)
     alone = [_plan_or_reason(query, strategy) for query in queries]
-    together = iter(plan_all([each.query for each in alone if isinstance(each, QueryPlan)], strategy))
+    planned = plan_all([each.query for each in alone if isinstance(each, QueryPlan)], strategy)
+    planned = fitted_to(planned, statistics, GIVEN) if ran is None else ran.applied_to(planned)
+    together = iter(planned)
     plans = tuple(next(together) if isinstance(each, QueryPlan) else each for each in alone)
     known = traced([plan for plan in plans if isinstance(plan, QueryPlan)], drawings)
     return Explanation(tuple(known.get(plan.query.name, plan) for plan in plans), format, ran)

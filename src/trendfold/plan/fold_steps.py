@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any
 
 from trendfold.errors import plural
+from trendfold.plan.logical import Group, QueryPlan
 from trendfold.plan.physical import NAMES, Combined, Fold, SharedPlan
 
 WIDTH = 100
@@ -97,6 +98,23 @@ class PhysicalPlan:
         """The steps of one query."""
         return tuple(step for step in self.steps if query in step.queries)
 
+    def applied_to(self, plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
+        """Plans of a workload, with the shared plans that these steps chose for their groups."""
+        chosen = {step.queries: step.way for step in self.steps if isinstance(step.way, SharedPlan)}
+        return tuple(p if p.group is None else _as_chosen(p, p.group, chosen.get(p.group.key)) for p in plans)
+
+    def with_details(self, plans: Sequence[QueryPlan]) -> PhysicalPlan:
+        """Steps that tasks told of, with the shared plans that were made before them."""
+        made = {p.group.key: p.group.details for p in plans if p.group is not None and p.group.fitted_by}
+        return PhysicalPlan(
+            tuple(
+                replace(step, way=replace(step.way, details=made[step.queries]))
+                if isinstance(step.way, SharedPlan) and step.queries in made
+                else step
+                for step in self.steps
+            )
+        )
+
     @property
     def counts(self) -> dict[str, int]:
         """The counters of all steps, summed."""
@@ -105,6 +123,12 @@ class PhysicalPlan:
             for what, count in step.counts.items():
                 total[what] = total.get(what, 0) + count
         return total
+
+
+def _as_chosen(plan: QueryPlan, group: Group, way: SharedPlan | None) -> QueryPlan:
+    if way is None or way.details is None:
+        return plan
+    return replace(plan, group=replace(group, method=way.method, details=way.details))
 
 
 def _cells(step: FoldStep) -> tuple[str, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trendfold.errors import InputError, nearest
+from trendfold.plan.stream_statistics import StreamStatistics, is_size, read_rates
 
 SEARCHES = ("annealing", "tabu")
 NEIGHBOURHOODS = {"edge": 2, "vertex": 3}
@@ -46,24 +46,18 @@ def read_planning(given: Mapping[str, Any] | None) -> JoinPlanning | None:
     _require_one_of("search", search, SEARCHES)
     _require_one_of("neighbourhood", near, tuple(NEIGHBOURHOODS))
     seconds = given.get("seconds")
-    if seconds is not None and not _is_size(seconds):
+    if seconds is not None and not is_size(seconds):
         raise InputError(f"planning's seconds must be a number from 0 on, not {seconds!r}")
-    return JoinPlanning(
-        search, near, None if seconds is None else float(seconds), _rates(given.get("statistics"))
-    )
+    rates = given.get("statistics")
+    known = () if rates is None else tuple(read_rates(rates, "planning's statistics").items())
+    return JoinPlanning(search, near, None if seconds is None else float(seconds), known)
 
 
-def _rates(given: Any) -> tuple[tuple[str, float], ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, Mapping) or not all(_is_size(rate) for rate in given.values()):
-        raise InputError("planning's statistics must be events per second by type, as in {'Login': 12.5}")
-    return tuple((str(name), float(rate)) for name, rate in given.items())
-
-
-def _is_size(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and isfinite(value) and value >= 0
+def with_rates(planning: JoinPlanning | None, statistics: StreamStatistics | None) -> JoinPlanning | None:
+    """The planning, with the rates of an earlier run where it names none itself."""
+    if statistics is None or not statistics.rates or (planning is not None and planning.rates):
+        return planning
+    return replace(planning or JoinPlanning(), rates=tuple(statistics.rates.items()))
 
 
 def _require_one_of(key: str, value: Any, known: tuple[str, ...]) -> None:

@@ -101,6 +101,8 @@ class Group:
     """The plan of each query by itself."""
     details: Any = None
     """The plan of a paper's method: a plain value that only the paper's package reads."""
+    fitted_by: str = ""
+    """The statistics `details` were planned by; empty if they are fitted to the rows when these are read."""
 
     @cached_property
     def key(self) -> tuple[str, ...]:

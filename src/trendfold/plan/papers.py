@@ -20,6 +20,9 @@ Its `plan.PLANNERS` maps strategies to planners, `plan.fitted` fits the plan of 
 its rows, and `run.FOLDS` maps the methods of groups to folds.
 """
 
+NEED_RATES = frozenset({"gloria"})
+"""The methods whose plans depend on how often types come."""
+
 OFFERS = "trendfold.papers.gloria.choose"
 """The module that `auto` asks for a shared plan cheaper than lanes."""
 

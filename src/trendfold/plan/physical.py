@@ -378,8 +378,10 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
     if group.method == SHARED_TREES:
         return _choose_shared_trees(group, known)
     if group.method != LANES:
-        details = paper(group.method, "plan").fitted(group, known)
-        return SharedPlan(group.method, details, f"strategy {group.strategy!r} was requested")
+        why = f"strategy {group.strategy!r} was requested"
+        if group.fitted_by:
+            return SharedPlan(group.method, group.details, f"{why}; planned by {group.fitted_by}")
+        return SharedPlan(group.method, paper(group.method, "plan").fitted(group, known), why)
     expected = lanes_ns(known.work, costs)
     if known.work and expected >= WORTH_NS and not known.is_exact:
         shared = offer().cheaper(group.members, known, expected)

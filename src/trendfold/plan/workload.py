@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from trendfold.errors import UnsupportedError
 from trendfold.plan.alike import shared_trees_key
 from trendfold.plan.logical import LANES, PLANNERS, SHARED_TREES, Group, QueryPlan, plan, plan_auto
-from trendfold.plan.papers import PAPERS, paper
+from trendfold.plan.papers import NEED_RATES, PAPERS, paper
+from trendfold.plan.statistics import GroupStatistics
+from trendfold.plan.stream_statistics import StreamStatistics
 from trendfold.query.nodes import Query, TypeSet
 
 WorkloadPlanner = Callable[[Sequence[Query]], tuple[QueryPlan, ...]]
@@ -103,6 +105,41 @@ def regrouped(plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
             for number, each in zip(unit.numbers, anew, strict=True):
                 found[number] = each
     return tuple(found)
+
+
+def needs_rates(plans: Sequence[QueryPlan]) -> bool:
+    """Whether any group is planned by how often types come, and is not yet."""
+    return any(p.group is not None and p.group.method in NEED_RATES and not p.group.fitted_by for p in plans)
+
+
+def fitted_to(
+    plans: Sequence[QueryPlan], statistics: StreamStatistics | None, source: str
+) -> tuple[QueryPlan, ...]:
+    """Fit the plans of groups to statistics, so that the same plan runs everywhere; `source` says whose."""
+    found = list(plans)
+    for unit in units(dict(enumerate(plans))) if statistics is not None and statistics.rates else ():
+        if unit.group is None or unit.group.method not in NEED_RATES or statistics is None:
+            continue
+        known = GroupStatistics(frequencies=_per_window(unit.plans, statistics.rates))
+        details = paper(unit.group.method, "plan").fitted(unit.group, known)
+        group = replace(unit.group, details=details, fitted_by=source)
+        for number, each in zip(unit.numbers, unit.plans, strict=True):
+            found[number] = replace(each, group=group)
+    return tuple(found)
+
+
+GIVEN, SAMPLED = "the statistics given", "a sample of the rows"
+"""Sources of statistics."""
+_UNBOUNDED_S = 3_600.0
+"""Queries without windows are planned as for windows of so many seconds: mostly ratios of rates matter."""
+
+
+def _per_window(plans: Sequence[QueryPlan], rates: Mapping[str, float]) -> dict[str, float]:
+    """Events per type in one of the longest windows."""
+    windows = [plan.query.window for plan in plans]
+    bounded = [window.length / 1e6 for window in windows if window is not None]
+    seconds = max(bounded) if len(bounded) == len(windows) else _UNBOUNDED_S
+    return {name: rate * seconds for name, rate in rates.items()}
 
 
 def grouped(

@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from trendfold.errors import nearest
-from trendfold.events.batch import read_batch
+from trendfold.events.batch import EventBatch, read_batch
 from trendfold.events.options import Options
 from trendfold.events.required import require_columns
 from trendfold.events.sources import Source, in_format
 from trendfold.events.sources import read as read_source
 from trendfold.plan import QueryPlan
 from trendfold.plan.fold_steps import FoldStep, PhysicalPlan
-from trendfold.plan.workload import units
+from trendfold.plan.stream_statistics import StreamStatistics, statistics_of
+from trendfold.plan.workload import GIVEN, fitted_to, units
 from trendfold.runtime.compiling import tell_of_compiling
 from trendfold.runtime.folding import FoldedQuery, choose_unit, fold_unit
 from trendfold.runtime.limits import Limits
@@ -55,9 +56,11 @@ def run(
     limits: Limits,
     progress: Progress | None = None,
     arithmetic: str = "auto",
+    statistics: StreamStatistics | None = None,
 ) -> Result:
     """Run all queries over one source: read its columns once, then fold one unit of queries after another."""
     started = time.perf_counter()
+    plans = fitted_to(plans, statistics, GIVEN)
     if options.on_reject == "fail":
         source.require_whole()
     tell_of_compiling()
@@ -98,7 +101,19 @@ def run(
         ),
         reject_reasons=found.rejects,
     )
-    return Result(tables, rejects, summary, ran)
+    return Result(tables, rejects, summary, ran, statistics=statistics_in(batch).to_value())
+
+
+def statistics_in(batch: EventBatch) -> StreamStatistics:
+    """How often events of each type come."""
+    span = int(batch.time.max() - batch.time.min()) if len(batch) else 0
+    return statistics_of(counts_of(batch), span)
+
+
+def counts_of(batch: EventBatch) -> dict[str, int]:
+    """Events by type."""
+    counts = np.bincount(batch.type_code, minlength=len(batch.type_names)).tolist()
+    return dict(zip(batch.type_names, counts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,8 @@ class Result(Mapping[str, Any]):
     """On Spark, the table of which all others are views."""
     queries: tuple[Query, ...] = field(default=(), repr=False)
     """What was asked, for reports."""
+    statistics: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Events per second by type, as `run` and `start` take it: `statistics=result.statistics`."""
 
     def with_notices(self, more: tuple[str, ...]) -> Result:
         """The same result with more notices in its summary."""

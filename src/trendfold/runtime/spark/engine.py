@@ -29,11 +29,13 @@ from trendfold.events.sources import read_file
 from trendfold.plan import QueryPlan
 from trendfold.plan.fold_steps import from_value, merged
 from trendfold.plan.spread import Mode, ends_with_segment
+from trendfold.plan.stream_statistics import StreamStatistics, statistics_of
+from trendfold.plan.workload import GIVEN, SAMPLED, fitted_to, needs_rates
 from trendfold.query.names import attributes_in, key_column
 from trendfold.query.nodes import Expression
 from trendfold.runtime.compiling import tell_of_compiling_on_workers
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.local import Progress, unseen_types
+from trendfold.runtime.local import Progress, statistics_in, unseen_types
 from trendfold.runtime.result import Result, Summary
 from trendfold.runtime.spark import blobs, catalyst, tasks
 from trendfold.runtime.spark.blobs import BITS, Blob, Content
@@ -78,11 +80,12 @@ def run(
     limits: Limits,
     progress: Progress | None = None,
     arithmetic: str = "auto",
+    statistics: StreamStatistics | None = None,
 ) -> Result:
     """Run all queries in one job over the source, and in a second one if parts turn out to be unordered."""
     started = time.perf_counter()
     tell_of_compiling_on_workers()
-    job = _job(plans, source, options, origin, limits, arithmetic)
+    job = _fitted(_job(plans, source, options, origin, limits, arithmetic), source, statistics)
     done = _run_stages(job, source)
     if done.overlap:
         done.tall.unpersist()
@@ -95,6 +98,17 @@ def run(
     if progress is not None:
         progress(plans[-1].query.name if plans else "", len(plans), len(plans))
     return result
+
+
+def _fitted(job: Job, source: FileSource | FrameSource, statistics: StreamStatistics | None) -> Job:
+    """Plan groups by how often types come, once for all tasks: as given, or in a sample."""
+    if statistics is not None:
+        return replace(job, plans=fitted_to(job.plans, statistics, GIVEN))
+    if not needs_rates(job.plans):
+        return job
+    some = _sample(source, (job.options.time_column, job.options.type_column), job.options)
+    batch = read_batch(some, replace(job.options, order_column=None, id_column=None, on_reject="keep"))
+    return replace(job, plans=fitted_to(job.plans, statistics_in(batch), SAMPLED))
 
 
 # ---------------------------------------------------------------- choosing a route
@@ -339,13 +353,15 @@ class _BatchRun:
                 job.limits.check_rows(plan.query.name, rows[q])
         tables = _Views(self.tall, job, {name: (q, rows[q]) for q, name in enumerate(names)})
         rejects = _view(self.tall, Content.REJECTS, 0, self._rejects_schema())
-        seen = sorted({name for blob in self.of(Content.SEEN) for name in json.loads(blob.payload)})
+        told = [json.loads(blob.payload) for blob in self.of(Content.SEEN)]
+        seen = sorted({name for each in told for name in each["types"]})
         scanned = self.scanned.get["events"] if self.scanned is not None else counts["events"]
         events, found = int(scanned or 0), self.found
         warnings = [*found.warnings(events, job.options), *self.source.warnings]
         warnings += [*_slow_session(self.source), *unseen_types(job.plans, seen)]
         warnings += sorted({bytes(blob.payload).decode() for blob in self.of(Content.WARNING)})
-        ran = merged(from_value(json.loads(blob.payload)) for blob in self.of(Content.STEP))
+        steps = merged(from_value(json.loads(blob.payload)) for blob in self.of(Content.STEP))
+        ran = steps.with_details(job.plans)
         summary = Summary(
             engine="spark",
             events=events,
@@ -363,7 +379,7 @@ class _BatchRun:
             sharing=ran.counts,
             reject_reasons=found.rejects,
         )
-        return Result(tables, rejects, summary, ran, self.tall)
+        return Result(tables, rejects, summary, ran, self.tall, statistics=_statistics(told).to_value())
 
     def _count_windows(self) -> int:
         """The number of distinct windows evaluated for all queries; tasks may share windows."""
@@ -403,6 +419,16 @@ class _BatchRun:
         if isinstance(self.source, FileSource):
             return self.source.rejects
         return self.job.nothing.rejects.schema
+
+
+def _statistics(told: Sequence[Mapping[str, Any]]) -> StreamStatistics:
+    """How often events of each type came, of what tasks have seen."""
+    counts: dict[str, int] = {}
+    for each in told:
+        for name, count in each["types"].items():
+            counts[name] = counts.get(name, 0) + count
+    times = [time for each in told for time in each["times"]]
+    return statistics_of(counts, max(times) - min(times) if times else 0)
 
 
 def _distinct_windows(tall: DataFrame, queries: Sequence[int]) -> int:

@@ -24,6 +24,8 @@ from trendfold.events.options import Options
 from trendfold.events.required import require_columns, require_names
 from trendfold.events.schema import Schema
 from trendfold.plan import QueryPlan
+from trendfold.plan.stream_statistics import StreamStatistics
+from trendfold.plan.workload import GIVEN, fitted_to
 from trendfold.query import needed_columns, parse, read_duration, to_text
 from trendfold.query.nodes import Query
 from trendfold.runtime.limits import Limits
@@ -94,6 +96,7 @@ class Settings:
     on_change: str = "fail"
     idle_timeout: str | None = None
     emit: str = "final"
+    statistics: StreamStatistics | None = None
 
 
 ON_CHANGE = ("fail", "replace")
@@ -358,6 +361,8 @@ class Handle:
             self._delay_ms,
             replaced,
         )
+        plans = fitted_to(stream.job.plans, settings.statistics, GIVEN)
+        stream = replace(stream, job=replace(stream.job, plans=plans))
         return replace(judged_by_spark(stream), emits_updates=settings.emit == "update")
 
     def _stop_heartbeats(self) -> None:

@@ -46,7 +46,7 @@ from trendfold.runtime.folds.matrices_together import (
     fold_together,
 )
 from trendfold.runtime.limits import Limits
-from trendfold.runtime.local import infinite_columns, table_of
+from trendfold.runtime.local import counts_of, infinite_columns, table_of
 from trendfold.runtime.match_tables import run_matches
 from trendfold.runtime.pieces import (
     FIRST,
@@ -133,7 +133,8 @@ def scan(
     `rejects` are rejected lines, and `found` the findings of reading them.
     """
     batch = read_batch(table, replace(job.options, on_reject="keep"))
-    seen = json.dumps(batch.type_names).encode()
+    times = [int(batch.time.min()), int(batch.time.max())] if len(batch) else []
+    seen = json.dumps({"types": counts_of(batch), "times": times}).encode()
     yield Blob(0, Content.SEEN, 0, table.num_rows + (rejects.num_rows if rejects is not None else 0), seen)
     yield Blob(0, Content.FINDINGS, 0, 0, (batch.findings + (found or Findings())).to_json())
     for refused in (batch.rejects, rejects):
