@@ -7,26 +7,29 @@ An event updates one entry of all active marks, in one loop over contiguous numb
 Where windows move with every event, a mark is one START event (SEM); where they do not, few marks, or one,
 serve all START events (dynamic prefix counting). Source: A-Seq (SIGMOD 2014), sections 3 and 4.
 
-In loops arrays are locals: numba counts references when an array is taken out of a tuple, which takes longer
-than an update.
+Arrays are lent (kernel.jit): counting references to dozens of them takes longer than the updates of an event.
+What most events do, in plain doubles, is compiled into the loop; the rest is called.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from trendfold.kernel.jit import inlined, kernel, reassociated
+from trendfold.kernel.jit import inlined, kernel, lent, phase, reassociated
 from trendfold.kernel.wide import RADIX, add, normalise, times
 from trendfold.papers.aseq.marks import (
+    CHANGES,
     COL,
     DEPTH,
     DST,
+    ITEM,
     KIND,
     LEAST,
     OWN,
     RESET,
     RESET_LEAST,
     SRC,
+    TAG,
     TREE,
     VALUE,
 )
@@ -77,41 +80,49 @@ def fold_prefixes(events, segment, stops, program, state, out):
 
     `state` is left as it is after the last segment.
     """
-    symbol, moment, item = events.symbol, events.moment, 0
-    floors, highs, joints = stops.floor, stops.high, stops.joint
-    is_slow, before = program.is_slow, program.before
-    op_start, op, mantissa, values = program.op_start, program.op, state.mantissa, events.values
-    head, tail, is_wide = state.head, state.tail, state.is_wide
-    start_start, start, edges = program.start_start, program.start, stops.edge
+    events, stops, program, state, out = lent(events), lent(stops), lent(program), lent(state), lent(out)
+    symbol, moment, floors, highs, item = events.symbol, events.moment, stops.floor, stops.high, 0
     for s in range(segment.shape[0] - 1):
         _forget(state)
         floor = np.int64(-1)
         i, high = segment[s], segment[s + 1]
         while i < high:
-            a, j = symbol[i], i + 1
+            j = i + 1
             while j < high and moment[j] == moment[i]:
                 j += 1
             if floors[i] != floor:
                 floor = floors[i]
                 _expire(floor, state)
-            if j > i + 1 or is_slow[a] or is_wide:
+            if j > i + 1 or program.is_slow[symbol[i]] or state.is_wide:
                 _fold_moment(events, i, j, stops, program, state)
             else:
-                # The common case is written out here: a call would pass a hundred arrays.
-                for o in range(op_start[a], op_start[a + 1]):
-                    factor = values[i, op[o, COL]] if op[o, KIND] == VALUE else 1.0
-                    dst, src, tree = np.uint64(op[o, DST]), np.uint64(op[o, SRC]), op[o, TREE]
-                    for k in range(np.uint64(head[tree]), np.uint64(tail[tree])):
-                        mantissa[dst, k] += mantissa[src, k] * factor
-                for k in range(start_start[a], start_start[a + 1] if floor <= i else start_start[a]):
-                    _begin(start[k], events, i, edges[i], program, state)
+                _fold_event(events, i, stops, program, state)
             while item < highs.shape[0] and highs[item] <= j:
-                if before[joints[item]] < 0:
-                    _read_marks(item, stops, program, state, out)
-                else:
-                    _read_joined(item, stops, program, state, out)
+                _read(item, stops, program, state, out)
                 item += 1
             i = j
+
+
+@phase
+def _fold_event(events, i, stops, program, state):
+    """Fold row i, alone in its moment and not slow, in plain doubles: snapshots, operations, new marks."""
+    a, op, mantissa = events.symbol[i], program.op, state.mantissa
+    begun = program.start_start[a + 1] if stops.floor[i] <= i else program.start_start[a]
+    for s in range(program.start_start[a], begun):
+        tree = program.start[s]
+        for join in range(program.join_start[tree], program.join_start[tree + 1]):
+            link = program.join[join]
+            slot = _open_snapshot(link, tree, program, state)
+            for o in range(program.out_start[link], program.out_start[link + 1]):
+                _sum_tags(o, link, slot, program, state)
+    for o in range(program.op_start[a], program.op_start[a + 1]):
+        factor = events.values[i, op[o, COL]] if op[o, KIND] == VALUE else 1.0
+        dst, src, tree = np.uint64(op[o, DST]), np.uint64(op[o, SRC]), op[o, TREE]
+        for k in range(np.uint64(state.head[tree]), np.uint64(state.tail[tree])):
+            mantissa[dst, k] += mantissa[src, k] * factor
+        state.changes[dst] += 1
+    for s in range(program.start_start[a], begun):
+        _begin(program.start[s], events, i, stops.edge[i], program, state)
 
 
 @kernel
@@ -120,9 +131,11 @@ def _forget(state):
     for tree in range(state.head.shape[0]):
         state.head[tree] = state.tail[tree] = state.base[tree] = 0
         state.born[tree] = state.taken[tree] = state.closed[tree] = -1
+    for joint in range(state.seen.shape[0]):
+        state.seen[joint, TAG] = -1
 
 
-@kernel
+@phase
 def _expire(floor, state):
     """Drop marks whose START events are in no window that is still to be read."""
     for tree in range(state.head.shape[0]):
@@ -174,6 +187,8 @@ def _operate_together(events, i, j, program, state):
 def _operate(op, o, events, i, state):
     """One operation of row i, on all active marks."""
     kind, dst, src = op[o, KIND], op[o, DST], op[o, SRC]
+    if kind <= VALUE:
+        state.changes[dst] += 1
     low, high = state.head[op[o, TREE]], state.tail[op[o, TREE]]
     if kind == RESET:
         for k in range(low, high):
@@ -208,42 +223,50 @@ def _add_wide(m, e, dst, src, factor, low, high):
         m[dst, k], e[dst, k] = _plus(m[dst, k], e[dst, k], part_m, part_e)
 
 
-@kernel
+@phase
 def _begin(tree, events, i, edge, program, state):
     """A START event: it joins the last mark, or gets a mark of its own."""
     if state.closed[tree] >= edge:
         return  # every window that holds it holds the NOT's event before it, too
-    head, tail = state.head[tree], state.tail[tree]
-    last = state.begin[tree, tail - 1] if tail > head else np.int64(-1)
+    last = state.begin[tree, state.tail[tree] - 1] if state.tail[tree] > state.head[tree] else np.int64(-1)
     if _needs_mark(program.is_joined[tree], last, edge, state.born[tree], events.moment[i]):
-        if tail == state.begin.shape[1]:
+        if state.tail[tree] == state.begin.shape[1]:
             _make_room(tree, program, state)
-            tail = state.tail[tree]
-        state.begin[tree, tail], state.barred[tree, tail] = i, state.closed[tree]
-        state.born[tree] = events.moment[i]
-        for entry in range(program.entry_start[tree], program.entry_start[tree + 1]):
-            state.mantissa[entry, tail] = 0.0
-            if state.is_wide:
-                state.exponent[entry, tail] = 0
-        for entry in range(program.low_start[tree], program.low_start[tree + 1]):
-            state.least[entry, tail] = np.inf
-        tail += 1
-        state.tail[tree] = tail
-    m, e = state.mantissa, state.exponent
+        _add_mark(tree, events, i, program, state)
+    mark = state.tail[tree] - 1
     for r in range(program.root_start[tree], program.root_start[tree + 1]):
         entry, col = program.root[r, 0], program.root[r, 1]
         own = events.values[i, col] if col >= 0 else 1.0
+        state.changes[entry] += 1
         if state.is_wide:
-            own_m, own_e = _times(1.0, np.int32(0), own)
-            m[entry, tail - 1], e[entry, tail - 1] = _plus(
-                m[entry, tail - 1], e[entry, tail - 1], own_m, own_e
-            )
+            _add_wide_root(entry, mark, own, state)
         else:
-            m[entry, tail - 1] += own
+            state.mantissa[entry, mark] += own
     for r in range(program.low_root_start[tree], program.low_root_start[tree + 1]):
-        entry = program.low_root[r, 0]
-        own = events.extremes[i, program.low_root[r, 1]]
-        state.least[entry, tail - 1] = min(state.least[entry, tail - 1], own)
+        entry, own = program.low_root[r, 0], events.extremes[i, program.low_root[r, 1]]
+        state.least[entry, mark] = min(state.least[entry, mark], own)
+
+
+@phase
+def _add_mark(tree, events, i, program, state):
+    """Append a mark that begins at row i, with all counters at zero."""
+    mark = state.tail[tree]
+    state.begin[tree, mark], state.barred[tree, mark] = i, state.closed[tree]
+    state.born[tree] = events.moment[i]
+    for entry in range(program.entry_start[tree], program.entry_start[tree + 1]):
+        state.mantissa[entry, mark] = 0.0
+        if state.is_wide:
+            state.exponent[entry, mark] = 0
+    for entry in range(program.low_start[tree], program.low_start[tree + 1]):
+        state.least[entry, mark] = np.inf
+    state.tail[tree] = mark + 1
+
+
+@kernel
+def _add_wide_root(entry, mark, own, state):
+    m, e = state.mantissa, state.exponent
+    own_m, own_e = _times(1.0, np.int32(0), own)
+    m[entry, mark], e[entry, mark] = _plus(m[entry, mark], e[entry, mark], own_m, own_e)
 
 
 @kernel
@@ -279,6 +302,14 @@ def _cell(tag, slot, slots, tags):
     return np.uint64(((row >> 3) * slots + slot) * 8 + (row & 7))
 
 
+@phase
+def _open_snapshot(link, into, program, state):
+    """The slot of a new snapshot, that of the mark which will begin tree `into`."""
+    origin, slot = program.origin[link], (state.base[into] + state.tail[into]) & (state.slots[link] - 1)
+    state.ends[link, slot] = state.base[origin] + state.tail[origin]
+    return slot
+
+
 @kernel
 def _take_snapshot(link, into, program, state):
     """Keep the counts from before an event that begins tree `into`, per tag: a mark of the line's first tree.
@@ -287,13 +318,14 @@ def _take_snapshot(link, into, program, state):
     each event that began the piece before gives its own snapshot times its count, and these add up
     (multi-connect).
     """
-    origin, slot = program.origin[link], (state.base[into] + state.tail[into]) & (state.slots[link] - 1)
-    state.ends[link, slot] = state.base[origin] + state.tail[origin]
+    slot = _open_snapshot(link, into, program, state)
     for o in range(program.out_start[link], program.out_start[link + 1]):
-        if program.before[link] < 0:
-            _sum_tags(o, link, slot, program, state)
-        else:
+        if program.before[link] >= 0:
             _multiply_tags(o, link, slot, program, state)
+        elif state.is_wide:
+            _sum_wide_tags(o, link, slot, program, state)
+        else:
+            _sum_tags(o, link, slot, program, state)
     for o in range(program.low_out_start[link], program.low_out_start[link + 1]):
         if program.before[link] < 0:
             _least_of_tags(o, link, slot, program, state)
@@ -301,22 +333,26 @@ def _take_snapshot(link, into, program, state):
             _least_of_products(o, link, slot, program, state)
 
 
-@kernel
+@phase
 def _sum_tags(o, link, slot, program, state):
     """Number o of a first piece: its counters, summed from the last mark down to each."""
     origin, slots, tags = program.origin[link], state.slots[link], state.tags[link]
-    entry, at = program.term[program.term_start[o], 1], np.uint64(state.snap_at[o])
-    numbers, snap, base = state.mantissa[entry], state.snap, state.base[origin]
-    total, exponent = 0.0, np.int32(0)
-    if not state.is_wide:
-        for k in range(state.tail[origin] - 1, state.head[origin] - 1, -1):
-            total += numbers[k]
-            snap[at + _cell(base + k, slot, slots, tags)] = total
-        return
+    entry, at = np.uint64(program.term[program.term_start[o], 1]), np.uint64(state.snap_at[o])
+    base, total = state.base[origin], 0.0
     for k in range(state.tail[origin] - 1, state.head[origin] - 1, -1):
-        total, exponent = _plus(total, exponent, numbers[k], state.exponent[entry, k])
-        to = at + _cell(base + k, slot, slots, tags)
-        snap[to], state.snap_exponent[to] = total, exponent
+        total += state.mantissa[entry, np.uint64(k)]
+        state.snap[at + _cell(base + k, slot, slots, tags)] = total
+
+
+@kernel
+def _sum_wide_tags(o, link, slot, program, state):
+    """The same for wide numbers."""
+    origin, slots, tags = program.origin[link], state.slots[link], state.tags[link]
+    entry, base, total, exponent = program.term[program.term_start[o], 1], state.base[origin], 0.0, np.int32(0)
+    for k in range(state.tail[origin] - 1, state.head[origin] - 1, -1):
+        total, exponent = _plus(total, exponent, state.mantissa[entry, k], state.exponent[entry, k])
+        to = np.uint64(state.snap_at[o]) + _cell(base + k, slot, slots, tags)
+        state.snap[to], state.snap_exponent[to] = total, exponent
 
 
 @kernel
@@ -419,27 +455,80 @@ def _multiply(m1, e1, m2, e2):
 # ---------------------------------------------------------------- readings
 
 
-@kernel
-def _read_marks(item, stops, program, state, out):
-    """The sum over the marks that begin in an item, and are not closed by a NOT's event in it."""
+@phase
+def _read(item, stops, program, state, out):
+    """The numbers of a window: those of the window before if no trend came or went, else computed anew."""
     joint, low = stops.joint[item], stops.low[item]
-    tree, at, low_at = program.tree[joint], stops.at[item], stops.low_at[item]
-    begin, barred, mantissa, term = state.begin, state.barred, state.mantissa, program.term
-    first = _seek(begin, tree, state.head[tree], state.tail[tree], low)
-    end = _seek(barred, tree, first, state.tail[tree], low)
-    for o in range(program.out_start[joint], program.out_start[joint + 1]):
-        entry, m, e = term[program.term_start[o], 1], 0.0, np.int32(0)
-        if state.is_wide:
-            for k in range(first, end):
-                m, e = _plus(m, e, mantissa[entry, k], state.exponent[entry, k])
-        else:
-            m, e = _normal(_sum(mantissa, entry, first, end), e)
-        out.mantissa[at], out.exponent[at] = m, e
-        at += 1
-    for o in range(program.low_out_start[joint], program.low_out_start[joint + 1]):
-        for k in range(first, end):
-            out.extreme[low_at] = min(out.extreme[low_at], state.least[program.low_out[o, 1], k])
-        low_at += 1
+    origin, changes = program.origin[joint], state.changes[program.gate[joint]]
+    tag = state.base[origin] + _first_mark(origin, state.seen[joint, TAG], low, state)
+    if tag == state.seen[joint, TAG] and changes == state.seen[joint, CHANGES]:
+        _repeat(item, joint, stops, program, state, out)
+    else:
+        at, is_plain = stops.at[item], not state.is_wide
+        for o in range(program.out_start[joint], program.out_start[joint + 1] if is_plain else 0):
+            m = _plain_number(o, joint, tag, low, program, state)
+            out.mantissa[at], out.exponent[at] = _normal(m, np.int32(0)) if abs(m) >= RADIX else (m, np.int32(0))
+            at += 1
+        if state.is_wide or program.low_out_start[joint] < program.low_out_start[joint + 1]:
+            _read_wide_and_least(item, joint, tag, low, stops, program, state, out)
+    is_closed = state.closed[origin] >= low  # then the next window may count marks that this one did not
+    state.seen[joint, ITEM], state.seen[joint, CHANGES] = item, changes
+    state.seen[joint, TAG] = -1 if is_closed else tag
+
+
+@phase
+def _first_mark(tree, seen, low, state):
+    """The first mark of a tree that does not begin before row `low`; `seen` is the one of a window before."""
+    head, tail = state.head[tree], state.tail[tree]
+    k = max(head, min(tail, seen - state.base[tree]))
+    if k > head and state.begin[tree, k - 1] >= low:
+        k = head
+    while k < tail and state.begin[tree, k] < low:
+        k += 1
+    return k
+
+
+@phase
+def _repeat(item, joint, stops, program, state, out):
+    """Copy what the joint's last window gave."""
+    last = state.seen[joint, ITEM]
+    to, of = stops.at[item], stops.at[last]
+    for o in range(program.out_start[joint + 1] - program.out_start[joint]):
+        out.mantissa[to + o], out.exponent[to + o] = out.mantissa[of + o], out.exponent[of + o]
+    to, of = stops.low_at[item], stops.low_at[last]
+    for o in range(program.low_out_start[joint + 1] - program.low_out_start[joint]):
+        out.extreme[to + o] = out.extreme[of + o]
+
+
+@phase
+def _plain_number(o, joint, tag, low, program, state):
+    """Number o of a joint in doubles: over its marks, their counts, or those times what snapshots hold."""
+    first, end = _marks_read(joint, tag, low, program, state)
+    tree, before, total = program.tree[joint], program.before[joint], 0.0
+    if before < 0:
+        return _sum(state.mantissa, program.term[program.term_start[o], 1], first, end)
+    cell, base = _cell(tag, 0, state.slots[before], state.tags[before]), state.base[tree]
+    for t in range(program.term_start[o], program.term_start[o + 1]):
+        of = np.uint64(state.snap_at[program.term[t, 0]]) + cell
+        entry, mask = program.term[t, 1], state.slots[before] - 1
+        total += _dot(state.snap, of, state.mantissa, entry, first, end, base, mask)
+    return total
+
+
+@phase
+def _marks_read(joint, tag, low, program, state):
+    """The marks [first, end) of a joint's tree whose trends are in a window that begins at row `low`."""
+    tree, before = program.tree[joint], program.before[joint]
+    end = state.tail[tree]
+    if before < 0:
+        first = tag - state.base[tree]
+        if state.closed[tree] >= low:  # a NOT's event in the window closes it for the marks after that
+            end = _seek(state.barred, tree, first, end, low)
+        return first, end
+    first, base, mask = state.head[tree], state.base[tree], state.slots[before] - 1
+    while first < end and state.ends[before, (base + first) & mask] <= tag:
+        first += 1  # its snapshot ends before the first START event of the window
+    return first, end
 
 
 @kernel
@@ -462,45 +551,6 @@ def _sum(numbers, entry, low, high):
     return total
 
 
-@kernel
-def _read_joined(item, stops, program, state, out):
-    """The sum over marks of a chopped line's last piece, each times what its snapshot counts for the item."""
-    joint, low = stops.joint[item], stops.low[item]
-    tree, origin, before = program.tree[joint], program.origin[joint], program.before[joint]
-    tag = state.base[origin] + _seek(state.begin, origin, state.head[origin], state.tail[origin], low)
-    end = state.tail[tree]
-    first = _seek(state.begin, tree, state.head[tree], end, low)
-    base, mask = state.base[tree], state.slots[before] - 1
-    while first < end and state.ends[before, (base + first) & mask] <= tag:
-        first += 1  # its snapshot ends before the first START event of the window
-    cell = _cell(tag, 0, state.slots[before], state.tags[before])
-    at = stops.at[item]
-    for o in range(program.out_start[joint], program.out_start[joint + 1]):
-        m, e = 0.0, np.int32(0)
-        for t in range(program.term_start[o], program.term_start[o + 1]):
-            entry, of = program.term[t, 1], np.uint64(state.snap_at[program.term[t, 0]]) + cell
-            if state.is_wide:
-                for k in range(first, end):
-                    here = of + np.uint64(((base + k) & mask) * 8)
-                    part_m, part_e = _multiply(
-                        state.snap[here],
-                        state.snap_exponent[here],
-                        state.mantissa[entry, k],
-                        state.exponent[entry, k],
-                    )
-                    m, e = _plus(m, e, part_m, part_e)
-            else:
-                m += _dot(state.snap, of, state.mantissa, entry, first, end, base, mask)
-        out.mantissa[at], out.exponent[at] = _normal(m, e)
-        at += 1
-    at = stops.low_at[item]
-    for o in range(program.low_out_start[joint], program.low_out_start[joint + 1]):
-        for k in range(first, end):
-            found = _least(o, joint, k, tag, (base + k) & mask, program, state)
-            out.extreme[at] = min(out.extreme[at], found)
-        at += 1
-
-
 @reassociated
 def _dot(snap, of, numbers, entry, low, high, base, mask):
     """One row of the snapshots of marks [low, high), times their counts."""
@@ -508,3 +558,39 @@ def _dot(snap, of, numbers, entry, low, high, base, mask):
     for k in range(low, high):
         total += snap[of + np.uint64(((base + k) & mask) * 8)] * numbers[entry, k]
     return total
+
+
+@kernel
+def _read_wide_and_least(item, joint, tag, low, stops, program, state, out):
+    """What `_read` leaves: numbers if they are wide, and extremes."""
+    first, end = _marks_read(joint, tag, low, program, state)
+    at = stops.at[item]
+    for o in range(program.out_start[joint], program.out_start[joint + 1] if state.is_wide else 0):
+        out.mantissa[at], out.exponent[at] = _wide_number(o, joint, tag, first, end, program, state)
+        at += 1
+    at, base, before = stops.low_at[item], state.base[program.tree[joint]], program.before[joint]
+    for o in range(program.low_out_start[joint], program.low_out_start[joint + 1]):
+        for k in range(first, end):
+            if before < 0:
+                found = state.least[program.low_out[o, 1], k]
+            else:
+                found = _least(o, joint, k, tag, (base + k) & (state.slots[before] - 1), program, state)
+            out.extreme[at] = min(out.extreme[at], found)
+        at += 1
+
+
+@kernel
+def _wide_number(o, joint, tag, first, end, program, state):
+    """Number o of a joint: the same as `_plain_number` for wide numbers."""
+    before, base, m, e = program.before[joint], state.base[program.tree[joint]], 0.0, np.int32(0)
+    for t in range(program.term_start[o], program.term_start[o + 1]):
+        entry = program.term[t, 1]
+        for k in range(first, end):
+            part_m, part_e = state.mantissa[entry, k], state.exponent[entry, k]
+            if before >= 0:
+                slot = (base + k) & (state.slots[before] - 1)
+                here = np.uint64(state.snap_at[program.term[t, 0]])
+                here += _cell(tag, slot, state.slots[before], state.tags[before])
+                part_m, part_e = _multiply(state.snap[here], state.snap_exponent[here], part_m, part_e)
+            m, e = _plus(m, e, part_m, part_e)
+    return m, e

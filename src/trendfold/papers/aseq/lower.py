@@ -65,7 +65,9 @@ def lower_prefixes(
         start=_table(starts, 1).reshape(-1),
         is_slow=np.array(
             [
-                bool(barred) or any(joins[t] for t in begun) or any(op[0] not in (ADD, VALUE) for op in ops)
+                bool(barred)
+                or any(_is_slow(joints[link]) for t in begun for link in joins[t])
+                or any(op[0] not in (ADD, VALUE) for op in ops)
                 for begun, barred, ops in zip(starts, bars, per_symbol, strict=True)
             ],
             np.bool_,
@@ -109,6 +111,11 @@ class _Joint:
     gate: int
     terms: list[list[tuple[int, int]]]
     extremes: list[tuple[int, int]]
+
+
+def _is_slow(link: _Joint) -> bool:
+    """Whether the snapshots of a link are more than copies of counters."""
+    return link.before >= 0 or bool(link.extremes)
 
 
 @dataclass(slots=True)
