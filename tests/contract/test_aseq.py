@@ -291,5 +291,8 @@ def test_counts_past_the_range_of_doubles_are_right() -> None:
 def test_snapshots_that_do_not_fit_are_told_before_they_are_made() -> None:
     events = pa.table({"type": list("ADEF") * 300, "ts": list(range(1200))})
     queries = ";".join(f"RETURN COUNT(*) PATTERN SEQ({first}, D, E, F) WITHIN 1200 s" for first in "ABC")
-    with pytest.raises(LimitError, match="prefix counters and snapshots, over limits state=50,000"):
+    with (
+        chopped(lambda lines: prefix.chop(dict(enumerate(lines)))),
+        pytest.raises(LimitError, match="prefix counters and snapshots, over limits state=50,000"),
+    ):
         tf.parse(queries).run(events, strategy="aseq", engine="local", limits={"state": 50_000})

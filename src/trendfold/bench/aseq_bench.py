@@ -6,14 +6,20 @@ memory to results.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from trendfold.api import parse
+from trendfold.bench.answers import rows
 from trendfold.bench.curves import draw_all
 from trendfold.bench.harness import Case, Report
-from trendfold.bench.ways import beside, run
+from trendfold.bench.ways import beside, run, run_plans
+from trendfold.papers.aseq.plan import line_of
+from trendfold.papers.aseq.prefixes import share_prefixes
+from trendfold.plan.workload import plan_all
 
 EVENTS, LONG_EVENTS = 3_000, 100_000
 """The number of events where sequences are built, and where they are not."""
@@ -22,12 +28,21 @@ LENGTHS, WINDOWS = (2, 3, 4, 5), (100, 500, 1_000)
 SCALED = ((6, 2_000), (8, 2_000), (10, 2_000))
 SHARED = (2, 4, 6)
 WORKLOADS = (2, 4, 6)
+STARTS = (10, 40, 160, 640)
+"""The number of active START events: chop-connect stores a number for each in a snapshot."""
 
 
 def cases(seed: int, scale: float) -> list[Case]:
     """All figures."""
     few, many = (trades(seed, max(500, int(n * scale))) for n in (EVENTS, LONG_EVENTS))
-    return [*_one_query(few), *_scalability(many), *_negation(few), *_several(few), *_shared(many)]
+    return [
+        *_one_query(few),
+        *_scalability(many),
+        *_negation(few),
+        *_several(few),
+        *_shared(many),
+        *_connected(many),
+    ]
 
 
 def _one_query(table: pa.Table) -> list[Case]:
@@ -81,10 +96,36 @@ def _shared(table: pa.Table) -> list[Case]:
     for queries in WORKLOADS:
         found += beside(f"Figure 16a, {queries} queries", table, after(queries, 3), ways)
     for length in SHARED:
-        found += beside(f"Figure 16c, middle of {length}", table, around(3, length), ways)
+        name = f"Figure 16c, middle of {length}"
+        found += beside(name, table, around(3, length), ways)
+        found.append(_chopped(name, table, around(3, length), f"{name}, aseq alone"))
     for queries in WORKLOADS:
-        found += beside(f"Figure 16d, {queries} queries", table, around(queries, 3), ways)
+        name = f"Figure 16d, {queries} queries"
+        found += beside(name, table, around(queries, 3), ways)
+        found.append(_chopped(name, table, around(queries, 3), f"{name}, aseq alone"))
     return found
+
+
+def _connected(table: pa.Table) -> list[Case]:
+    """Six queries in one pass, whole and chopped, by the number of active START events (k)."""
+    found = []
+    for starts in STARTS:
+        name, text = f"chop-connect, {starts} START events", around(6, 3, starts * TICKERS * EVERY_MS)
+        whole = _chopped(name, table, text, None, at=())
+        found += [whole, _chopped(name, table, text, whole.name)]
+    return found
+
+
+def _chopped(what: str, table: pa.Table, text: str, floor: str | None, at: tuple[int, ...] = (1,)) -> Case:
+    """Queries around a common middle, all chopped before it, or `at` nothing, whatever is cheaper."""
+    plans = plan_all(parse(text).queries, "aseq")
+    group = plans[0].group
+    assert group is not None
+    lines = [*map(line_of, plans)]
+    group = replace(group, details=share_prefixes(lines, dict.fromkeys(range(len(lines)), at)))
+    answer = run_plans(table, [replace(plan, group=group) for plan in plans])
+    way = "aseq chopped" if at else "aseq whole"
+    return Case(f"{what}, {way}", answer, len(table), floor, like=what, answer=rows)
 
 
 def ratios(report: Report) -> dict[str, float]:
@@ -145,10 +186,10 @@ def after(queries: int, length: int) -> str:
     return ";".join(query(f"q{i}", [*prefix, f"T{10 + i}"]) for i in range(queries))
 
 
-def around(queries: int, length: int) -> str:
+def around(queries: int, length: int, window_ms: int = 500) -> str:
     """Queries with a common middle between different tickers."""
     middle = _line(length)
-    return ";".join(query(f"q{i}", [f"T{10 + i}", *middle, "T9"]) for i in range(queries))
+    return ";".join(query(f"q{i}", [f"T{10 + i}", *middle, "T9"], window_ms) for i in range(queries))
 
 
 def _line(length: int) -> list[str]:

@@ -11,6 +11,7 @@ from trendfold.bench.answers import rows
 from trendfold.bench.harness import Case, UnfinishedError
 from trendfold.errors import LimitError
 from trendfold.events.options import Options
+from trendfold.plan import QueryPlan
 from trendfold.plan.workload import plan_all
 from trendfold.query import needed_columns
 from trendfold.query.nodes import Query
@@ -27,10 +28,16 @@ def run(
     table: pa.Table, queries: Sequence[Query], strategy: str, *, together: bool = True, unit: str = "ms"
 ) -> Run:
     """A run from a table in memory to results, without planning."""
-    options = Options(time_unit=unit)
-    source = local.read(table, needed_columns(queries, options.columns), options)
     workloads = [queries] if together else [(query,) for query in queries]
     plans = [plan for workload in workloads for plan in plan_all(tuple(workload), strategy)]
+    return run_plans(table, plans, unit)
+
+
+def run_plans(table: pa.Table, plans: Sequence[QueryPlan], unit: str = "ms") -> Run:
+    """The same with plans."""
+    options = Options(time_unit=unit)
+    queries = [plan.query for plan in plans]
+    source = local.read(table, needed_columns(queries, options.columns), options)
 
     def answered() -> Result:
         try:

@@ -9,8 +9,9 @@ import time
 import pytest
 
 import trendfold as tf
-from trendfold.papers.aseq.plan import line_of
+from trendfold.papers.aseq.plan import fitted, line_of
 from trendfold.papers.aseq.prefixes import Cuts, Line, PrefixPlan, chop, describe, share_prefixes
+from trendfold.plan.statistics import GroupStatistics
 
 PURCHASES = {
     "Q1": "VKindle, BKindle, VCase, BCase",
@@ -167,6 +168,26 @@ def best_cost(lines: dict[int, Line]) -> int:
     return min(cost(lines, dict(enumerate(cuts))) for cuts in itertools.product(*ways))
 
 
+def test_a_run_cuts_by_how_many_start_events_a_window_has() -> None:
+    plans = tf.parse(
+        "; ".join(f"RETURN COUNT(*) PATTERN SEQ(S{i}, A, B, C, D, E, F, G, H) WITHIN 9 s" for i in range(8))
+    ).plan("aseq")
+    group = plans[0].group
+    assert group is not None
+    assert group.details.is_guess
+
+    def cuts(each: float, starts: float, rows: int = 10**6) -> set[tuple[int, ...]]:
+        known = dict.fromkeys("ABCDEFGH", each) | {f"S{i}": starts for i in range(8)}
+        plan = fitted(group, GroupStatistics(rows=rows, frequencies=known))
+        assert not plan.is_guess
+        return {reading.cuts for reading in plan.families[0].readings}
+
+    assert cuts(10.0, 10.0) == {(1,)}  # ten numbers in a snapshot, read ten at a time
+    assert cuts(1_000.0, 1_000.0) == {()}  # a thousand
+    assert cuts(1_000.0, 10.0) == {()}  # marks of its own for each of the thousand events of A
+    assert cuts(10.0, 10.0, rows=10) == {()}  # searching takes longer than folding
+
+
 def test_a_hundred_queries_are_planned_in_time() -> None:
     rng = random.Random(7)
     types = [f"T{i}" for i in range(12)]
@@ -188,6 +209,7 @@ def test_a_plan_is_told_in_lines() -> None:
     )
     assert describe(plan, ["one", "two", "three", "four", "five"]) == (
         "14 prefix counters alone, 12 counters and snapshots shared",
+        "cuts are by the paper's cost; a run cuts by measured costs, which know its START events",
         "WITHIN 9 s:",
         "  tree 1",
         "    A[v > 1]",

@@ -18,18 +18,15 @@ import numpy as np
 from trendfold.kernel.jit import inlined, kernel, lent, phase, reassociated
 from trendfold.kernel.wide import RADIX, add, normalise, times
 from trendfold.papers.aseq.marks import (
-    CHANGES,
     COL,
     DEPTH,
     DST,
-    ITEM,
     KIND,
     LEAST,
     OWN,
     RESET,
     RESET_LEAST,
     SRC,
-    TAG,
     TREE,
     VALUE,
 )
@@ -120,7 +117,6 @@ def _fold_event(events, i, stops, program, state):
         dst, src, tree = np.uint64(op[o, DST]), np.uint64(op[o, SRC]), op[o, TREE]
         for k in range(np.uint64(state.head[tree]), np.uint64(state.tail[tree])):
             mantissa[dst, k] += mantissa[src, k] * factor
-        state.changes[dst] += 1
     for s in range(program.start_start[a], begun):
         _begin(program.start[s], events, i, stops.edge[i], program, state)
 
@@ -131,8 +127,6 @@ def _forget(state):
     for tree in range(state.head.shape[0]):
         state.head[tree] = state.tail[tree] = state.base[tree] = 0
         state.born[tree] = state.taken[tree] = state.closed[tree] = -1
-    for joint in range(state.seen.shape[0]):
-        state.seen[joint, TAG] = -1
 
 
 @phase
@@ -187,8 +181,6 @@ def _operate_together(events, i, j, program, state):
 def _operate(op, o, events, i, state):
     """One operation of row i, on all active marks."""
     kind, dst, src = op[o, KIND], op[o, DST], op[o, SRC]
-    if kind <= VALUE:
-        state.changes[dst] += 1
     low, high = state.head[op[o, TREE]], state.tail[op[o, TREE]]
     if kind == RESET:
         for k in range(low, high):
@@ -237,7 +229,6 @@ def _begin(tree, events, i, edge, program, state):
     for r in range(program.root_start[tree], program.root_start[tree + 1]):
         entry, col = program.root[r, 0], program.root[r, 1]
         own = events.values[i, col] if col >= 0 else 1.0
-        state.changes[entry] += 1
         if state.is_wide:
             _add_wide_root(entry, mark, own, state)
         else:
@@ -348,7 +339,12 @@ def _sum_tags(o, link, slot, program, state):
 def _sum_wide_tags(o, link, slot, program, state):
     """The same for wide numbers."""
     origin, slots, tags = program.origin[link], state.slots[link], state.tags[link]
-    entry, base, total, exponent = program.term[program.term_start[o], 1], state.base[origin], 0.0, np.int32(0)
+    entry, base, total, exponent = (
+        program.term[program.term_start[o], 1],
+        state.base[origin],
+        0.0,
+        np.int32(0),
+    )
     for k in range(state.tail[origin] - 1, state.head[origin] - 1, -1):
         total, exponent = _plus(total, exponent, state.mantissa[entry, k], state.exponent[entry, k])
         to = np.uint64(state.snap_at[o]) + _cell(base + k, slot, slots, tags)
@@ -457,53 +453,29 @@ def _multiply(m1, e1, m2, e2):
 
 @phase
 def _read(item, stops, program, state, out):
-    """The numbers of a window: those of the window before if no trend came or went, else computed anew."""
-    joint, low = stops.joint[item], stops.low[item]
-    origin, changes = program.origin[joint], state.changes[program.gate[joint]]
-    tag = state.base[origin] + _first_mark(origin, state.seen[joint, TAG], low, state)
-    if tag == state.seen[joint, TAG] and changes == state.seen[joint, CHANGES]:
-        _repeat(item, joint, stops, program, state, out)
-    else:
-        at, is_plain = stops.at[item], not state.is_wide
-        for o in range(program.out_start[joint], program.out_start[joint + 1] if is_plain else 0):
-            m = _plain_number(o, joint, tag, low, program, state)
-            out.mantissa[at], out.exponent[at] = _normal(m, np.int32(0)) if abs(m) >= RADIX else (m, np.int32(0))
-            at += 1
-        if state.is_wide or program.low_out_start[joint] < program.low_out_start[joint + 1]:
-            _read_wide_and_least(item, joint, tag, low, stops, program, state, out)
-    is_closed = state.closed[origin] >= low  # then the next window may count marks that this one did not
-    state.seen[joint, ITEM], state.seen[joint, CHANGES] = item, changes
-    state.seen[joint, TAG] = -1 if is_closed else tag
-
-
-@phase
-def _first_mark(tree, seen, low, state):
-    """The first mark of a tree that does not begin before row `low`; `seen` is the one of a window before."""
-    head, tail = state.head[tree], state.tail[tree]
-    k = max(head, min(tail, seen - state.base[tree]))
-    if k > head and state.begin[tree, k - 1] >= low:
-        k = head
-    while k < tail and state.begin[tree, k] < low:
-        k += 1
-    return k
-
-
-@phase
-def _repeat(item, joint, stops, program, state, out):
-    """Copy what the joint's last window gave."""
-    last = state.seen[joint, ITEM]
-    to, of = stops.at[item], stops.at[last]
-    for o in range(program.out_start[joint + 1] - program.out_start[joint]):
-        out.mantissa[to + o], out.exponent[to + o] = out.mantissa[of + o], out.exponent[of + o]
-    to, of = stops.low_at[item], stops.low_at[last]
-    for o in range(program.low_out_start[joint + 1] - program.low_out_start[joint]):
-        out.extreme[to + o] = out.extreme[of + o]
-
-
-@phase
-def _plain_number(o, joint, tag, low, program, state):
-    """Number o of a joint in doubles: over its marks, their counts, or those times what snapshots hold."""
+    """The numbers of a window."""
+    joint, low, at = stops.joint[item], stops.low[item], stops.at[item]
+    origin = program.origin[joint]
+    k = state.head[origin]
+    if k < state.tail[origin] and state.begin[origin, k] < low:
+        k = _seek(state.begin, origin, k, state.tail[origin], low)
+    tag = state.base[origin] + k
     first, end = _marks_read(joint, tag, low, program, state)
+    if state.is_wide or program.low_out_start[joint] < program.low_out_start[joint + 1]:
+        _read_wide_and_least(item, tag, first, end, stops, program, state, out)
+    if state.is_wide:
+        return
+    for o in range(program.out_start[joint], program.out_start[joint + 1]):
+        m, e = _plain_number(o, joint, tag, first, end, program, state), np.int32(0)
+        if abs(m) >= RADIX:
+            m, e = _normal(m, e)
+        out.mantissa[at], out.exponent[at] = m, e
+        at += 1
+
+
+@phase
+def _plain_number(o, joint, tag, first, end, program, state):
+    """Number o of a joint in doubles: over its marks, their counts, or those times what snapshots hold."""
     tree, before, total = program.tree[joint], program.before[joint], 0.0
     if before < 0:
         return _sum(state.mantissa, program.term[program.term_start[o], 1], first, end)
@@ -561,10 +533,9 @@ def _dot(snap, of, numbers, entry, low, high, base, mask):
 
 
 @kernel
-def _read_wide_and_least(item, joint, tag, low, stops, program, state, out):
-    """What `_read` leaves: numbers if they are wide, and extremes."""
-    first, end = _marks_read(joint, tag, low, program, state)
-    at = stops.at[item]
+def _read_wide_and_least(item, tag, first, end, stops, program, state, out):
+    """What is rare of a window: numbers if they are wide, and extremes."""
+    joint, at = stops.joint[item], stops.at[item]
     for o in range(program.out_start[joint], program.out_start[joint + 1] if state.is_wide else 0):
         out.mantissa[at], out.exponent[at] = _wide_number(o, joint, tag, first, end, program, state)
         at += 1

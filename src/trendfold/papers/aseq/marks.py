@@ -27,17 +27,13 @@ KIND, TREE, DEPTH, DST, SRC, COL = range(6)
 """The columns of an operation."""
 
 
-ITEM, CHANGES, TAG = range(3)
-"""The columns of what a reading saw last."""
-
-
 class PrefixProgram(NamedTuple):
     """The trees of one family, and the links between their pieces.
 
     op, op_start        per symbol: its operations [., 6], deepest first, and resets first within a depth:
                         in this order, each reads the state before the event
     start, start_start  per symbol: trees for which its events are START events
-    is_slow    bool[A]  whether its events do more than ADD, VALUE, begin trees, and copy counters to snapshots
+    is_slow    bool[A]  whether its events do more than ADD, VALUE, begin trees and snapshots of first pieces
     bar, bar_start      per symbol: trees that its events close for later START events (NOT at the start)
     root, root_start    per tree: (entry, value column or -1 for one) of a START event
     low_root, low_root_start   the same for entries of extremes
@@ -94,9 +90,6 @@ class Marked(NamedTuple):
     head, tail, base  int64[T]   active marks are [head, tail); mark k is number base + k of its segment
     born, taken  int64[T]    the moment in which the last mark was made, and the last snapshot taken
     closed     int64[T]      the last row of a NOT at the start so far, or -1
-    changes    int64[E]      how often an entry has changed
-    seen       int64[J, 3]   per joint: the item it was read for last, the changes of its gate by then, and the
-                             number of the first mark, or -1 where marks after that one may not have counted
 
     Snapshots of link l lie in slots, mark number modulo `slots[l]`, with a row for each tag: the number of
     a mark of the line's first tree, modulo `tags[l]`. A row holds the sum over its tag and all later ones,
@@ -117,8 +110,6 @@ class Marked(NamedTuple):
     born: NDArray[np.int64]
     taken: NDArray[np.int64]
     closed: NDArray[np.int64]
-    changes: NDArray[np.int64]
-    seen: NDArray[np.int64]
     ends: NDArray[np.int64]
     snap_at: NDArray[np.int64]
     snap: NDArray[np.float64]

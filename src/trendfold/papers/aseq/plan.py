@@ -9,6 +9,7 @@ from itertools import pairwise
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
+from trendfold.papers.aseq.cost import CounterPrices
 from trendfold.papers.aseq.prefixes import Line, LineElement, LineStep, PrefixPlan, share_prefixes
 from trendfold.plan import Group, QueryPlan, plan_cogra
 from trendfold.plan.carried import of_trends
@@ -145,10 +146,21 @@ def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
 
 
+_SEARCH_NS = 30_000
+"""The time to judge one sub-pattern."""
+
+
 def fitted(group: Group, known: GroupStatistics) -> PrefixPlan:
-    """The plan of a group; it does not depend on the rows."""
+    """The plan of a group, cut anew by the frequencies of its rows; not cut if searching takes too long."""
     planned: PrefixPlan = group.details
-    return planned
+    lines = [line_of(member) for member in group.members]
+    subpatterns = sum(len(line.steps) ** 2 / 2 for line in lines)
+    if not planned.is_guess or not known.frequencies:
+        return planned
+    prices = CounterPrices(known.frequencies)
+    if known.rows * len(lines) * prices.update < subpatterns * _SEARCH_NS:
+        return share_prefixes(lines, dict.fromkeys(range(len(lines)), ()))
+    return share_prefixes(lines, prices=prices)
 
 
 PLANNERS = {"aseq": plan_aseq}

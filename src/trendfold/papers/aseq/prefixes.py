@@ -11,10 +11,13 @@ Source: A-Seq (SIGMOD 2014), sections 3.3, 4.1 and 4.2.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
+from trendfold.papers.aseq.cost import PAPERS_PRICES, CounterPrices
 from trendfold.query.nodes import TypeSet, Window
 from trendfold.query.printer import type_text, window_text
 
@@ -131,7 +134,7 @@ class ExpiryFamily:
 
     @property
     def updates(self) -> int:
-        """The number of counters and snapshots that are updated; see `chop`."""
+        """The number of counters and links: the paper's cost."""
         return sum(len(tree.nodes) for tree in self.trees) + len(self.links)
 
     def pieces(self, reading: CounterReading) -> tuple[tuple[int, int], ...]:
@@ -152,6 +155,8 @@ class PrefixPlan:
     families: tuple[ExpiryFamily, ...]
     alone: int
     """The number of counters without sharing."""
+    is_guess: bool = False
+    """Whether lines were cut without knowing how many marks are active; `fitted` then cuts anew."""
 
     @property
     def updates(self) -> int:
@@ -159,24 +164,27 @@ class PrefixPlan:
         return sum(family.updates for family in self.families)
 
 
-def share_prefixes(lines: Sequence[Line], cuts: Cuts | None = None) -> PrefixPlan:
-    """Plan a workload; without `cuts`, lines are chopped where that saves updates.
+def share_prefixes(
+    lines: Sequence[Line], cuts: Cuts | None = None, prices: CounterPrices = PAPERS_PRICES
+) -> PrefixPlan:
+    """Plan a workload; without `cuts`, lines are chopped where that is cheaper.
 
     A chopped piece has counters for every event that begins it. With per-event windows, an unchopped line
-    also has counters for every START event, and a snapshot costs as much as an update. In other windows,
-    START events that expire together share counters, and a set per CNET event would only add work.
+    also has counters for every START event. In other windows, START events that expire together share
+    counters, and a set per CNET event would only add work.
     """
     by_window: dict[Window | None, dict[int, Line]] = {}
     for member, line in enumerate(lines):
         by_window.setdefault(line.window, {})[member] = line
-    families = []
+    families, is_guess = [], False
     for window, own in by_window.items():
         where = cuts
         if where is None:
             is_per_event = window is not None and window.slide is None
-            where = chop(own) if is_per_event else dict.fromkeys(own, ())
+            is_guess |= is_per_event and len(own) > 1 and not prices.frequencies
+            where = chop(own, prices) if is_per_event else dict.fromkeys(own, ())
         families.append(_lay(window, own, where))
-    return PrefixPlan(tuple(families), sum(len(line.steps) for line in lines))
+    return PrefixPlan(tuple(families), sum(len(line.steps) for line in lines), is_guess)
 
 
 # ---------------------------------------------------------------- where to chop
@@ -185,7 +193,7 @@ _Word = tuple[int, ...]
 """Steps, by number."""
 
 
-def chop(lines: dict[int, Line]) -> Cuts:
+def chop(lines: dict[int, Line], prices: CounterPrices = PAPERS_PRICES) -> Cuts:
     """Where to chop each line, by greedy search: the sub-pattern that saves most first.
 
     A move takes a sub-pattern of two or more steps that several lines share, and chops all of them before
@@ -193,24 +201,47 @@ def chop(lines: dict[int, Line]) -> Cuts:
     that begins with NOT is not chopped: expiry alone does not tell which of its START events count in a
     window.
 
-    The cost is the number of distinct counters and links. An event updates one counter per prefix that ends
-    with its type, and takes one snapshot per link into the tree that it begins; both iterate over the active
-    START events once (A-Seq, section 4.2, which counts snapshots of multi-connects like others).
+    The cost is the sum of the prices of distinct counters and links, and of reading what is chopped. The
+    paper's prices are one per update: an event updates one counter per prefix that ends with its type, and
+    takes one snapshot per link into the tree that it begins (A-Seq, section 4.2, which counts snapshots of
+    multi-connects like others).
     """
-    words = _numbered(lines)
+    words, types = _numbered(lines)
     cuts: Cuts = dict.fromkeys(lines, ())
     while True:
         users = Counter(key for member in lines for key in _laid(lines[member], words[member], cuts[member]))
         moves = _moves(lines, words, cuts)
-        tried = [(_change(lines, words, cuts, move, users), move) for move in moves]
-        change, move = min(tried, key=lambda found: found[0], default=(0, {}))
+        tried = [
+            (_change(_moved(lines, words, cuts, move), users, partial(_price, types, prices)), move)
+            for move in moves
+        ]
+        change, move = min(tried, key=lambda found: found[0], default=(0.0, {}))
         if change >= 0:
             return cuts
         cuts |= move
 
 
-_Key = tuple[object, tuple[int, ...]] | tuple[tuple[tuple[int, ...], ...], int]
-"""A counter, by its prefix and the NOT before; or a link, by the pieces before it and the step after it."""
+class _Counted(NamedTuple):
+    """A prefix counter: the NOT before it, and its steps."""
+
+    opening: LineElement | None
+    word: _Word
+
+
+class _Linked(NamedTuple):
+    """A link: the pieces before it, and the step after it."""
+
+    pieces: tuple[_Word, ...]
+    into: int
+
+
+class _CutReading(NamedTuple):
+    """The reading of a line in several pieces."""
+
+    pieces: tuple[_Word, ...]
+
+
+_Key = _Counted | _Linked | _CutReading
 
 
 def _laid(line: Line, word: _Word, cuts: tuple[int, ...]) -> Iterator[_Key]:
@@ -218,29 +249,49 @@ def _laid(line: Line, word: _Word, cuts: tuple[int, ...]) -> Iterator[_Key]:
     pieces = tuple(word[low:high] for low, high in pairwise((0, *cuts, len(word))))
     for i, piece in enumerate(pieces):
         for end in range(1, len(piece) + 1):
-            yield line.opening if i == 0 else None, piece[:end]
+            yield _Counted(line.opening if i == 0 else None, piece[:end])
         if i:
-            yield pieces[:i], piece[0]
+            yield _Linked(pieces[:i], piece[0])
+    if cuts:
+        yield _CutReading(pieces)
 
 
-def _change(
-    lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts, move: Cuts, users: Counter[_Key]
-) -> int:
-    """The change in cost made by a move; `users` are the users of all counters and links before it."""
+def _price(types: Sequence[str | TypeSet], prices: CounterPrices, key: _Key) -> float:
+    match key:
+        case _Counted(_, word):
+            return prices.counter(types[word[0]], types[word[-1]])
+        case _Linked(pieces, into):
+            return prices.link(tuple(types[piece[0]] for piece in pieces), types[into])
+        case _CutReading(pieces):
+            return prices.cut_reading(types[pieces[-1][0]], types[pieces[-1][-1]])
+
+
+def _moved(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts, move: Cuts) -> Counter[_Key]:
+    """How many users each counter and link gains or loses by a move."""
     moved: Counter[_Key] = Counter()
     for member, anew in move.items():
         moved.subtract(_laid(lines[member], words[member], cuts[member]))
         moved.update(_laid(lines[member], words[member], anew))
-    return sum((users[key] + by > 0) - (users[key] > 0) for key, by in moved.items())
+    return moved
 
 
-def _numbered(lines: dict[int, Line]) -> dict[int, _Word]:
-    """Equal steps by equal numbers: steps are compared often, and are long."""
+def _change(moved: Counter[_Key], users: Counter[_Key], price: Callable[[_Key], float]) -> float:
+    """The change in cost made by a move; `users` are the users of all counters and links before it."""
+    change = 0.0
+    for key, by in moved.items():
+        if (sign := (users[key] + by > 0) - (users[key] > 0)) != 0:
+            change += sign * price(key)
+    return change
+
+
+def _numbered(lines: dict[int, Line]) -> tuple[dict[int, _Word], list[str | TypeSet]]:
+    """Equal steps by equal numbers, since steps are compared often and are long; and the type of each."""
     number: dict[LineStep, int] = {}
-    return {
+    words = {
         member: tuple(number.setdefault(step, len(number)) for step in line.steps)
         for member, line in lines.items()
     }
+    return words, [step.element.type for step in number]
 
 
 def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Iterator[Cuts]:
@@ -322,6 +373,10 @@ def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> ExpiryFam
 def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
     """The plan as lines of text: the trees of each family, with links and the queries read at each node."""
     found = [f"{plan.alone} prefix counters alone, {plan.updates} counters and snapshots shared"]
+    if plan.is_guess:
+        found.append(
+            "cuts are by the paper's cost; a run cuts by measured costs, which know its START events"
+        )
     for family in plan.families:
         found.append(f"{window_text(family.window) if family.window else 'no window'}:")
         for number, tree in enumerate(family.trees):

@@ -158,8 +158,6 @@ def no_marks(program: PrefixProgram, marks: NDArray[np.int64], *, wide: bool) ->
         born=none.copy(),
         taken=none.copy(),
         closed=none.copy(),
-        changes=np.zeros(entries, np.int64),
-        seen=np.full((len(program.gate), 3), -1, np.int64),
         ends=np.zeros((links, most_slots), np.int64),
         snap_at=snap_at[:-1],
         snap=np.zeros(int(snap_at[-1])),
