@@ -37,6 +37,7 @@ PATTERNS = [
     *("SEQ(A+, B)+", "SEQ(A, B+)+", "(A | B)+", "(B+ | SEQ(C, D))", "SEQ(A, B*, C)", "SEQ(A, B?)"),
     *("SEQ(A, B+, NOT C, D)", "SEQ(B+, NOT C)", "SEQ(NOT D, B+)", "SEQ(A, NOT SEQ(C, D), B+)"),
     *("SEQ(A, B, B+)", "SEQ(A, B{2,})", "SEQ(A, C)", "SEQ(A, B+, NOT B, C)"),
+    *("SEQ(A, B+, C, B+)", "(SEQ(A, B+) | SEQ(B+, C))", "SEQ(B+, A, B b+)", "SEQ(B+, NOT D, A, B+)+"),
 ]
 WINDOWS = [
     *("", "WITHIN 6 s SLIDE 2 s", "WITHIN 4 s SLIDE 4 s", "WITHIN 6 s SLIDE 3 s", "WITHIN 2 s SLIDE 3 s"),
@@ -189,6 +190,21 @@ def folded(
     journal = np.zeros((lines, 5)) if lines else NO_JOURNAL
     found, tally = ready(group, together, DEFAULTS).fold(CHOICES[strategy], journal)
     return found, tally, journal[1 : 1 + int(journal[0, 0])] if lines else journal
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_queries_share_a_type_at_several_positions(strategy: str) -> None:
+    rng = random.Random(11)
+    types = [kind for _ in range(12) for kind in [rng.choice("AACD"), *"B" * rng.randint(1, 9)]]
+    events = pa.table({"type": types, "ts": range(len(types)), "v": [rng.randint(0, 9) for _ in types]})
+    text = "RETURN COUNT(*), SUM(B.v), MIN(B.v) PATTERN {} WITHIN 40 s SLIDE 8 s"
+    patterns = ["SEQ(A, B+, C, B+)", "SEQ(B+, A, B+)", "SEQ(D, B+)", "(SEQ(A, B+) | SEQ(B+, C))"]
+    workload = tf.parse("; ".join(map(text.format, patterns)))
+    found, expected = workload.run(events, strategy=strategy), workload.run(events, strategy="cogra")
+    assert len(found.plan) == 1
+    assert found.summary.sharing["shared bursts"] > 0
+    for query in workload:
+        assert engine.difference(found[query.name].to_pylist(), expected[query.name].to_pylist(), 2) is None
 
 
 def test_random_workloads_do_share() -> None:

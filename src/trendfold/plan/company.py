@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trendfold.plan import QueryPlan, plan_auto, plan_cogra, plan_greta
+from trendfold.plan import QueryPlan, plan_auto, plan_cogra
 from trendfold.plan.carried import of_trends
 from trendfold.query.nodes import Query, Semantics, TypeSet, WindowUnit
 from trendfold.query.printer import expression_text
@@ -40,12 +40,6 @@ def unfit(plan: QueryPlan) -> str:
 
 
 def plan_coarsely(query: Query) -> QueryPlan:
-    """Plan at the coarsest grain, or by building trends if a cross predicate needs them."""
+    """Plan at the coarsest grain, as COGRA does, or by building trends if a cross predicate needs them."""
     plan = plan_auto(query)
     return plan if plan.strategy == "construct" else plan_cogra(query)
-
-
-def plan_alone(query: Query) -> QueryPlan:
-    """Plan a query that shares nothing: every binding kept, the baseline of the papers."""
-    plan = plan_auto(query)
-    return plan if plan.strategy == "construct" else plan_greta(query)

@@ -517,6 +517,8 @@ def _choose_bindings(plan: QueryPlan, operand: OperandPlan, known: OperandStatis
         return Bindings(
             1, "a predicate compares neighbours; each moment that may end trends has its own window"
         )
+    if plan.strategy == "greta":
+        return Bindings(1, "strategy 'greta' keeps every binding")
     if plan.sharing(operand) is not Sharing.TREES:
         return Bindings(1, "a predicate compares neighbours")
     entry = _entry(operand)

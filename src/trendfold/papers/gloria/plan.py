@@ -12,7 +12,7 @@ from trendfold.papers.gloria.path_cost import PAPER, CostModel, Weights
 from trendfold.papers.gloria.search import FoundPlan, optimize, optimize_greedily, optimize_unpruned, plan_of
 from trendfold.papers.gloria.template import GloriaTemplate, make_template
 from trendfold.plan import Group, QueryPlan
-from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_coarsely, unfit
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import rows_key
 from trendfold.query.nodes import Query
@@ -37,7 +37,7 @@ UNKNOWN: Mapping[str, float] = MappingProxyType({})
 def plan_with_gloria(
     queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
 ) -> tuple[QueryPlan, ...]:
-    """Plan queries: groups for those that can share, GRETA's plan for each of the others.
+    """Plan queries: groups for those that can share, COGRA's plan for each of the others.
 
     `key` is equal for queries whose rows are split into the same streams; None if a query cannot be grouped.
     """
@@ -58,7 +58,7 @@ def plan_with_gloria(
         for place, i in enumerate(numbers):
             found[i] = replace(members[place], group=group, number=place)
     for i, reason in alone.items():
-        found[i] = replace(plan_alone(queries[i]), alone=reason)
+        found[i] = replace(plans[i], alone=reason)
     return tuple(found)
 
 

@@ -6,7 +6,8 @@ handed costs compile time. `Layout` (`at`) says where each table begins. A recor
 
 A is the number of symbols, M of members (queries), L of lanes, F of families (types E whose E+ several
 members share), U of the most units of a family. A *unit* is the members of a family whose local predicates on
-E are the same. A *lane* is a member in one of its windows.
+E are the same. A *loop* is a position at which a member of a family has E+. A *lane* is a member in one of
+its windows.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ class Layout(NamedTuple):
         takes      (f · A + a) · U + u   whether a unit can take it
         family     f           FamilyRecord
         sharer     f · M + k   SharerRecord
+        loop       j           LoopRecord
         column, xcolumn        columns that numbers and extremes of its sharers are fed from at E
-        fed        (f · M + k) · W + w   place among these columns, or -1; xfed the same
+        fed        j · W + w   place among these columns, or -1; xfed the same
     Work:
         first, upto  k         open windows: from the first up to, not including
         wide       l           whether some number of a lane has an exponent
@@ -54,13 +56,14 @@ class Layout(NamedTuple):
         open       f · U + u   windows that the members of a unit are in
         chosen, alone  u       whether it shares the burst; snapshots that are needed for it alone
         before     f           whether the burst before was shared; -1 if there was none
-        sharing    q           SharingRecord, for every lane that shares the graphlet
+        sharing    q           SharingRecord, for every lane and loop that share the graphlet
         tally                  counters of what happened
     """
 
     symbols: int
     members: int
     lanes: int
+    sharings: int
     families: int
     units: int
     width: int
@@ -91,6 +94,7 @@ class Layout(NamedTuple):
     takes: int
     family: int
     sharer: int
+    loop: int
     state: int
     column: int
     xcolumn: int
@@ -122,7 +126,7 @@ class LaneNumbers(NamedTuple):
 class Graphlet(NamedTuple):
     """Values of snapshots per lane, and running coefficients.
 
-    value_m, value_e  [L, W, S]    value_x  [L, X, S]
+    value_m, value_e  [sharings, W, S]    value_x  [sharings, X, S]
     c       [1 + columns, S]       row 0 are counts, then σ per column
     mu      [xcolumns, S]
     given   [columns + xcolumns]   the sums and least values of a moment's events, column by column
@@ -234,12 +238,17 @@ class FamilyRecord(NamedTuple):
 
 
 class SharerRecord(NamedTuple):
-    """A member in a family: its unit or -1, whether rows inside a burst do anything to it, and the
-    sources and targets, in `state`, of an event of E.
-    """
+    """A member in a family: its unit or -1, whether rows inside a burst do anything to it, and its loops."""
 
     unit: int
     is_touched: int
+    loop_low: int
+    loop_high: int
+
+
+class LoopRecord(NamedTuple):
+    """A position with E+: the sources and targets, in `state`, of an event of E there."""
+
     source_low: int
     source_high: int
     target_low: int
@@ -256,10 +265,11 @@ class LaneRecord(NamedTuple):
 
 
 class SharingRecord(NamedTuple):
-    """A lane that shares the graphlet, its member, and whether any of its values has an exponent."""
+    """A lane that shares the graphlet, its member, a loop, and whether any of its values has an exponent."""
 
     lane: int
     member: int
+    loop: int
     is_far: int
 
 
@@ -274,9 +284,10 @@ _RECORDS = (
     ConcernRecord,
     FamilyRecord,
     SharerRecord,
+    LoopRecord,
     SharingRecord,
 )
-STEP, ROW, VOP, XROW, XTERM, MEMBER, GUARD, CONCERN, FAMILY, SHARER, SHARING = (
+STEP, ROW, VOP, XROW, XTERM, MEMBER, GUARD, CONCERN, FAMILY, SHARER, LOOP, SHARING = (
     len(record._fields) for record in _RECORDS
 )
 """Numbers of a record."""
@@ -361,7 +372,14 @@ def read_family(t, at, f):
 def read_sharer(t, at, f, k):
     """Member k in family f."""
     o = at.sharer + SHARER * (f * at.members + k)
-    return SharerRecord(t[o], t[o + 1], t[o + 2], t[o + 3], t[o + 4], t[o + 5])
+    return SharerRecord(t[o], t[o + 1], t[o + 2], t[o + 3])
+
+
+@inlined
+def read_loop(t, at, j):
+    """Loop j."""
+    o = at.loop + LOOP * j
+    return LoopRecord(t[o], t[o + 1], t[o + 2], t[o + 3])
 
 
 @inlined
@@ -375,10 +393,10 @@ def read_lane(t, at, lane):
 def read_sharing(n, at, q):
     """The q-th lane that shares the graphlet."""
     o = at.sharing + SHARING * q
-    return SharingRecord(n[o], n[o + 1], n[o + 2])
+    return SharingRecord(n[o], n[o + 1], n[o + 2], n[o + 3])
 
 
 @inlined
 def mark_far(n, at, q, is_far):
     """Note whether a value of the q-th lane that shares the graphlet has an exponent."""
-    n[at.sharing + SHARING * q + 2] |= is_far
+    n[at.sharing + SHARING * q + 3] |= is_far

@@ -27,6 +27,7 @@ from trendfold.papers.hamlet.arrays import (
     read_concern,
     read_family,
     read_lane,
+    read_loop,
     read_member,
     read_sharer,
     read_sharing,
@@ -108,7 +109,7 @@ def fold_edges(events, t, at, choice, numbers, n, graphlet, log, pairs, out, jou
         if b > 0:
             count = gather_sharers(0, t, at, n)
             shares = is_burst and _pays(b, stop - oldest, count, choice, t, at, n, log)
-            begin_snapshot(i, 0, count, t, at, numbers, n, graphlet, journal)
+            begin_snapshot(i, count, t, at, numbers, n, graphlet, journal)
             _fold_burst(events, i, stop, shares, count, t, at, n, graphlet, log, pairs, journal)
         if not is_burst:
             step_rows(events, i, stop, -1, alike, False, t, at, numbers, n)
@@ -331,12 +332,12 @@ def _value_event(events, row, j, fresh, count, t, at, n, graphlet, log, journal)
     takes, family = at.takes + events.symbol[row] * at.units, read_family(t, at, 0)
     column, xcolumn = at.column + family.column_low, at.xcolumn + family.xcolumn_low
     for q in range(count):
-        lane, member, _ = read_sharing(n, at, q)
+        lane, member, loop, _ = read_sharing(n, at, q)
         if not t[takes + read_sharer(t, at, 0, member).unit]:
             continue
         own, edges = read_member(t, at, member), log.edges_of[member]
         for w in range(own.width):
-            fed = t[at.fed + member * at.width + w]
+            fed = t[at.fed + loop * at.width + w]
             base_m, base_e = graphlet.value_m[q, w, 0], graphlet.value_e[q, w, 0]
             sum_m, sum_e = _evaluate(edges, lane, w, fed, fresh, base_m, base_e, log)
             if fed >= 0:
@@ -347,7 +348,7 @@ def _value_event(events, row, j, fresh, count, t, at, n, graphlet, log, journal)
             log.m[lane, w, z], log.e[lane, w, z] = sum_m, sum_e
             k[FAR] |= sum_e > 0
         for y in range(own.extremes):
-            fed = t[at.xfed + member * at.extremes + y]
+            fed = t[at.xfed + loop * at.extremes + y]
             best = min(graphlet.value_x[q, y, 0], _least(edges, lane, y, fed, fresh, log))
             if fed >= 0 and log.m[lane, 0, z] != 0.0:
                 best = min(best, events.extremes[row, t[xcolumn + fed]])
@@ -407,20 +408,20 @@ def _settle(count, t, at, numbers, n, log):
     m, e, x = numbers.m, numbers.e, numbers.x
     total, fresh = log.sum_m.shape[0] - 1, log.k[NEXT]
     for q in range(count):
-        lane, member, _ = read_sharing(n, at, q)
-        sharer, own = read_sharer(t, at, 0, member), read_member(t, at, member)
+        lane, member, j, _ = read_sharing(n, at, q)
+        loop, own = read_loop(t, at, j), read_member(t, at, member)
         width, extremes = own.width, own.extremes
         base, xbase, _, _ = read_lane(t, at, lane)
-        low, high = at.state + sharer.target_low, at.state + sharer.target_high
+        low, high = at.state + loop.target_low, at.state + loop.target_high
         for w in range(width):
-            fed = t[at.fed + member * at.width + w]
+            fed = t[at.fed + j * at.width + w]
             sum_m, sum_e = _evaluate(total, lane, w, fed, fresh, 0.0, np.int32(0), log)
             for o in range(low, high):
                 here = base + t[o] * width + w
                 m[here], e[here] = wide_sum(m[here], e[here], sum_m, sum_e)
                 n[at.wide + lane] |= e[here] > 0
         for y in range(extremes):
-            best = _least(total, lane, y, t[at.xfed + member * at.extremes + y], fresh, log)
+            best = _least(total, lane, y, t[at.xfed + j * at.extremes + y], fresh, log)
             for o in range(low, high):
                 here = xbase + t[o] * extremes + y
                 x[here] = min(x[here], best)

@@ -33,6 +33,7 @@ from trendfold.papers.hamlet.arrays import (
     read_concern,
     read_family,
     read_lane,
+    read_loop,
     read_member,
     read_sharer,
     read_sharing,
@@ -108,15 +109,16 @@ def find_run(symbol, moment, i, edge):
 
 @kernel
 def gather_sharers(f, t, at, n):
-    """List the lanes of all members whose units were chosen; returns how many they are."""
+    """List the lanes of all members whose units were chosen, with each loop; returns how many they are."""
     count = 0
     for k in range(at.members):
-        unit = read_sharer(t, at, f, k).unit
-        if unit >= 0 and n[at.chosen + unit]:
+        sharer = read_sharer(t, at, f, k)
+        if sharer.unit >= 0 and n[at.chosen + sharer.unit]:
             for item in range(n[at.first + k], n[at.upto + k]):
-                here = at.sharing + SHARING * count
-                n[here], n[here + 1] = lane_of(k, item, t, at), k
-                count += 1
+                for loop in range(sharer.loop_low, sharer.loop_high):
+                    here = at.sharing + SHARING * count
+                    n[here], n[here + 1], n[here + 2] = lane_of(k, item, t, at), k, loop
+                    count += 1
     return count
 
 
@@ -328,7 +330,7 @@ def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journ
     family = read_family(t, at, f)
     columns, xcolumns = family.column_high - family.column_low, family.xcolumn_high - family.xcolumn_low
     column, xcolumn = at.column + family.column_low, at.xcolumn + family.xcolumn_low
-    begin_snapshot(i, f, count, t, at, numbers, n, graphlet, journal)
+    begin_snapshot(i, count, t, at, numbers, n, graphlet, journal)
     _start_coefficients(graphlet, 0, 0.0)
     snapshots, taken = 1, 0
     while i < stop and taken < MOST_EVENTS:
@@ -364,7 +366,7 @@ def _fold_graphlet(events, i, stop, f, count, t, at, numbers, n, graphlet, journ
         taken += alike + snapshots - before
     n[at.tally + GRAPHLETS] += 1
     n[at.tally + SNAPSHOTS] += snapshots - 1
-    _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet)
+    _end_graphlet(count, snapshots, t, at, numbers, n, graphlet)
     return i
 
 
@@ -396,15 +398,15 @@ def _pass_moment(graphlet, snapshots, alike, columns, xcolumns):
 
 
 @kernel
-def begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
+def begin_snapshot(row, count, t, at, numbers, n, graphlet, journal):
     """The snapshot at graphlet level: per lane the mass of all that E may follow (Equation 5)."""
     m, e, x = numbers.m, numbers.e, numbers.x
     for q in range(count):
-        lane, k, _ = read_sharing(n, at, q)
-        member, sharer = read_member(t, at, k), read_sharer(t, at, f, k)
+        lane, k, j, _ = read_sharing(n, at, q)
+        member, loop = read_member(t, at, k), read_loop(t, at, j)
         width, extremes = member.width, member.extremes
         base, xbase, _, _ = read_lane(t, at, lane)
-        low, high = at.state + sharer.source_low, at.state + sharer.source_high
+        low, high = at.state + loop.source_low, at.state + loop.source_high
         far = n[at.wide + lane]
         for w in range(width):
             sum_m, sum_e = 0.0, np.int32(0)
@@ -423,7 +425,7 @@ def begin_snapshot(row, f, count, t, at, numbers, n, graphlet, journal):
             for o in range(low, high):
                 best = min(best, x[xbase + t[o] * extremes + y])
             graphlet.value_x[q, y, 0] = best
-        n[at.sharing + SHARING * q + 2] = far  # SharingRecord.is_far
+        n[at.sharing + SHARING * q + 3] = far  # SharingRecord.is_far
         if journal.shape[0] > 0:
             note(journal, VALUE, row, 0, k, graphlet.value_m[q, 0, 0])
 
@@ -438,11 +440,11 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
     column, xcolumn = at.column + family.column_low, at.xcolumn + family.xcolumn_low
     value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
     for q in range(count):
-        _, k, far = read_sharing(n, at, q)
-        number, member = f * at.members + k, read_member(t, at, k)
+        _, k, j, far = read_sharing(n, at, q)
+        member = read_member(t, at, k)
         can = t[takes + read_sharer(t, at, f, k).unit]
         for w in range(member.width):
-            fed = t[at.fed + number * at.width + w]
+            fed = t[at.fed + j * at.width + w]
             sum_m, sum_e = 0.0, np.int32(0)
             if can:
                 sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, before, 1.0, far)
@@ -453,7 +455,7 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
             value_m[q, w, s], value_e[q, w, s] = sum_m, sum_e
             mark_far(n, at, q, sum_e > 0)
         for y in range(member.extremes):
-            fed = t[at.xfed + number * at.extremes + y]
+            fed = t[at.xfed + j * at.extremes + y]
             best = np.inf
             if can:
                 best = _least(graphlet, q, y, fed, before, 1.0)
@@ -465,25 +467,25 @@ def _event_snapshot(events, r, f, count, before, s, t, at, n, graphlet, journal)
 
 
 @kernel
-def _end_graphlet(f, count, snapshots, t, at, numbers, n, graphlet):
+def _end_graphlet(count, snapshots, t, at, numbers, n, graphlet):
     """Add the masses of all events of the graphlet to every lane: snapshots are replaced by their values."""
     m, e, x = numbers.m, numbers.e, numbers.x
     value_m, value_e, c = graphlet.value_m, graphlet.value_e, graphlet.c
     for q in range(count):
-        lane, k, far = read_sharing(n, at, q)
-        number, member, sharer = f * at.members + k, read_member(t, at, k), read_sharer(t, at, f, k)
+        lane, k, j, far = read_sharing(n, at, q)
+        member, loop = read_member(t, at, k), read_loop(t, at, j)
         width, extremes = member.width, member.extremes
         base, xbase, _, _ = read_lane(t, at, lane)
-        low, high = at.state + sharer.target_low, at.state + sharer.target_high
+        low, high = at.state + loop.target_low, at.state + loop.target_high
         for w in range(width):
-            fed = t[at.fed + number * at.width + w]
+            fed = t[at.fed + j * at.width + w]
             sum_m, sum_e = _value(value_m, value_e, c, q, w, fed, snapshots, 0.0, far)
             for o in range(low, high):
                 here = base + t[o] * width + w
                 m[here], e[here] = wide_sum(m[here], e[here], sum_m, sum_e)
                 n[at.wide + lane] |= e[here] > 0
         for y in range(extremes):
-            best = _least(graphlet, q, y, t[at.xfed + number * at.extremes + y], snapshots, 0.0)
+            best = _least(graphlet, q, y, t[at.xfed + j * at.extremes + y], snapshots, 0.0)
             for o in range(low, high):
                 here = xbase + t[o] * extremes + y
                 x[here] = min(x[here], best)

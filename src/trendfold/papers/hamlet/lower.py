@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -50,14 +50,20 @@ def lower_group(
     _add_steps(tables, members, _stepped(alphabet, families), every)
     _add_members(tables, members, alphabet, windows)
     _add_families(tables, [_Sharers(members, alphabet, family, every) for family in families], alphabet)
+    tables.count(sharings=max((_sharings(family, windows) for family in families), default=0))
     _add_work(tables, tallies)
     return tables.done()
 
 
 def _stepped(alphabet: Alphabet, families: Sequence[BurstFamily]) -> Alphabet:
     """The symbols without events of E that are judged pair by pair: no step of a machine takes them."""
-    kept = {k: {place} for family in families if family.is_compared for k, place in family.positions.items()}
+    kept = {k: set(at) for family in families if family.is_compared for k, at in family.positions.items()}
     return [[symbol - kept.get(k, set()) for k, symbol in enumerate(symbols)] for symbols in alphabet]
+
+
+def _sharings(family: BurstFamily, windows: HamletWindows) -> int:
+    """The most lanes that share a graphlet, one for each loop of a member."""
+    return sum(int(windows.lanes[k]) * len(places) for k, places in family.positions.items())
 
 
 class _TableWriter:
@@ -210,7 +216,7 @@ class _Sharers:
         self, members: Sequence[LaneMember], alphabet: Alphabet, family: BurstFamily, every: Carried
     ) -> None:
         self.members, self.alphabet = members, alphabet
-        self.positions: Mapping[int, int] = family.positions
+        self.positions = family.positions
         self.is_compared = family.is_compared
         self.value, self.extreme = _numbered(value_columns(every)), _numbered(extreme_columns(every))
         self.units: dict[tuple[bool, ...], int] = {}
@@ -218,11 +224,17 @@ class _Sharers:
         for k in self.positions:
             signature = tuple(self._takes(symbols, k) for symbols in alphabet)
             self.unit[k] = self.units.setdefault(signature, len(self.units))
-        self.columns = _distinct(self._fed_columns(k) for k in self.positions)
-        self.xcolumns = _distinct(self._xfed_columns(k) for k in self.positions)
+        self.columns = _distinct(self._fed_columns(*loop) for loop in self.loops)
+        self.xcolumns = _distinct(self._xfed_columns(*loop) for loop in self.loops)
+
+    @property
+    def loops(self) -> list[tuple[int, int]]:
+        """Members and their positions with E+."""
+        return [(k, place) for k, places in self.positions.items() for place in places]
 
     def _takes(self, symbols: Sequence[Symbol], k: int) -> bool:
-        return symbols[k] == {self.positions[k]}
+        """Whether an event can take all of a member's positions: one that can take only some ends a burst."""
+        return symbols[k] == set(self.positions[k])
 
     def concern(self, symbols: Sequence[Symbol]) -> int:
         """How an event affects the sharers (Definition 4.1)."""
@@ -255,45 +267,42 @@ class _Sharers:
         inside = [symbols for symbols in self.alphabet if self.concern(symbols) != ENDS]
         return [any(symbols[k] for symbols in inside) for k in range(len(self.members))]
 
-    def states(self, k: int) -> tuple[list[int], list[int]]:
+    def states(self, k: int, place: int) -> tuple[list[int], list[int]]:
         """The states an event at E reads (besides stored events), and the states it adds its mass to."""
-        if k not in self.positions:
-            return [], []
         machine = self.members[k].machine
         number = {state: i for i, state in enumerate(machine.states)}
-        (step,) = machine.steps(frozenset({self.positions[k]}))
-        here = {self.positions[k]} if self.is_compared else set()
+        (step,) = machine.steps(frozenset({place}))
+        here = {place} if self.is_compared else set()
         sources = [number[state] for state in step.sources if state.place not in here]
         return sources, [number[state] for state in step.targets]
 
-    def _fed_columns(self, k: int) -> list[int]:
+    def _fed_columns(self, k: int, place: int) -> list[int]:
         """For each number of a member, the column an event at E adds to it: 0 for one, -1 for nothing."""
-        here = self.positions.get(k, -1)
         found = [-1]
         for number in self.members[k].carried.numbers:
             name = number.attribute
             column = 0 if name is None else self.value[number.measure, name]
-            found.append(column if here in number.positions else -1)
+            found.append(column if place in number.positions else -1)
         return found
 
-    def _xfed_columns(self, k: int) -> list[int]:
-        here = self.positions.get(k, -1)
+    def _xfed_columns(self, k: int, place: int) -> list[int]:
         carried = self.members[k].carried.extremes
-        return [self.extreme[x.attribute, x.is_max] if here in x.positions else -1 for x in carried]
+        return [self.extreme[x.attribute, x.is_max] if place in x.positions else -1 for x in carried]
 
-    def fed(self, k: int, width: int) -> list[int]:
+    def fed(self, k: int, place: int, width: int) -> list[int]:
         """For each number, its index among the family's columns, or -1."""
-        return _padded([_place(self.columns, column) for column in self._fed_columns(k)], width)
+        return _padded([_place(self.columns, column) for column in self._fed_columns(k, place)], width)
 
-    def xfed(self, k: int, extremes: int) -> list[int]:
+    def xfed(self, k: int, place: int, extremes: int) -> list[int]:
         """The same for extremes."""
-        return _padded([_place(self.xcolumns, column) for column in self._xfed_columns(k)], extremes)
+        return _padded([_place(self.xcolumns, column) for column in self._xfed_columns(k, place)], extremes)
 
 
 def _add_families(tables: _TableWriter, families: Sequence[_Sharers], alphabet: Alphabet) -> None:
     units = max((len(each.units) for each in families), default=0)
     members = range(len(families[0].members)) if families else range(0)
-    states = [side for each in families for k in members for side in each.states(k)]
+    loops = [(each, k, place) for each in families for k, place in each.loops]
+    states = [side for each, k, place in loops for side in each.states(k, place)]
     ends = _spans(states)
     column, xcolumn = _spans([f.columns for f in families]), _spans([f.xcolumns for f in families])
     tables.count(families=len(families), units=units)
@@ -311,24 +320,21 @@ def _add_families(tables: _TableWriter, families: Sequence[_Sharers], alphabet: 
             takes[f, a, sorted(each.takers(symbols))] = 1
     tables.add("takes", takes)
     tables.add("family", [(len(f.units), f.types(), *column[i], *xcolumn[i]) for i, f in enumerate(families)])
-    sharers = []
-    for f, each in enumerate(families):
-        touches = each.touches()
-        for k in members:
-            both = 2 * (f * len(members) + k)
-            sharers.append((each.unit[k], touches[k], *ends[both], *ends[both + 1]))
-    tables.add("sharer", sharers)
+    own = iter(_spans([each.positions.get(k, ()) for each in families for k in members]))
+    sharers = [(each.unit[k], touched) for each in families for k, touched in enumerate(each.touches())]
+    tables.add("sharer", [(*sharer, *next(own)) for sharer in sharers])
+    tables.add("loop", [(*ends[2 * j], *ends[2 * j + 1]) for j in range(len(loops))])
     tables.add("state", (state for side in states for state in side))
     tables.add("column", (c for each in families for c in each.columns))
     tables.add("xcolumn", (c for each in families for c in each.xcolumns))
-    tables.add("fed", [each.fed(k, tables.sizes["width"]) for each in families for k in members])
-    tables.add("xfed", [each.xfed(k, tables.sizes["extremes"]) for each in families for k in members])
+    tables.add("fed", [each.fed(k, place, tables.sizes["width"]) for each, k, place in loops])
+    tables.add("xfed", [each.xfed(k, place, tables.sizes["extremes"]) for each, k, place in loops])
 
 
 def _add_work(tables: _TableWriter, tallies: int) -> None:
     """Lay out the work array."""
-    members, lanes, symbols, families, units = (
-        tables.sizes[name] for name in ("members", "lanes", "symbols", "families", "units")
+    members, lanes, sharings, symbols, families, units = (
+        tables.sizes[name] for name in ("members", "lanes", "sharings", "symbols", "families", "units")
     )
     at = 0
     for name, size in (
@@ -342,7 +348,7 @@ def _add_work(tables: _TableWriter, tallies: int) -> None:
         ("chosen", units),
         ("alone", units),
         ("before", families),
-        ("sharing", SHARING * lanes),
+        ("sharing", SHARING * sharings),
         ("tally", tallies),
     ):
         tables.count(**{name: at})

@@ -14,7 +14,7 @@ from trendfold.automaton.glushkov import Automaton
 from trendfold.automaton.merge import Template, merge
 from trendfold.plan import Group, QueryPlan
 from trendfold.plan.carried import aggregates
-from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_alone, plan_coarsely, unfit
+from trendfold.plan.company import OWN_ROWS, OWN_STREAMS, plan_coarsely, unfit
 from trendfold.plan.statistics import GroupStatistics
 from trendfold.plan.workload import rows_key
 from trendfold.query.nodes import Aggregate, Function, Query
@@ -33,13 +33,13 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class BurstFamily:
-    """The queries that can share E+, each with the position where E stands in it.
+    """The queries that can share E+, each with the positions where E stands in it.
 
     is_compared  whether predicates compare events of E with the next; then the group shares nothing else
     """
 
     type: str
-    positions: Mapping[int, int]
+    positions: Mapping[int, tuple[int, ...]]
     is_compared: bool = False
 
 
@@ -115,9 +115,10 @@ def compared_type(plan: QueryPlan) -> str:
     automaton, between = machine.automaton, machine.predicates.between
     edges = [*automaton.edges, *(edge for guard in automaton.guards for edge in guard.edges)]
     compared = {edge for edge in edges if between(*edge)}
-    for type_, place in kleene(plan).items():
+    for type_, (place, *more) in kleene(plan).items():
         if (
-            compared == {(place, place)}
+            not more
+            and compared == {(place, place)}
             and machine.by_event == {place}
             and machine.crossed(place, place) is None
         ):
@@ -129,19 +130,26 @@ def _name(automaton: Automaton, place: int) -> str:
     return automaton.positions[place].label if place >= 0 else "the ends of the pattern"
 
 
-def kleene(plan: QueryPlan) -> dict[str, int]:
+def kleene(plan: QueryPlan) -> dict[str, tuple[int, ...]]:
     """The sharable sub-patterns E+ of a query: their types and positions.
 
-    The paper requires a single Kleene plus on one type. A burst of E needs less: E takes one position, which
-    may follow itself. So E+ may also be inside or next to other Kleene patterns.
+    The paper requires a single Kleene plus on one type. A burst of E needs less: each position of E may
+    follow itself, and no other of E. So E+ may also be inside or next to other Kleene patterns, and stand
+    several times in a pattern: inside a burst, each position is a Kleene plus of its own.
     """
     automaton = plan.operands[0].machine.automaton
     places: dict[str, list[int]] = {}
     for position in automaton.positions:
         places.setdefault(position.label, []).append(position.index)
-    return {
-        type_: at[0] for type_, at in places.items() if len(at) == 1 and (at[0], at[0]) in automaton.edges
-    }
+    return {type_: tuple(at) for type_, at in places.items() if _are_loops(at, automaton)}
+
+
+def _are_loops(places: Sequence[int], automaton: Automaton) -> bool:
+    """Whether each of these positions may follow itself, and no other of them; none is negated."""
+    positive = {position.index for position in automaton.positive}
+    return positive.issuperset(places) and all(
+        ((p, q) in automaton.edges) == (p == q) for p in places for q in places
+    )
 
 
 def elements(plan: QueryPlan) -> dict[str, None]:
@@ -190,7 +198,7 @@ def _no_type(one: QueryPlan, other: QueryPlan) -> str:
     both = [_loops(plan.operands[0].machine.automaton) for plan in (one, other)]
     for type_ in both[0]:
         if type_ in both[1]:
-            return f"{type_} stands at several positions"
+            return f"{type_} stands at several positions that do not all loop on their own"
     return "no Kleene sub-pattern of one type in common"
 
 
@@ -222,7 +230,8 @@ def _by_streams(
 def _compared(plans: Sequence[QueryPlan], own: Sequence[int]) -> list[tuple[str, list[int]]]:
     """For each type E, the queries that share E+ although predicates compare its events (Definition 3.11).
 
-    Queries without such predicates are included if they can share E+ with no other query without them.
+    Queries without such predicates are included if they have E+ once and can share it with no other query
+    without them.
     """
     by_type: dict[str, list[int]] = {}
     for i in own:
@@ -232,7 +241,7 @@ def _compared(plans: Sequence[QueryPlan], own: Sequence[int]) -> list[tuple[str,
     single = [i for i in plain if not any(_pair(plans, i, j).types for j in plain if j != i)]
     found = []
     for type_, some in by_type.items():
-        all_ = sorted([*some, *(i for i in single if type_ in kleene(plans[i]))])
+        all_ = sorted([*some, *(i for i in single if len(kleene(plans[i]).get(type_, ())) == 1)])
         edges = [(a, b) for a, b in combinations(all_, 2) if type_ in _pair(plans, a, b).types]
         for members in _connected(all_, edges):
             if len(members) > 1:
@@ -288,7 +297,7 @@ def pane_of(plans: Iterable[QueryPlan]) -> int | None:
 def plan_shared(
     queries: Sequence[Query], strategy: str, key: Callable[[QueryPlan], Hashable | None]
 ) -> tuple[QueryPlan, ...]:
-    """Plan queries: a group for those folded together, GRETA's plan for each of the others."""
+    """Plan queries: a group for those folded together, COGRA's plan for each of the others."""
     plans = [plan_coarsely(query) for query in queries]
     analysis = analyse(plans, key)
     found = list(plans)
@@ -298,7 +307,7 @@ def plan_shared(
         for place, i in enumerate(sharable.members):
             found[i] = replace(members[place], group=group, number=place)
     for i, reason in analysis.alone.items():
-        found[i] = replace(plan_alone(queries[i]), alone=reason)
+        found[i] = replace(plans[i], alone=reason)
     return tuple(found)
 
 

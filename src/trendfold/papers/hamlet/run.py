@@ -142,7 +142,7 @@ def _ends(at: Layout, table: Table) -> tuple[int, int]:
 
 def _state_bytes(at: Layout, table: Table) -> int:
     numbers, extremes = _ends(at, table)
-    shared = at.lanes * hamlet.MOST_SNAPSHOTS * (12 * at.width + 8 * at.extremes) if at.families else 0
+    shared = at.sharings * hamlet.MOST_SNAPSHOTS * (12 * at.width + 8 * at.extremes) if at.families else 0
     return 12 * numbers + 8 * extremes + shared
 
 
@@ -152,7 +152,7 @@ def _numbers(at: Layout, table: Table) -> LaneNumbers:
 
 
 def _graphlet(at: Layout, snapshots: int = hamlet.MOST_SNAPSHOTS) -> Graphlet:
-    lanes = at.lanes if at.families else 0
+    lanes = at.sharings if at.families else 0
     shape = (lanes, at.width, snapshots)
     return Graphlet(
         empty(shape, np.float64),

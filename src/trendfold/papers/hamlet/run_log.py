@@ -112,7 +112,7 @@ def make_log(
 
 def _compared(group: Group, family: BurstFamily, k: int) -> tuple[Expression, ...]:
     """The conditions of a member on two events of E, in an order of their own."""
-    predicates, place = group.members[k].operands[0].machine.predicates, family.positions[k]
+    predicates, (place,) = group.members[k].operands[0].machine.predicates, family.positions[k]
     asked = (predicates.adjacency[i].condition for i in predicates.between(place, place))
     found = {condition for condition in asked if not isinstance(condition, NoneBetween)}
     return tuple(sorted(found, key=repr))
