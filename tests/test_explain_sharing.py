@@ -26,7 +26,7 @@ def queries(strategy: str) -> dict[str, dict]:
 @pytest.mark.parametrize("strategy", ["hamlet", "hamlet-static"])
 def test_every_pair_of_a_group_says_what_is_shared(strategy: str) -> None:
     found = queries(strategy)
-    assert [found[name]["strategy"] for name in ("q1", "q2", "q3", "q4")] == [strategy] * 3 + ["greta"]
+    assert [found[name]["strategy"] for name in ("q1", "q2", "q3", "q4")] == [strategy] * 3 + ["cogra"]
     assert [
         (each["query"], each["types"], each["aggregates"]) for each in found["q2"]["sharing"]["with"]
     ] == [
