@@ -317,7 +317,7 @@ def test_elsewhere_progress_is_a_line_a_second(
 ) -> None:
     clock = iter([0.0, 0.5, 1.2, 1.2, 1.9, 2.5, 2.5])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    with show.progress() as tell:
+    with show.log_to_stderr(verbose=False, quiet=False), show.progress() as tell:
         for done in range(1, 5):
             tell(f"q{done}", done, 4)
     assert capsys.readouterr().err == "2 of 4 queries done (q2)\n4 of 4 queries done (q4)\n"

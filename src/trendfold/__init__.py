@@ -73,13 +73,13 @@ __all__ = [
 ]
 
 _API = ("Workload", "funnel", "parse", "query", "read")
-_AS_BUILTINS = ("max", "min", "next", "sum")
+NAMED_AS_BUILTINS = ("max", "min", "next", "sum")
 """Functions named like Python's own: `from trendfold import *` leaves them out."""
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for: the command line must listen for Ctrl-C before pyarrow is loaded."""
-    if name not in __all__ and name not in _AS_BUILTINS:
+    if name not in __all__ and name not in NAMED_AS_BUILTINS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found = _find(name)
     return found
@@ -106,8 +106,10 @@ def _find(name: str) -> Any:
         return getattr(import_module("trendfold.errors"), name)
     if name in _API:
         return getattr(import_module("trendfold.api"), name)
-    return getattr(import_module("trendfold.query.in_python"), f"{name}_" if name in _AS_BUILTINS else name)
+    return getattr(
+        import_module("trendfold.query.in_python"), f"{name}_" if name in NAMED_AS_BUILTINS else name
+    )
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_AS_BUILTINS})
+    return sorted({*globals(), *__all__, *NAMED_AS_BUILTINS})

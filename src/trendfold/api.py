@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +45,9 @@ ARITHMETICS = ("auto", "integer", "exact")
 COUNT_ALL = count()
 UNBOUNDED = 2**62
 """The limit on matches that are only counted, not kept."""
+
+logging.getLogger("trendfold").addHandler(logging.NullHandler())
+_STEPS, _SUMMARY = logging.getLogger("trendfold.steps"), logging.getLogger("trendfold.summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,9 @@ class Workload:
             plans, source, options, begin, bounds, progress or progress_bar(), arithmetic, known
         )
         result = replace(result, queries=self.queries)
-        return result.with_notices(notices).with_warnings(self.cautions())
+        result = result.with_notices(notices).with_warnings(self.cautions())
+        _log_run(result)
+        return result
 
     def why_not(
         self,
@@ -358,6 +364,14 @@ class Workload:
             problems += found[:1]
         if problems:
             raise QueryError(problems)
+
+
+def _log_run(result: Result) -> None:
+    """What ran, for applications that collect logs; without a handler nothing is printed."""
+    for step in result.plan:
+        _STEPS.debug("%s: %s", ", ".join(step.queries), step.way)
+    for line in str(result.summary).splitlines():
+        _SUMMARY.log(logging.WARNING if line.startswith("warning: ") else logging.INFO, "%s", line)
 
 
 def _require_arithmetic(arithmetic: str) -> None:

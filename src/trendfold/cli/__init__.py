@@ -6,14 +6,15 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from typing import NamedTuple
 
 from trendfold import __version__, interrupt
 from trendfold.cli import arguments, commands
-from trendfold.cli.show import located, say
-from trendfold.errors import QueryError, TrendfoldError
+from trendfold.cli.defaults import with_defaults
+from trendfold.cli.show import located, log, log_to_stderr, say
+from trendfold.errors import InputError, QueryError, TrendfoldError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,13 +27,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # the terminal may not be able to encode names and values
             stream.reconfigure(errors="backslashreplace")
-    words = sys.argv[1:] if argv is None else argv
+    top = parser()
     try:
-        args = _parser().parse_args(words)
+        words, told = with_defaults(sys.argv[1:] if argv is None else argv, subcommands(top))
+    except InputError as error:
+        say(f"error: {error}")
+        return error.exit_code
+    try:
+        args = top.parse_args(words)
     except SystemExit as done:  # --help, --version, or an option that is wrong
+        if done.code and told:
+            say(told)
         return int(done.code or 0)
+    with log_to_stderr(args.verbose, args.quiet):
+        if told:
+            log.info(told)
+        return _run(args, is_own_process=argv is None)
+
+
+def _run(args: argparse.Namespace, is_own_process: bool) -> int:
+    """Run a command; what it raises becomes a message and an exit code."""
     try:
-        args.is_own_process = argv is None
+        args.is_own_process = is_own_process
         return _command(args)
     except BaseException as error:
         if interrupt.is_asked() or isinstance(error, KeyboardInterrupt):
@@ -81,57 +97,131 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 class _Described(NamedTuple):
-    """A command: what it does, its options, and the function that runs it."""
+    """A command: what it does, its options, the function that runs it, and examples."""
 
     text: str
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    examples: tuple[str, ...]
 
 
 _COMMANDS = {
-    "run": _Described("answer the queries of a file over events", arguments.add_run, commands.run),
+    "run": _Described(
+        "answer the queries of a file over events",
+        arguments.add_run,
+        commands.run,
+        (
+            "trendfold run rides.tql --input rides.parquet",
+            "trendfold run rides.tql --input 'logs/*.csv' --time-unit ms --output results --report page.html",
+            "trendfold run rides.tql --input rides/ --master 'local[4]' --param \"city='Paris'\"",
+        ),
+    ),
     "stream": _Described(
-        "answer the queries of a file over a stream, window by window", arguments.add_stream, commands.stream
+        "answer the queries of a file over a stream, window by window",
+        arguments.add_stream,
+        commands.stream,
+        (
+            "trendfold stream rides.tql --source parquet:arriving --watermark '10 min' --checkpoint state "
+            "--output results",
+            "trendfold stream rides.tql --source json:arriving --watermark '1 min' --checkpoint state "
+            "--trigger available-now --flush --format json",
+        ),
     ),
     "check": _Described(
-        "report every error of a query file, with line, column and caret", arguments.add_check, commands.check
+        "report every error of a query file, with line, column and caret",
+        arguments.add_check,
+        commands.check,
+        ("trendfold check rides.tql", "trendfold check rides.tql --input rides.parquet"),
     ),
-    "explain": _Described("show how each query would be computed", arguments.add_explain, commands.explain),
+    "explain": _Described(
+        "show how each query would be computed",
+        arguments.add_explain,
+        commands.explain,
+        (
+            "trendfold explain rides.tql",
+            "trendfold explain rides.tql --input rides.parquet --analyze",
+            "trendfold explain rides.tql --format html",
+        ),
+    ),
     "why": _Described(
-        "tell why a query has no rows, or fewer than expected", arguments.add_why, commands.why
+        "tell why a query has no rows, or fewer than expected",
+        arguments.add_why,
+        commands.why,
+        ("trendfold why rides.tql --input rides.parquet --query slow",),
     ),
     "funnel": _Described(
-        "count how many keys got through each of several steps", arguments.add_funnel, commands.funnel
+        "count how many keys got through each of several steps",
+        arguments.add_funnel,
+        commands.funnel,
+        (
+            "trendfold funnel --steps 'view, cart, pay' --by user --within '7 d' --input clicks.parquet",
+            "trendfold funnel --steps 'view, pay p' --where 'p.amount > 10' --by user --within '1 h' "
+            "--input clicks.csv --svg funnel.svg",
+        ),
     ),
     "generate": _Described(
-        "write a seeded stream of synthetic events", arguments.add_generate, commands.generate
+        "write a seeded stream of synthetic events",
+        arguments.add_generate,
+        commands.generate,
+        (
+            "trendfold generate ridesharing --events 20000 --seed 7 --output rides.parquet",
+            "trendfold generate stock --types ACME,BOLT --rate 100 --output trades.csv",
+        ),
     ),
     "bench": _Described(
         "run benchmarks side by side; fails if a promised figure is missed",
         arguments.add_bench,
         commands.bench,
+        ("trendfold bench kernel", "trendfold bench sharing windows --scale 0.1 --repeats 3 --report page"),
     ),
     "console": _Described(
         "open a page on this machine to look at data, write queries and see results",
         arguments.add_console,
         commands.console,
+        ("trendfold console", "trendfold console data/ --port 8080 --no-browser"),
     ),
     "demo": _Described(
-        "queries over generated rides, and a report with pictures", arguments.add_demo, commands.demo
+        "queries over generated rides, and a report with pictures",
+        arguments.add_demo,
+        commands.demo,
+        ("trendfold demo", "trendfold demo --engine local --events 100000 --output here"),
+    ),
+    "completion": _Described(
+        "print a script that completes commands and options in a shell",
+        arguments.add_completion,
+        commands.completion,
+        (
+            "trendfold completion bash > ~/.local/share/bash-completion/completions/trendfold",
+            "trendfold completion fish > ~/.config/fish/completions/trendfold.fish",
+        ),
     ),
 }
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = arguments.StrictParser(
-        prog="trendfold", description="Aggregates event trends without building them."
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line, with a parser for every command."""
+    top = arguments.StrictParser(
+        prog="trendfold", description="Answers pattern questions over events, without building the matches."
     )
-    parser.add_argument("--version", action="version", version=f"trendfold {__version__}")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    added = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, (text, add_options, run) in _COMMANDS.items():
-        own = added.add_parser(name, help=text, description=text)
-        own.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        own.set_defaults(command=run)
-        add_options(own)
-    return parser
+    top.add_argument("--version", action="version", version=f"trendfold {__version__}")
+    arguments.add_common(top)
+    added = top.add_subparsers(metavar="COMMAND", required=True)
+    for name, described in _COMMANDS.items():
+        own = added.add_parser(
+            name,
+            help=described.text,
+            description=described.text,
+            epilog="\n  ".join(["examples:", *described.examples]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        arguments.add_common(own, again=True)
+        own.set_defaults(command=described.run, commands=lambda: subcommands(top))
+        described.add_options(own)
+    return top
+
+
+def subcommands(top: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """The parser of each command, by name."""
+    [added] = (action for action in top._actions if isinstance(action, argparse._SubParsersAction))
+    found: Mapping[str, argparse.ArgumentParser] = added.choices
+    return found

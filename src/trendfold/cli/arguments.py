@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trendfold import api
+from trendfold.cli.shells import SHELLS
 from trendfold.cli.show import EXTENSIONS
 from trendfold.errors import InputError
 from trendfold.query import read_literal
@@ -257,7 +258,45 @@ def add_console(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
 
 
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold completion`."""
+    parser.add_argument("shell", choices=tuple(SHELLS), metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
+
+
 # ---------------------------------------------------------------- options of several commands
+
+
+def add_common(parser: argparse.ArgumentParser, again: bool = False) -> None:
+    """The options of all commands, before the command; `again` after it, where they are not listed."""
+
+    def told(text: str) -> str:
+        return argparse.SUPPRESS if again else text
+
+    unset: Any = argparse.SUPPRESS if again else None
+    off: Any = argparse.SUPPRESS if again else False
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        default=unset,
+        help=told("defaults of options; default: trendfold.toml, if it is there"),
+    )
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        default=off,
+        help=told("tell what is done, and the defaults in use"),
+    )
+    parser.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        default=off,
+        help=told("print results, warnings and errors only"),
+    )
+    parser.add_argument(
+        "--debug", action="store_true", default=off, help=told("show the traceback of an error")
+    )
 
 
 def _add_overwrite(parser: argparse.ArgumentParser) -> None:

@@ -26,13 +26,16 @@ from trendfold.cli.arguments import (
     statistics_of,
     workload_of,
 )
+from trendfold.cli.shells import SHELLS
 from trendfold.cli.show import (
     EXTENSIONS,
     located,
+    note,
     print_json,
     print_table,
     rows_shown,
     say,
+    say_summary,
     table_files,
     text_file,
 )
@@ -82,10 +85,10 @@ def run(args: argparse.Namespace) -> int:
             _save_statistics(result, Path(args.save_statistics))
         if args.report is not None:
             result.report(args.report, Path(args.queries).stem)
-            say(f"report: {args.report}")
+            note(f"report: {args.report}")
         if args.output is None:
             _print(result, args.format)
-        say(str(result.summary))
+        say_summary(result.summary)
         _say_rejects(result, args.rejects)
     return 1 if result.summary.has_no_events else 0
 
@@ -267,7 +270,7 @@ def funnel(args: argparse.Namespace) -> int:
         print_json("funnel", found.table)
     else:
         print_table("funnel", found.table, found.table.num_rows)
-    say(found.summary)
+    note(found.summary)
     if args.svg is not None:
         write_files({Path(args.svg): text_file(found.svg())})
     return 0
@@ -326,7 +329,7 @@ def bench(args: argparse.Namespace) -> int:
     reports = []
     for name in args.name:
         report = measure(
-            name, seed=args.seed, scale=args.scale, repeats=args.repeats, parts=args.parts, progress=say
+            name, seed=args.seed, scale=args.scale, repeats=args.repeats, parts=args.parts, progress=note
         )
         console.print(render(report), width=console.width if console.is_terminal else 200)
         reports.append(report)
@@ -356,6 +359,12 @@ def console(args: argparse.Namespace) -> int:
     from trendfold.console.served import serve
 
     serve(args.folder, args.port, not args.no_browser, say)
+    return 0
+
+
+def completion(args: argparse.Namespace) -> int:
+    """Print a script for a shell."""
+    print(SHELLS[args.shell](args.commands()), end="")
     return 0
 
 

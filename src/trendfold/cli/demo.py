@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trendfold import api
 from trendfold.cli.folders import owner_of_run
 from trendfold.cli.plot import counts, sparkline
-from trendfold.cli.show import print_table, say, table_file, table_files, text_file
+from trendfold.cli.show import note, print_table, say, say_summary, table_file, table_files, text_file
 from trendfold.cli.spark_engine import progress_on
 from trendfold.errors import UnsupportedError, plural
 from trendfold.events.generate import StreamSettings, ridesharing
@@ -59,7 +59,7 @@ def demo(events: int, seed: int, folder: str, engine: str, overwrite: bool = Fal
     report, results, queries = (claim.folder / name for name in (REPORT, RESULTS, QUERIES))
     shown = "" if page is None else f"open {report} in a browser; "
     print(f"{shown}the results are in {results}, the queries in {queries}")
-    say(str(result.summary))
+    say_summary(result.summary)
 
 
 def _page(result: Result) -> str | None:
@@ -85,7 +85,7 @@ def _parts(table: pa.Table) -> dict[str, pa.Table]:
 
 def _warm_up(workload: api.Workload, table: pa.Table, source: list[str], engine: str) -> None:
     """Compile the kernels so that only the work is timed; here first, or several workers would compile."""
-    say("compiling the kernels: a minute or two on the first run, little on later ones")
+    note("compiling the kernels: a minute or two on the first run, little on later ones")
     workload.run(table.slice(0, 1_000), engine="local")
     if engine == "spark":
         workload.run(source[0], engine=engine).unpersist()

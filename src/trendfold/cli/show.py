@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -22,9 +23,60 @@ EXTENSIONS = {"parquet": "parquet", "csv": "csv", "json": "jsonl"}
 """The file name extension of each format."""
 
 
+log = logging.getLogger("trendfold.cli")
+"""What `-q` leaves out, and `-v` adds."""
+
+
 def say(line: str) -> None:
     """Print a message to standard error, which keeps standard output for results."""
     print(line, file=sys.stderr, flush=True)
+
+
+def note(line: str) -> None:
+    """As `say`, for what nobody must read: progress and summaries. `-q` leaves it out."""
+    log.log(NOTE, line)
+
+
+def say_summary(summary: object) -> None:
+    """A summary: its warnings are for everybody, the rest is a note."""
+    for line in str(summary).splitlines():
+        (say if line.startswith("warning: ") else note)(line)
+
+
+NOTE = logging.INFO + 5
+"""The level of notes, above what only `-v` shows."""
+
+
+class _ToStderr(logging.Handler):
+    """Writes records of the library with their time, and those of the command line as they are."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        with suppress(Exception):  # a log line must not end a command
+            told = record.getMessage()
+            is_own = record.levelno == NOTE and record.name == log.name
+            say(told if is_own else f"{time.strftime('%H:%M:%S')} {record.name}: {told}")
+
+
+@contextmanager
+def log_to_stderr(verbose: bool, quiet: bool) -> Iterator[None]:
+    """Show notes, unless the command is to be quiet; all that the library logs, if it is to be verbose."""
+    logger, compiling = (
+        logging.getLogger("trendfold") if verbose else log,
+        logging.getLogger("trendfold.compiling"),
+    )
+    handler, before = _ToStderr(), (logger.level, compiling.level)
+    handler.setLevel(logging.WARNING if quiet else logging.DEBUG if verbose else NOTE)
+    handler.addFilter(lambda record: record.name != "trendfold.summary")  # which commands print themselves
+    logger.addHandler(handler)
+    logger.setLevel(handler.level)
+    compiling.setLevel(logging.ERROR if quiet else logging.NOTSET)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        for each, level in zip((logger, compiling), before, strict=True):
+            each.setLevel(level)
 
 
 # ---------------------------------------------------------------- progress
@@ -40,7 +92,7 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
             nonlocal last
             if time.monotonic() - last >= 1:
                 last = time.monotonic()
-                say(f"{done:,} of {plural(total, 'query', 'queries')} done ({printable(name)})")
+                note(f"{done:,} of {plural(total, 'query', 'queries')} done ({printable(name)})")
 
         yield line
         return

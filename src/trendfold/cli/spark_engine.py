@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trendfold import errors, interrupt
-from trendfold.cli.show import progress, say
+from trendfold.cli.show import note, progress
 from trendfold.errors import InputError, TrendfoldError
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def choose_engine(asked: str | None, master: str | None, events: Files | None = 
     if asked is not None or master is not None:
         return asked or "spark"
     if not has_spark():
-        say(NO_SPARK)
+        note(NO_SPARK)
         return "local"
     if events is None:
         return "spark"
     chosen, notices = engine_for(events)
     for notice in notices:
-        say(f"{notice} (--engine spark for Spark)")
+        note(f"{notice} (--engine spark for Spark)")
     return chosen
 
 
@@ -78,7 +78,7 @@ def session_for(
         _keep_quiet()
     is_ours = not has_session()
     if is_ours:
-        say("starting Spark")
+        note("starting Spark")
     try:
         spark = session(master, settings)
     except Exception as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trendfold import api, interrupt
 from trendfold.cli.arguments import columns_of, statistics_of
-from trendfold.cli.show import print_json, print_table, rows_shown, say
+from trendfold.cli.show import note, print_json, print_table, rows_shown, say
 from trendfold.errors import InputError, plural, printable
 from trendfold.runtime.result import to_table
 
@@ -108,7 +108,7 @@ def run_stream(
                     raise KeyboardInterrupt
             with suppress(Exception):
                 listener.remove()
-        say(str(handle.progress))
+        note(str(handle.progress))
         if args.flush and not handle.is_flushed:
             say("stopped early, so open windows are not reported; run the same command to resume")
         return handle.progress
@@ -139,7 +139,7 @@ def _print_json(rows: Any, batch: int, query: str) -> None:
 def _watching(is_live: bool) -> Iterator[Callable[[Progress], None]]:
     """A table updated in place on a terminal, elsewhere one line per micro-batch."""
     if not is_live:
-        yield lambda progress: say(str(progress))
+        yield lambda progress: note(str(progress))
         return
     from rich.console import Console
     from rich.live import Live

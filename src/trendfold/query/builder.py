@@ -67,7 +67,8 @@ SEMANTICS = {"any": Semantics.ANY, "next": Semantics.NEXT, "cont": Semantics.CON
     semantics.value: semantics for semantics in Semantics
 }
 _EVENTS = ("events", "event")
-_FUNCTIONS = [*(function.value for function in Function), "LOG2", "ABS", "TIME"]
+FUNCTIONS = [*(function.value for function in Function), "LOG2", "ABS", "TIME"]
+"""Every function of the language."""
 _OTHER_UNITS = {
     "m": "write min for minutes, ms for milliseconds",
     "us": "the shortest unit is ms",
@@ -668,8 +669,8 @@ def _call(word: Token, arguments: tuple[Any, ...], span: Span) -> Expression:
             return replace(count, log2=True, span=span)
         case "ABS", [operand] if not isinstance(operand, Token):
             return Unary("ABS", operand)
-        case name, _ if name in _TAKES:
-            raise query_error(f"{name} takes {_TAKES[name]}", span)
+        case name, _ if name in TAKES:
+            raise query_error(f"{name} takes {TAKES[name]}", span)
         case _, _:
             raise query_error(f"unknown function {str(word)!r}", _span(word), _function_hint(word.upper()))
 
@@ -685,12 +686,12 @@ def _distinct(keys: Iterable[GroupKey]) -> tuple[str, ...]:
 
 
 def _function_hint(name: str) -> str:
-    close = get_close_matches(name, _FUNCTIONS, n=1, cutoff=0.75)  # MEDIAN is not a misspelt MIN
+    close = get_close_matches(name, FUNCTIONS, n=1, cutoff=0.75)  # MEDIAN is not a misspelt MIN
     guess = f"did you mean {close[0]!r}?" if close else ""
-    return FUNCTION_HINTS.get(name) or guess or f"choose one of {', '.join(_FUNCTIONS)}"
+    return FUNCTION_HINTS.get(name) or guess or f"choose one of {', '.join(FUNCTIONS)}"
 
 
-_TAKES = {
+TAKES = {
     "COUNT": "*, an alias or DISTINCT, as in COUNT(*), COUNT(T) or COUNT(DISTINCT a)",
     "LOG2": "a COUNT, as in LOG2(COUNT(*))",
     "ABS": "one number",

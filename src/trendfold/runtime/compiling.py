@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -15,11 +16,14 @@ ON_WORKERS = (
     "compiling, once: the first query on a machine takes a minute or two, while Spark's workers compile"
 )
 _EVERY_S = 5.0
+_LOG = logging.getLogger("trendfold.compiling")
+"""Only its level counts: at ERROR nothing is printed."""
 
 
 def _to_stderr(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    if _LOG.isEnabledFor(logging.WARNING):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 class Teller:
