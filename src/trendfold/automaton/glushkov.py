@@ -75,6 +75,11 @@ class Automaton:
     guard_of: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @cached_property
+    def types(self) -> frozenset[str]:
+        """The types that are written in the pattern."""
+        return frozenset(name for p in self.positions for name in p.types.names or ())
+
+    @cached_property
     def first(self) -> frozenset[int]:
         """The positions that can begin a trend."""
         return frozenset(q for p, q in self.edges if p == START)

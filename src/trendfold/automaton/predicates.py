@@ -133,6 +133,8 @@ def about_neighbours(predicates: Predicates, automaton: Automaton, semantics: Se
     one counts, and a predicate changes which one that is; there only the trends of NOTs, which are matched
     under skip-till-any-match, are compared so.
     """
+    if not predicates.cross:
+        return predicates
     adjacency, cross, idle = list(predicates.adjacency), [], []
     for pair in predicates.cross:
         ways = _as_neighbours(pair, automaton)

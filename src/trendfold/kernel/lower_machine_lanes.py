@@ -271,9 +271,9 @@ def lower_machine_lanes(
     has_burst = in_bursts & ~of_value.any(axis=1)  # events of different values are no burst
     for b, block in enumerate(blocks):
         block.has_fresh = together is not None or bool(is_mixed.any())
-        parts = _passing(block, public, taken.first, has_moments=together is not None)
-        parts += _lists_of_events(block, public, is_mixed, taken.first)
         symbols = _local_symbols(block, public, taken.first)
+        parts = _passing(block, symbols, has_moments=together is not None)
+        parts += _lists_of_events(block, public, is_mixed, taken.first, symbols)
         if together is not None:
             parts += [(what, symbols, kinds * number) for number, what in enumerate(PHASES, 1)]
             settling, last = _local_symbols(block, together, taken.first), kinds * (1 + len(PHASES))
@@ -283,12 +283,14 @@ def lower_machine_lanes(
             parts.append(("burst", symbols, lists))
             has_burst &= ~_without_burst(block, *symbols)
         ops = [[block.ops_of(what, symbol) for symbol in names] for what, (names, _), _ in parts]
-        at_values = _at_values(block, of_value, taken.first)  # before any is added: temporaries move rows
+        at_values = None
+        if block.before is not None:  # before any operation is added: temporaries move rows
+            at_values = _at_values(block, of_value, taken.first)
         if b:
             block.follow(blocks[b - 1])
         for each, (_, (_, code), first_list) in zip(ops, parts, strict=True):
             emitted.add(_whole(block), each, code, first_list)
-        if block.before is not None:
+        if at_values is not None:
             _add_events_of_values(emitted, block, at_values, is_mixed, together is not None)
     for block in blocks if is_mixed.any() else ():
         code = np.repeat(is_mixed[:, None].astype(np.int64), len(block.members), axis=1)
@@ -297,25 +299,33 @@ def lower_machine_lanes(
     return emitted.program(blocks, lists + in_bursts * kinds, burst)
 
 
-_ListPart = tuple[str, tuple[list[Symbol], Longs], int]
-"""What events do, their local symbols and which each kind of row is to each member, and the first list."""
+_LocalSymbols = tuple[list[Symbol], Longs]
+"""Local symbols, and which each kind of row is to each member: int[kinds, members]."""
+_ListPart = tuple[str, _LocalSymbols, int]
+"""What events do, their local symbols, and the first list."""
 
 
-def _passing(block: Block, public: Masks, first: Longs, has_moments: bool) -> list[_ListPart]:
+def _passing(block: Block, symbols: _LocalSymbols, has_moments: bool) -> list[_ListPart]:
     """Time passes before any event, where durations are added up."""
     if not block.shape.carried.elapsed:
         return []
-    always = [frozenset[int]()], np.zeros_like(_local_symbols(block, public, first)[1])
-    lists = [0, len(public) * (1 + PHASES.index("gather"))] if has_moments else [0]
+    kinds = len(symbols[1])
+    always = [frozenset[int]()], np.zeros_like(symbols[1])
+    lists = [0, kinds * (1 + PHASES.index("gather"))] if has_moments else [0]
     return [("pass", always, first_list) for first_list in lists]
 
 
-def _lists_of_events(block: Block, public: Masks, is_mixed: Masks, first: Longs) -> list[_ListPart]:
+def _lists_of_events(
+    block: Block, public: Masks, is_mixed: Masks, first: Longs, symbols: _LocalSymbols
+) -> list[_ListPart]:
     """What events alone at their moments do, but for those at T; mixed ones gather, and pour in the end."""
-    found: list[_ListPart] = [("alone", _local_symbols(block, public & ~is_mixed[:, None], first), 0)]
-    if is_mixed.any():
-        found.append(("gather", _local_symbols(block, public & is_mixed[:, None], first), 0))
-    return found
+    if not is_mixed.any():
+        return [("alone", symbols, 0)]
+    alone, gathering = (public & some[:, None] for some in (~is_mixed, is_mixed))
+    return [
+        ("alone", _local_symbols(block, alone, first), 0),
+        ("gather", _local_symbols(block, gathering, first), 0),
+    ]
 
 
 def own_columns(blocks: Sequence[Block], taken: Taken) -> Masks:
@@ -412,8 +422,8 @@ PHASES = "gather", "spend", "move"
 """What each event of several at a moment does, phase by phase."""
 
 
-def _local_symbols(block: Block, is_taken: Masks, first: Longs) -> tuple[list[Symbol], Longs]:
-    """The local symbols of a block, and which one each kind of row is to each member: int[kinds, members]."""
+def _local_symbols(block: Block, is_taken: Masks, first: Longs) -> _LocalSymbols:
+    """What kinds of rows mean to the members of a block."""
     size = len(block.shape.machine.automaton.positions)
     own = is_taken[:, first[block.members][:, None] + np.arange(size)]
     distinct, code = distinct_rows(own.reshape(-1, size))

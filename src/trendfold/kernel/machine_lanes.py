@@ -407,13 +407,14 @@ def _cut_windows(i, cut, cuts, program, mass, given, saved, out):
     blocks, whole_start, whole = program.block, program.whole_start, program.whole
     m, x, bound, is_wide, is_open = mass.m, mass.x, mass.bound, mass.is_wide, mass.open
     has_vectors = cuts.vector.shape[0] > 0
-    while cut < cuts.step.shape[0] and cuts.step[cut] <= i:
-        slot, item = cuts.slot[cut], cuts.item[cut]
-        vector = cuts.vector[cut] if has_vectors else -1
-        for p in range(cuts.part_start[cuts.which[cut]], cuts.part_start[cuts.which[cut] + 1]):
-            b, count = cuts.part[p, PART_BLOCK], cuts.part[p, PART_LANES]
+    while cut < cuts.step.shape[0] and cuts.step[np.uint64(cut)] <= i:
+        at = np.uint64(cut)  # an unsigned index cannot be negative
+        slot, item, which = cuts.slot[at], cuts.item[at], np.uint64(cuts.which[at])
+        vector = cuts.vector[at] if has_vectors else -1
+        for p in range(np.uint64(cuts.part_start[which]), np.uint64(cuts.part_start[which + np.uint64(1)])):
+            b, count = np.uint64(cuts.part[p, PART_BLOCK]), cuts.part[p, PART_LANES]
             lane = slot * blocks[b, STRIDE] + cuts.part[p, PART_LANE]
-            if cuts.is_open[cut]:
+            if cuts.is_open[at]:
                 if vector < 0:
                     _open(b, lane, count, cuts.part[p, PART_START], blocks, m, x, bound)
                 else:
@@ -567,6 +568,25 @@ def _forget_bounds(b, blocks, bound, is_wide):
     first = blocks[b, FIRST_ROW]
     for row in range(first, first + blocks[b, WIDTH] * blocks[b, PLANE]):
         bound[row], is_wide[row] = 0.0, False
+
+
+@kernel
+def trim_windows(low, high, symbol, begins, ends, to_low, to_high):
+    """Windows without the rows before the first that `begins` and after the last that `ends`; at least one.
+
+    begins, ends     bool[kinds]
+    to_low, to_high  int64[n], written
+    """
+    one = np.uint64(1)
+    for w in range(low.shape[0]):
+        i, j = np.uint64(low[w]), np.uint64(high[w])
+        while i < j and not begins[np.uint64(symbol[i])]:
+            i += one
+        while i < j and not ends[np.uint64(symbol[j - one])]:
+            j -= one
+        if i == j:
+            i, j = np.uint64(low[w]), np.uint64(min(low[w] + 1, high[w]))
+        to_low[w], to_high[w] = i, j
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 from trendfold.automaton import Automaton, build, split
@@ -104,10 +104,10 @@ class Group:
     fitted_by: str = ""
     """The statistics `details` were planned by; empty if they are fitted to the rows when these are read."""
 
-    @cached_property
-    def key(self) -> tuple[str, ...]:
-        """The names of its queries, unique among the groups of a workload."""
-        return tuple(member.query.name for member in self.members)
+    @property
+    def key(self) -> str:
+        """The name of its first query, unique among the groups of a workload."""
+        return self.members[0].query.name
 
 
 FINDERS = ("mcep", "spass", "motto")
@@ -192,11 +192,8 @@ class _Operand:
     """One operand of a query, and the predicates that refer to it."""
 
     pattern: Pattern
+    automaton: Automaton
     predicates: Predicates
-
-    @property
-    def automaton(self) -> Automaton:
-        return without_conditional(build(self.pattern), self.predicates.breaking)
 
 
 def _operands(query: Query) -> tuple[_Operand, ...]:
@@ -206,11 +203,13 @@ def _operands(query: Query) -> tuple[_Operand, ...]:
             f"building them; use 'auto', 'mcep' or 'construct'"
         )
     patterns = query.pattern.parts if isinstance(query.pattern, Both) else (query.pattern,)
-    return tuple(_Operand(pattern, _predicates(query, build(pattern))) for pattern in patterns)
+    return tuple(_operand(query, pattern) for pattern in patterns)
 
 
-def _predicates(query: Query, automaton: Automaton) -> Predicates:
-    return about_neighbours(split(query, automaton), automaton, query.semantics)
+def _operand(query: Query, pattern: Pattern) -> _Operand:
+    automaton = build(pattern)
+    predicates = about_neighbours(split(query, automaton), automaton, query.semantics)
+    return _Operand(pattern, without_conditional(automaton, predicates.breaking), predicates)
 
 
 def _plan_matches(query: Query, strategy: str) -> QueryPlan:

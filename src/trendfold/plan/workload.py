@@ -87,7 +87,7 @@ class Unit:
 
 def units(plans: Mapping[int, QueryPlan]) -> list[Unit]:
     """Split plans, given by their indices in the workload, into units, ordered by their first queries."""
-    together: dict[tuple[str, ...] | int, list[int]] = {}
+    together: dict[str | int, list[int]] = {}
     for number, each in plans.items():
         together.setdefault(number if each.group is None else each.group.key, []).append(number)
     return [

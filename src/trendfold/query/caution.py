@@ -60,11 +60,15 @@ def _other_way(pattern: Pattern, first: str, second: str) -> str:
 def _never_true(conjunct: Expression) -> Iterator[Problem]:
     for node in walk(conjunct):
         match node:
-            case Compare(op, left, right) if Literal(None) in (left, right):
-                other = expression_text(right if left == Literal(None) else left)
+            case Compare(op, left, right) if _is_null(left) or _is_null(right):
+                other = expression_text(right if _is_null(left) else left)
                 hint = f"write {other} {'IS NULL' if op == '=' else 'IS NOT NULL'}"
                 message = f"{expression_text(node)} is never true: nothing compares with NULL"
                 yield Problem(message, span=extent(node), hint=hint)
+
+
+def _is_null(node: Expression) -> bool:
+    return isinstance(node, Literal) and node.value is None
 
 
 def _gaps(query: Query) -> Iterator[Problem]:

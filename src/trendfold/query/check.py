@@ -677,12 +677,14 @@ def _number(query: Query, schema: Schema, operand: Expression, node: Unary | Bin
 
 
 def _alike(query: Query, schema: Schema, left: Expression, right: Expression) -> Iterator[Problem]:
-    a, b = (_kind_of(query, schema, side) for side in (left, right))
+    a, b = _kind_of(query, schema, left), _kind_of(query, schema, right)
+    if a is b and a is not Kind.OTHER:
+        return
     span = Span(extent(left).start, extent(right).end)
     if Kind.OTHER in (a, b):
         operand = expression_text(left if a is Kind.OTHER else right)
         yield Problem(f"{operand} cannot be compared: its column holds no plain values", span=span)
-    elif a is not None and b is not None and a is not b and not (a.is_number and b.is_number):
+    elif a is not None and b is not None and not (a.is_number and b.is_number):
         texts = expression_text(left), expression_text(right)
         yield Problem(f"cannot compare {texts[0]} ({a}) with {texts[1]} ({b})", span=span)
 

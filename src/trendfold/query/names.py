@@ -52,8 +52,10 @@ Node = TypeVar("Node", Pattern, Expression)
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes directly under a node of a pattern or an expression."""
     match node:
-        case Attribute() | Literal():  # most nodes are leaves of conditions
+        case Attribute() | Literal():  # most nodes are leaves of conditions, and most conditions compare
             return ()
+        case Compare() | Binary():
+            return (node.left, node.right)
         case Seq() | Either() | Both() | Logic():
             return node.parts
         case Plus() | Maybe() | Not() | Repeat():
@@ -62,8 +64,6 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.operand,)
         case In():
             return (node.operand, *node.items)
-        case Binary(_, left, right) | Compare(_, left, right):
-            return (left, right)
         case Between(child, low, high):
             return (child, low, high)
     return ()
@@ -90,7 +90,8 @@ def walk(node: Node) -> Iterator[Node]:
     stack = [node]
     while stack:
         yield (top := stack.pop())
-        stack.extend(reversed(children(top)))
+        if under := children(top):
+            stack.extend(reversed(under))
 
 
 def depth(node: Node) -> int:

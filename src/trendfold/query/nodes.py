@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 from trendfold.errors import NOWHERE, Span
@@ -36,6 +37,7 @@ class TypeSet:
         return not self.names.isdisjoint(other.names)
 
 
+@lru_cache(maxsize=1_024)
 def type_set(type_: str | TypeSet) -> TypeSet:
     """The types of the events that can take a position: the set, or the one type written."""
     return type_ if isinstance(type_, TypeSet) else TypeSet(frozenset({type_}))
@@ -149,7 +151,7 @@ class Literal:
         return isinstance(other, Literal) and self._told() == other._told()
 
     def __hash__(self) -> int:
-        return hash(self._told())
+        return hash(self.value)
 
     def _told(self) -> tuple[type, object]:
         return type(self.value), self.value

@@ -15,9 +15,11 @@ def partition_attributes(query: Query) -> tuple[str, ...]:
 
 def connecting_attributes(query: Query) -> tuple[str, ...]:
     """The attributes u whose equalities `A.u = B.u` connect all positive positions."""
+    equalities = [(u, c) for c in query.where if (u := equal_attribute(c)) is not None]
+    if not equalities:
+        return ()
     positive = {name for name, is_negated in sides(query.pattern).items() if True not in is_negated}
-    between = [c for c in query.where if {name for name, _ in named(c)} <= positive]
-    equalities = [(u, c) for c in between if (u := equal_attribute(c)) is not None]
+    equalities = [(u, c) for u, c in equalities if {name for name, _ in named(c)} <= positive]
     found = []
     for attribute, group in groupby(sorted(equalities, key=lambda e: e[0]), key=lambda e: e[0]):
         if _is_connected([conjunct for _, conjunct in group], query.pattern):

@@ -159,10 +159,10 @@ def table_of(folded: FoldedQuery, request: Request) -> pa.Table:
 def unseen_types(plans: Sequence[QueryPlan], seen: Sequence[str]) -> tuple[str, ...]:
     """A warning for each type of a pattern that no event has (spec 1)."""
     asked: dict[str, list[str]] = {}
+    known = frozenset(seen)
     for plan in plans:
-        places = (p for operand in plan.operands for p in operand.machine.automaton.positions)
-        types = {name for p in places for name in p.types.names or ()}
-        for name in sorted(types - set(seen)):
+        every = frozenset[str]().union(*(o.machine.automaton.types for o in plan.operands))
+        for name in sorted(every - known):
             asked.setdefault(name, []).append(plan.query.name)
     found = []
     for name, queries in asked.items():

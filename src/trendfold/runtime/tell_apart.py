@@ -118,8 +118,9 @@ def _numbers(operand: Expression, others: Sequence[Expression]) -> _Thresholds |
     numbers = [each for each in values if isinstance(each, int | float) and not isinstance(each, bool)]
     if len(numbers) < len(others):
         return None
-    whose = replace(operand, alias=None) if isinstance(operand, Attribute) else operand
-    return whose, frozenset(numbers)
+    if isinstance(operand, Attribute) and operand.alias is not None:
+        operand = replace(operand, alias=None)
+    return operand, frozenset(numbers)
 
 
 def _has_attribute(operand: Expression) -> bool:

@@ -48,6 +48,7 @@ from trendfold.kernel.machine_lanes import (
     no_mass,
     no_vectors,
     state_bytes,
+    trim_windows,
 )
 from trendfold.kernel.program import Events, Folded
 from trendfold.kernel.rows import is_sorted
@@ -60,6 +61,8 @@ from trendfold.runtime.query_rows import NO_SYMBOL
 from trendfold.runtime.values import at_rows
 from trendfold.runtime.windows import Items
 
+_SHORT = 64
+"""Windows of so many rows on average are trimmed: in longer ones there is little to leave out."""
 HELD = "the open windows of queries that are folded together"
 """What takes the memory of lanes, in messages."""
 MOST_MOMENTS = 1 << 12
@@ -372,7 +375,31 @@ class LaneMaterial:
         if self.slots is not None:
             return ReadyMachineLanes(program, rows, _value_cuts(self.slots, self, parts), parts)
         at_once = {member.which: member.windows for member in self.members}
-        return ReadyMachineLanes(program, rows, _cuts(self.windows, at_once, parts, carry), parts)
+        windows = self.windows if in_bursts or carry else [self._trimmed(items) for items in self.windows]
+        return ReadyMachineLanes(program, rows, _cuts(windows, at_once, parts, carry), parts)
+
+    def _trimmed(self, items: Items) -> Items:
+        """Short windows, from the first event that may begin a member's trend to the last that may end one.
+
+        Rows outside change nothing, unless a NOT or a duration is concerned; and moments must stay whole.
+        """
+        is_long = int((items.high - items.low).sum()) > _SHORT * len(items.low)
+        if is_long or self.rows.settled is not None:
+            return items
+        if any(member.machine.automaton.guards or member.carried.elapsed for member in self.members):
+            return items
+        low, high = (empty(len(items.low), np.int64) for _ in range(2))
+        trim_windows(items.low, items.high, self.rows.events.symbol, *self._edges(), low, high)
+        return replace(items, low=low, high=high)
+
+    def _edges(self) -> list[NDArray[np.bool_]]:
+        """Which kinds of rows may begin, and which may end, a trend of any member."""
+        automata, begin = [member.machine.automaton for member in self.members], self.taken.first.tolist()
+        columns = (
+            [at + p for at, own in zip(begin, ends, strict=False) for p in own]
+            for ends in ([each.first for each in automata], [each.last for each in automata])
+        )
+        return [np.asarray(self.taken.is_taken[:, own].any(axis=1)) for own in columns]
 
     def lower_values(self, in_bursts: bool) -> ReadyMachineLanes:
         """One query with slots for values of GROUP BY T.g: those of a window open and close together."""
