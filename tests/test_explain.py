@@ -93,7 +93,7 @@ def test_the_page_is_well_formed_and_needs_nothing_else(path: Path) -> None:
     page = to_html(to_json(plans))
     values = list(map(describe, plans))
     pictures = sum(len(value.get("operands", ())) + ("matches" in value) for value in values)
-    assert page.count("<svg") == pictures
+    assert page.count("<svg") == pictures + ("template" in to_json(plans))
     for sign in ("http:", "https:", "src=", "href=", "url(", "@import", "<script"):
         assert sign not in page
     assert "prefers-color-scheme:dark" in page
@@ -122,6 +122,62 @@ def test_whatever_is_written_is_escaped() -> None:
 def test_the_picture_comes_first_with_a_legend() -> None:
     page = to_html(to_json(tf.parse("RETURN COUNT(*) PATTERN SEQ(A, NOT N, B)").plan()))
     assert page.index("<svg") < page.index("Point at a box") < page.index("<pre>")
+
+
+TWO = "QUERY a RETURN COUNT(*) PATTERN SEQ(A, B+); QUERY b RETURN COUNT(*) PATTERN SEQ(A, B, C)"
+
+
+def test_a_workload_has_a_template_of_all_its_queries() -> None:
+    template = json.loads(str(tf.parse(TWO).explain(format="json")))["template"]
+    assert template["types"] == ["A", "B", "C"]
+    assert {(t["from"], t["to"]): t["queries"] for t in template["transitions"]} == {
+        ("⊥", "A"): ["a", "b"],
+        ("A", "B"): ["a", "b"],
+        ("B", "B"): ["a"],
+        ("B", "C"): ["b"],
+        ("B", "⊤"): ["a"],
+        ("C", "⊤"): ["b"],
+    }
+    assert [group["queries"] for group in template["together"]] == [["a", "b"]]
+    alone = f"; QUERY c RETURN COUNT(*) PATTERN A WHERE [k]; {MATCHES}"
+    template = json.loads(str(tf.parse(TWO + alone).explain(format="json")))["template"]
+    assert [group["queries"] for group in template["together"]] == [["a", "b"], ["c"]]
+    assert "template" not in json.loads(str(tf.parse(TWO.partition(";")[0]).explain(format="json")))
+
+
+def test_the_template_is_drawn_with_the_queries_of_every_arrow() -> None:
+    [drawn, *_] = re.findall(r"<svg.*?</svg>", str(tf.parse(TWO).explain(format="html")), re.DOTALL)
+    root = ET.fromstring(drawn)
+    titles = [title.text for title in root.iter("title")]
+    assert "A → B: a, b" in titles
+    assert "B → B: a" in titles
+    shared = [g.get("class") for g in root.iter("g") if "common" in str(g.get("class")).split()]
+    assert shared == ["edge common in-0 in-1"] * 2
+
+
+@pytest.mark.parametrize("text", ["(SEQ(A, B) | SEQ(B, A))", "(SEQ(A, B?, C)+ | D)+", "AND(A+, SEQ(B, C))"])
+def test_arrows_and_words_of_a_template_are_inside_its_picture(text: str) -> None:
+    queries = tf.parse(
+        f"QUERY a RETURN COUNT(*) PATTERN {text}; QUERY b RETURN COUNT(*) PATTERN SEQ(C, A, D)"
+    )
+    [drawn, *_] = re.findall(r"<svg.*?</svg>", str(queries.explain(format="html")), re.DOTALL)
+    root = ET.fromstring(drawn)
+    left, top, width, height = map(float, root.get("viewBox", "").split())
+    for text_ in root.iter("text"):
+        assert left < float(text_.get("x", "nan")) < left + width
+        assert top < float(text_.get("y", "nan")) < top + height
+
+
+def test_rows_and_time_stand_on_the_picture() -> None:
+    events = pa.table({"type": ["A", "A", "B"], "ts": [1, 2, 3]})
+    query = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B)")
+    ran = str(query.explain(format="html", data=events, analyze=True))
+    assert [re.sub(r"[\d.]+", "#", word) for word in re.findall('class="took".*?>(.*?)<', ran)] == [
+        "# rows",
+        "# s",
+    ]
+    planned = str(query.explain(format="html", data=events))
+    assert re.findall('class="took".*?>(.*?)<', planned) == ["3 rows"]
 
 
 def test_a_page_of_a_run_tells_who_shares_what_and_what_it_took() -> None:

@@ -119,7 +119,7 @@ def open_data(folder: Folder, name: str, type_column: str = "", time_column: str
         every.num_rows,
         tuple((each.name, str(each.type)) for each in every.schema),
         tuple((str(each["values"]), int(each["counts"])) for each in ranked),
-        tuple({key: str(value) for key, value in row.items()} for row in rows),
+        tuple({key: str(value).removesuffix("+00:00") for key, value in row.items()} for row in rows),
         schema_of(every.schema),
     )
 

@@ -28,6 +28,7 @@ from trendfold.console.flow import Flow
 from trendfold.console.gate import Gate
 from trendfold.console.worker import Run, StoppedError, make_ready
 from trendfold.errors import NOWHERE, TrendfoldError, UnsupportedError, plural
+from trendfold.query.printer import quoted
 
 try:
     from nicegui import app, run, ui
@@ -35,10 +36,18 @@ try:
 except ModuleNotFoundError:
     raise UnsupportedError("the console needs NiceGUI; pip install 'trendfold[console]'") from None
 
-FIRST_TEXT = "-- How often does what follow what?\nQUERY first\nRETURN COUNT(*)\nPATTERN "
+
+def first_text(first: str = "A", second: str = "B") -> str:
+    """A text to begin with."""
+    pattern = f"PATTERN SEQ({quoted(first)}, {quoted(second)})"
+    asked = "-- How often does one follow the other?\nQUERY first\nRETURN COUNT(*)\n"
+    return f"{asked}{pattern}\nWITHIN 1 min SLIDE 1 min"
+
+
 _PAGES: dict[str, str] = {}
 """Reports of the latest runs, by a name that cannot be guessed."""
 _KEPT = 8
+_NOTHING_RAN = "<p>Nothing has run yet. Open data on the left, and press <b>Run</b> or Ctrl-Enter.</p>"
 _NO_STREAM = (
     "<p>No stream runs. Write queries with WITHIN, say where events come from, and press <b>Start</b>: it "
     "watches files that arrive in a folder, or generated events.</p>"
@@ -95,6 +104,7 @@ class Console:
         self.flow: Flow | None = None
         self.is_watching = False
         ui.add_css(_CSS)
+        ui.colors(primary="#1d5fd6")
         with ui.row().classes("w-full no-wrap items-start gap-6 tf-page"):
             with ui.column().classes("tf-side gap-3"):
                 self._data_side()
@@ -125,6 +135,8 @@ class Console:
             return
         self.data = found
         await run.io_bound(make_ready)
+        if self.text == first_text() and len(found.types) > 1:
+            self.editor.set_value(first_text(found.types[0][0], found.types[1][0]))
         self.about.clear()
         with self.about:
             ui.label(plural(found.events, "event")).classes("text-subtitle1")
@@ -167,7 +179,8 @@ class Console:
 
     def _query_side(self) -> None:
         with ui.row().classes("w-full items-center gap-2"):
-            self.run_button = ui.button("Run", icon="play_arrow", on_click=self._run).props("no-caps")
+            self.run_button = ui.button("Run", icon="play_arrow", on_click=self._run, color=None)
+            self.run_button.classes("tf-run").props("no-caps unelevated")
             self.stop_button = ui.button("Stop", icon="stop", on_click=self._stop).props("no-caps outline")
             self.stop_button.set_visibility(False)
             ui.button("Why no rows?", on_click=self._why).props("no-caps outline")
@@ -180,7 +193,7 @@ class Console:
                 )
             self.elapsed = ui.label("")
             self.state = ui.label("").props("role=status aria-live=polite")
-        self.editor = ui.codemirror(FIRST_TEXT, on_change=self._typed, line_wrapping=True)
+        self.editor = ui.codemirror(first_text(), on_change=self._typed, line_wrapping=True)
         self.editor.classes("w-full tf-editor").props('aria-label="Queries"')
         self.editor.map_key("Mod-Enter", self._run)
         self.editor.map_key("Ctrl-Space", self._complete)
@@ -199,14 +212,14 @@ class Console:
         self.tabs = tabs
         with ui.tab_panels(tabs, value=self.plan_tab).classes("w-full"):
             with ui.tab_panel(self.result_tab).classes("tf-flat"):
-                self.result = ui.html("<p>Nothing has run yet.</p>", sanitize=False).classes("w-full")
+                self.result = ui.html(_NOTHING_RAN, sanitize=False).classes("w-full")
             with ui.tab_panel(self.plan_tab).classes("tf-flat"):
                 self.plan = ui.html("", sanitize=False).classes("w-full")
             with ui.tab_panel(self.why_tab).classes("tf-flat"):
                 self.why = ui.html("<p>Press <b>Why no rows?</b></p>", sanitize=False).classes("w-full")
             with ui.tab_panel(self.stream_tab).classes("tf-flat"):
                 self._stream_side()
-        self.text = FIRST_TEXT
+        self.text = first_text()
         self._check()
 
     def _typed(self, event: Any) -> None:
@@ -331,11 +344,14 @@ class Console:
             )
             self.kinds = ui.input("Types, of rate:N", value="A, B")
             self.watermark = ui.input("Watermark", value="1 s")
-            self.start_button = ui.button("Start", on_click=self._start).props("no-caps")
+            self.start_button = ui.button("Start", on_click=self._start, color=None)
+            self.start_button.classes("tf-start").props("no-caps unelevated")
         with ui.row().classes("items-center gap-3") as self.steering:
             ui.button("Stop the stream", icon="stop", on_click=self._end).props("no-caps outline")
             ui.button("Add the editor's queries", icon="add", on_click=self._add).props("no-caps outline")
-            self.removers = ui.row().classes("items-center gap-1").props('role=group aria-label="Queries"')
+            self.removers = (
+                ui.row().classes("items-center gap-1 tf-removers").props('role=group aria-label="Queries"')
+            )
         self.watched = ui.html(_NO_STREAM, sanitize=False).classes("w-full")
         self._show_queries()
         ui.timer(2.0, self._watch)
@@ -466,6 +482,8 @@ _CSS = """
 .tf-side{width:22rem;flex:none}
 .tf-main{flex:1;min-width:0}
 .tf-side .q-table__container{overflow-x:auto;max-width:22rem}
+.body--dark{--q-primary:#7ab2ff!important}
+.tf-run,.tf-start{background:#1d5fd6;color:#fff}
 .tf-editor{border:1px solid #8885;border-radius:8px;overflow:hidden;min-height:11rem}
 .tf-wrong{text-decoration:underline wavy #d92d20;text-underline-offset:3px}
 .tf-clause{color:#1d5fd6;font-weight:600}
@@ -487,6 +505,10 @@ _CSS = """
 font-size:13px}
 .tf-report{width:100%;height:75vh;border:1px solid #8885;border-radius:8px}
 .tf-flat{padding:0}
+.tf-flat p{margin:.6rem 0}
+.tf-side .q-btn,.tf-suggestions .q-btn,.tf-removers .q-btn{min-height:1.75rem;padding:.15rem .45rem;
+font-size:.8rem}
+.tf-side .q-table th,.tf-side .q-table td{padding:2px 10px 2px 0}
 .tf-flat .trendfold{border-radius:8px}
 @media (max-width:48rem){.tf-page{flex-wrap:wrap!important}
 .tf-side,.tf-side .q-table__container{width:100%;max-width:100%}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from trendfold.errors import plural
@@ -10,6 +10,7 @@ from trendfold.explain.multitree_picture import picture_joins
 from trendfold.explain.path_picture import path_picture
 from trendfold.explain.picture import MAX_DRAWN, picture
 from trendfold.explain.sections import Section, blocks
+from trendfold.explain.template_picture import pointing_style, template_html
 from trendfold.explain.value import Value
 
 
@@ -25,7 +26,7 @@ def to_html(value: Value) -> str:
 def fragment(value: Value) -> str:
     """An HTML fragment for notebooks; its styles do not affect the rest of the page."""
     queries = "\n".join(_query_html(query) for query in value["queries"])
-    return styled(_shares_html(value["queries"]) + queries)
+    return styled(template_html(value) + _shares_html(value["queries"]) + queries)
 
 
 def styled(html: str) -> str:
@@ -69,7 +70,8 @@ def _query_html(value: Value) -> str:
     parts.append(picture_joins(value["matches"]) if "matches" in value else "")
     parts.append(path_picture(value.get("sharing", {})))
     operands = value.get("operands", ())
-    drawn = "".join(_operand_picture(operand, len(operands) > 1) for operand in operands)
+    took = _took(value.get("steps", ()))
+    drawn = "".join(_operand_picture(operand, len(operands) > 1, took) for operand in operands)
     parts.append(drawn + _LEGEND if drawn else "")
     parts.append(f"<pre>{escape(value['text'])}</pre>")
     for heading, sections in blocks(value):
@@ -78,19 +80,27 @@ def _query_html(value: Value) -> str:
     return f"<section>{''.join(parts)}</section>"
 
 
-def _operand_picture(operand: Value, has_title: bool) -> str:
-    return (f"<h3>{escape(operand['pattern'])}</h3>" if has_title else "") + picture(operand)
+def _operand_picture(operand: Value, has_title: bool, took: Mapping[str, str]) -> str:
+    return (f"<h3>{escape(operand['pattern'])}</h3>" if has_title else "") + picture(operand, took)
+
+
+def _took(steps: Sequence[Value]) -> dict[str, str]:
+    """Words below the places of a picture: the rows read, at its start; the time of a run, at its end."""
+    if not steps:
+        return {}
+    read = {"⊥": plural(max(step["rows"] for step in steps), "row")}
+    seconds = sum(step["seconds"] for step in steps)
+    return read | ({"⊤": f"{seconds:.3f} s"} if seconds else {})
 
 
 def _took_html(steps: Sequence[Value]) -> str:
     """Rows and time of the folds of a query that ran."""
-    took = [step for step in steps if step["seconds"]]
-    if not took:
+    took = _took(steps)
+    if "⊤" not in took:
         return ""
-    rows, seconds = max(step["rows"] for step in took), sum(step["seconds"] for step in took)
-    others = len({name for step in took for name in step["with"]})
+    others = len({name for step in steps for name in step["with"]})
     shared = f", together with {plural(others, 'other query', 'other queries')}" if others else ""
-    return f"<p><strong>{rows:,}</strong> rows in <strong>{seconds:.3f} s</strong>{shared}</p>"
+    return f"<p><strong>{took['⊥']}</strong> in <strong>{took['⊤']}</strong>{shared}</p>"
 
 
 def _section_html(section: Section) -> str:
@@ -104,7 +114,7 @@ def _style() -> str:
         f".trendfold svg:has(.at-{i}:hover) .touch-{i}{{stroke:var(--accent);fill:var(--accent)}}"
         for i in range(MAX_DRAWN + 2)
     )
-    return _STYLE + touching
+    return _STYLE + touching + pointing_style()
 
 
 _MOST_NAMES = 12
@@ -118,11 +128,13 @@ _LEGEND = (
 """How to read the picture of an automaton."""
 
 _STYLE = """
-.trendfold{--ink:#1c2330;--soft:#667085;--line:#98a2b3;--paper:#fff;--panel:#f4f6f9;--accent:#1f6feb;--not:#b42318;
+.trendfold{--ink:#1c2330;--soft:#667085;--line:#98a2b3;--paper:#fff;--panel:#f4f6f9;--accent:#1f6feb;--not:#b42318;--pick:#b8256f;
 background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:1rem 1.5rem}
 @media (prefers-color-scheme:dark){.trendfold{--ink:#e6e9ef;--soft:#98a2b3;--line:#667085;--paper:#12161d;
---panel:#1b212b;--accent:#6cb0ff;--not:#ff8a7a}}
+--panel:#1b212b;--accent:#6cb0ff;--not:#ff8a7a;--pick:#f58bbf}}
 .trendfold section{max-width:70rem;margin:0 auto 2.5rem}
+.trendfold h2,.trendfold h3{font:600 1.3rem/1.4 system-ui,sans-serif;letter-spacing:normal;margin:0 0 .4rem}
+.trendfold h3{font-size:1rem;margin:.6rem 0 .3rem}
 .trendfold pre{background:var(--panel);color:var(--ink);padding:.7rem 1rem;border-radius:6px;
 white-space:pre-wrap}
 .trendfold details{display:grid;margin:.3rem 0}
@@ -133,6 +145,11 @@ white-space:pre-wrap}
 .trendfold td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .trendfold .legend{color:var(--soft);font-size:.9em;max-width:48rem}
 .trendfold .legend .not{color:var(--not)}
+.trendfold .groups{list-style:none;margin:.4rem 0;padding:0}
+.trendfold .groups li{margin:.3rem 0;color:var(--soft)}
+.trendfold .pick{display:inline-block;border:1px solid var(--line);border-radius:99px;padding:0 .6rem;
+margin:0 .3rem .2rem 0;color:var(--ink);cursor:default}
+.trendfold .pick:hover,.trendfold .pick:focus{border-color:var(--pick);outline:1px solid var(--pick)}
 .trendfold .bar{height:6px;border-radius:3px;background:var(--accent);min-width:2px}
 .trendfold .picture{overflow-x:auto}
 .trendfold svg .box{fill:var(--panel);stroke:var(--line)}
@@ -147,5 +164,7 @@ white-space:pre-wrap}
 .trendfold svg .edge path{fill:none}
 .trendfold svg .edge polygon{fill:var(--line)}
 .trendfold svg .edge:hover{stroke:var(--accent)}
-.trendfold svg .edge text{stroke:none}
+.trendfold svg .edge text{stroke:var(--paper);stroke-width:3px;paint-order:stroke}
+.trendfold svg .common,.trendfold svg .common polygon{stroke:var(--accent);fill:var(--accent)}
+.trendfold svg .took{fill:var(--ink);font-weight:600}
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -26,8 +26,11 @@ class _Box:
 _RADIUS, _NARROWEST, _GAP, _LETTER, _LINE = 20, 86, 130, 7, 15
 
 
-def picture(operand: Value) -> str:
-    """The position automaton as SVG: ⊥ on the left, ⊤ on the right, back edges below."""
+def picture(operand: Value, took: Mapping[str, str]) -> str:
+    """The position automaton as SVG: ⊥ on the left, ⊤ on the right, back edges below.
+
+    took  words below places, such as the rows that were read
+    """
     name = names_of(operand)
     places: list[int | str] = ["⊥", *(p["index"] for p in operand["positions"] if not p["negated"]), "⊤"]
     if len(places) > MAX_DRAWN + 2:
@@ -40,8 +43,10 @@ def picture(operand: Value) -> str:
     grain = {g["place"]: g for g in operand["grains"]}
     drawn = [_edge_svg(edge, a, b, operand, name) for edge, a, b in edges]
     drawn += [_box_svg(boxes[place], name[place], grain.get(place)) for place in places]
+    drawn += [_below(boxes[place], words) for place, words in took.items()]
     return (
         f'<div class="picture"><svg width="{width:.0f}" height="{above + below:.0f}" role="img" '
+        f'aria-label="automaton of {escape(operand["pattern"])}" '
         f'viewBox="0 {-above:.0f} {width:.0f} {above + below:.0f}">{"".join(drawn)}</svg></div>'
     )
 
@@ -119,6 +124,10 @@ def _box_svg(box: _Box, label: str, grain: Value | None) -> str:
         f'<text x="{box.x:.0f}" y="{middle}">{escape(cut(label, 18))}</text>'
         f'<text class="small" x="{box.x:.0f}" y="12">{escape(words)}</text></g>'
     )
+
+
+def _below(box: _Box, words: str) -> str:
+    return f'<text class="took" x="{box.x:.0f}" y="{_RADIUS + _LINE:.0f}">{escape(words)}</text>'
 
 
 def cut(text: str, room: int) -> str:

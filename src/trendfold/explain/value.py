@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any, TypeVar
 
 from trendfold.automaton.glushkov import END, START, Automaton, build
 from trendfold.automaton.machine import Machine
+from trendfold.automaton.merge import merge
 from trendfold.automaton.predicates import Local, Pairwise
 from trendfold.explain.match_plan import Traced, traced
 from trendfold.explain.sharing import OWN_LANE, describe_sharing, tell_lanes
@@ -94,7 +95,44 @@ Explained = QueryPlan | Traced | Unplanned
 
 def to_json(plans: Iterable[Explained], ran: PhysicalPlan | None = None) -> Value:
     """All plans of a workload as one JSON value; with `ran`, including the steps of each query."""
-    return {"queries": [describe(each) | _steps(each.query.name, ran) for each in plans]}
+    plans = list(plans)
+    queries = [describe(each) | _steps(each.query.name, ran) for each in plans]
+    template = _template([each for each in plans if isinstance(each, QueryPlan) and not each.finds_matches])
+    return {"queries": queries} | ({"template": template} if template else {})
+
+
+def _template(plans: Sequence[QueryPlan]) -> Value:
+    """The automata of all queries merged, and which queries may be folded together; empty for one query."""
+    if len(plans) < 2:
+        return {}
+    parts = [(plan.query.name, operand.machine.automaton) for plan in plans for operand in plan.operands]
+    merged = merge([automaton for _, automaton in parts])
+    groups = {plan.group.key if plan.group else (plan.query.name,): plan for plan in reversed(plans)}
+    return {
+        "queries": [plan.query.name for plan in plans],
+        "types": list(merged.types),
+        "transitions": [
+            {
+                "from": t.source,
+                "to": t.target,
+                "queries": list(dict.fromkeys(parts[k][0] for k in sorted(t.queries))),
+            }
+            for t in merged.transitions
+        ],
+        "together": [
+            {"queries": list(names), "how": _how_together(plan)} for names, plan in reversed(groups.items())
+        ],
+    }
+
+
+def _how_together(plan: QueryPlan) -> str:
+    if plan.group is None:
+        return f"by itself: {plan.alone}" if plan.alone else "by itself"
+    return (
+        _together(plan)[0]
+        if plan.group.method in (LANES, SHARED_TREES)
+        else f"planned together by {plan.strategy}"
+    )
 
 
 def _steps(query: str, ran: PhysicalPlan | None) -> Value:
