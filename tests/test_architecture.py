@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -16,7 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "trendfold"
 MODULES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     "interrupt errors events datasets query automaton plan kernel detect runtime papers explain why "
-    "report api bench console cli"
+    "report api testing bench console cli"
 ).split()
 DOORS = {"__init__", "__main__"}
 """The package's own front: may import every room, belongs to none."""
@@ -100,6 +101,14 @@ def test_no_paper_imports_another(path: Path) -> None:
     written = path.read_text(encoding="utf-8")
     for other in others:
         assert f"trendfold.papers.{other}" not in written
+
+
+def test_the_oracle_shares_no_code_with_the_package() -> None:
+    for path in (SOURCE / "testing").glob("oracle*.py"):
+        written = path.read_text(encoding="utf-8")
+        own = re.findall(r"^(?:from|import) trendfold\S*.*$", written, re.MULTILINE)
+        assert all(line.startswith("from trendfold.testing") and "oracle_syntax" in line for line in own), own
+        assert "import_module" not in written
 
 
 def test_the_core_names_the_papers_in_one_table_only() -> None:

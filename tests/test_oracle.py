@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-import oracle
 import workloads
+from trendfold.testing import oracle
 
 SHARED = Path(os.environ.get("TRENDFOLD_SHARED") or Path(__file__).resolve().parents[1].parent / "shared")
 CASES = [SHARED / "spec" / name for name in ("cases.json", "cases-2.json")]

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-import oracle
+from trendfold.testing import oracle
 
 COLUMNS = {
     "type": "string",
@@ -876,7 +876,7 @@ def _bounded(
     return events
 
 
-def _trend_count(automaton: oracle.Automaton, events: list[oracle.Event]) -> int:
+def _trend_count(automaton: oracle.PositionAutomaton, events: list[oracle.Event]) -> int:
     """The number of trends under any, without predicates: a bound on all three semantics."""
     before: dict[int, int] = dict.fromkeys(automaton.own, 0)
     total, moment, pending = 0, None, []

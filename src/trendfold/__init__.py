@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trendfold import datasets
+    from trendfold import datasets, testing
     from trendfold.api import Workload, funnel, parse, query, read
     from trendfold.errors import (
         InputError,
@@ -69,6 +69,7 @@ __all__ = [
     "read",
     "same",
     "seq",
+    "testing",
     "time",
 ]
 
@@ -100,8 +101,8 @@ sys.modules[__name__].__class__ = _Package
 
 
 def _find(name: str) -> Any:
-    if name == "datasets":
-        return import_module("trendfold.datasets")
+    if name in ("datasets", "testing"):
+        return import_module(f"trendfold.{name}")
     if name.endswith("Error"):
         return getattr(import_module("trendfold.errors"), name)
     if name in _API:

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-import oracle
 import trendfold
 import workloads
 from trendfold.automaton import END, START, Automaton, build
 from trendfold.query.nodes import Both
+from trendfold.testing import oracle
 
 
 def automaton(pattern: str) -> Automaton:

@@ -19,13 +19,13 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, settings
 
-import oracle
 import trendfold
 import workloads
 from trendfold.errors import TrendfoldError, UnsupportedError
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.plan import FINDERS, PLANNERS, plan_auto
 from trendfold.query import Query
+from trendfold.testing import oracle
 from workloads import Case
 
 STRATEGIES = tuple(name for name in PLANNERS if name not in FINDERS)  # which find matches

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import oracle
 import trendfold
 import workloads
 from contract.engine import to_table
 from trendfold.errors import QueryError, TrendfoldError
+from trendfold.testing import oracle
 from workloads import Case
 
 Run = Callable[[trendfold.Workload, Case], Any]

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine, sequences
@@ -27,6 +26,7 @@ from trendfold.papers.aseq import prefixes as prefix
 from trendfold.papers.aseq.plan import line_of
 from trendfold.papers.aseq.prefixes import share_prefixes
 from trendfold.plan import QueryPlan
+from trendfold.testing import oracle
 
 SEEDS = st.integers(0, 2**40)
 TYPES = {"type": pa.string(), "ts": pa.int64(), "k": pa.int64(), "g": pa.string(), "v": pa.int64()}

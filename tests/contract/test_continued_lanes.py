@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import fits, growing_workload, many_events, random_workload
@@ -43,6 +42,7 @@ from trendfold.runtime.local import table_of
 from trendfold.runtime.request import EVERYTHING
 from trendfold.runtime.windows import HeldWindows
 from trendfold.runtime.workspace import Workspace
+from trendfold.testing import oracle
 
 Window = tuple[Hashable, int]
 """The key of a segment and the number of a window."""

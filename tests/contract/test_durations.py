@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine
@@ -30,6 +29,7 @@ from trendfold.plan import physical
 from trendfold.query.nodes import Aggregate, OfTrend
 from trendfold.runtime.folds import by_products
 from trendfold.runtime.spark.tasks import Route
+from trendfold.testing import oracle
 from workloads import of_trends
 
 SEEDS = st.integers(0, 2**40)

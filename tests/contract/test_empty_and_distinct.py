@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine
@@ -19,6 +18,7 @@ from contract.test_machine_lanes import check as check_lanes
 from contract.test_machine_lanes import random_workload
 from contract.test_together import SCHEMA
 from trendfold.errors import LimitError
+from trendfold.testing import oracle
 
 SEEDS = st.integers(0, 2**40)
 

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold
 import workloads
 from contract import engine
@@ -22,6 +21,7 @@ from trendfold.errors import InputError, LimitError, UnsupportedError
 from trendfold.query.names import default_column
 from trendfold.query.nodes import Aggregate, Function, Matches, Query
 from trendfold.runtime.exact_values import to_text
+from trendfold.testing import oracle
 
 SEEDS = st.integers(0, 2**40)
 every_strategy = pytest.mark.parametrize("strategy", engine.STRATEGIES)

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import any_plans
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_hamlet import AGGREGATES, LOCAL, WINDOWS, differences, letters, random_events, table
@@ -35,6 +34,7 @@ from trendfold.runtime.group_rows import read_group
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.request import Request
 from trendfold.runtime.workspace import Workspace
+from trendfold.testing import oracle
 
 PATTERNS = [
     *("SEQ(A, B, C)", "SEQ(A, B, C, D)", "SEQ(D, A, B, C)", "SEQ(C, SEQ(A, B)+, D)", "SEQ(C, SEQ(A, B)+)"),

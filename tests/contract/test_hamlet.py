@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine
@@ -28,6 +27,7 @@ from trendfold.plan.workload import plan_all
 from trendfold.runtime.group_rows import GroupRows, read_group
 from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.workspace import Workspace
+from trendfold.testing import oracle
 
 STRATEGIES = ("hamlet", "hamlet-static")
 CHOICES = {"hamlet": kernel.BY_BENEFIT, "hamlet-static": kernel.ALWAYS}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold
 import workloads
 from contract import engine
 from contract.engine import many
 from trendfold.errors import LimitError, UnsupportedError
+from trendfold.testing import oracle
 
 SEEDS = st.integers(0, 2**40)
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import check, random_events, random_workload
 from contract.test_together import SCHEMA
 from trendfold.errors import InputError
 from trendfold.plan.physical import Lanes
+from trendfold.testing import oracle
 
 COUNTED = (
     "WITHIN 4 events SLIDE 4 events",

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine
@@ -17,6 +16,7 @@ from trendfold.plan.cost import Costs
 from trendfold.plan.physical import groups_as_slots
 from trendfold.runtime import folding
 from trendfold.runtime.folds import by_slots
+from trendfold.testing import oracle
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine
@@ -35,6 +34,7 @@ from trendfold.runtime.limits import DEFAULTS
 from trendfold.runtime.local import table_of
 from trendfold.runtime.request import EVERYTHING, Request
 from trendfold.runtime.workspace import Workspace, shared_partitionings
+from trendfold.testing import oracle
 
 
 def fits(plan: QueryPlan) -> bool:

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import matching
@@ -36,6 +35,7 @@ from trendfold.runtime.find_matches import plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.match_tables import Shown, match_tables, run_matches
 from trendfold.runtime.workspace import Workspace
+from trendfold.testing import oracle
 
 SEEDS = st.integers(0, 2**40)
 

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import FEW, SHAPES, TYPES, aggregate, close, many_events, random_events
 from contract.test_together import SCHEMA
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.plan.physical import Lanes
+from trendfold.testing import oracle
 
 PAIRS = (
     "AND(SEQ({0}, {1}+), {2}+)",

@@ -8,8 +8,8 @@ import random
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold as tf
+from trendfold.testing import oracle
 
 
 def events(types: str) -> list[dict[str, object]]:

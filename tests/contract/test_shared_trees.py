@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract.engine import difference, many, to_table
@@ -28,6 +27,7 @@ from trendfold.plan.statistics import BatchSize, GroupStatistics, OperandStatist
 from trendfold.plan.workload import plan_all
 from trendfold.runtime.folds import in_shared_trees
 from trendfold.runtime.folds.in_shared_trees import lane_masks
+from trendfold.testing import oracle
 
 
 @pytest.fixture(params=[(1, 8), (8, 16)], ids=str)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold
 import workloads
 from contract import engine
@@ -19,6 +18,7 @@ from contract.more_clauses import with_more_clauses
 from trendfold.errors import QueryError, UnsupportedError
 from trendfold.plan import physical
 from trendfold.plan.physical import Products, Vectors
+from trendfold.testing import oracle
 from workloads import Case
 
 SEEDS = st.integers(0, 2**40)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine
@@ -23,6 +22,7 @@ from trendfold.runtime.folding import prepare
 from trendfold.runtime.folds import by_products
 from trendfold.runtime.windows import Items
 from trendfold.runtime.workspace import Workspace
+from trendfold.testing import oracle
 
 LONG = {"all moment by moment": 1 << 30, "all matrices": 1, "both": 3}
 

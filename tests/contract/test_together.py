@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bursty
-import oracle
 import trendfold
 from contract.engine import difference, many
+from trendfold.testing import oracle
 
 SCHEMA = pa.schema(
     [

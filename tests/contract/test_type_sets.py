@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
 import trendfold as tf
 import workloads
 from contract import engine, matching
@@ -19,6 +18,7 @@ from contract.test_machine_lanes import check as check_lanes
 from contract.test_machine_lanes import random_workload
 from contract.test_together import SCHEMA
 from trendfold.errors import UnsupportedError
+from trendfold.testing import oracle
 
 SEEDS = st.integers(0, 2**40)
 EVERYTHING = {"aggregates": True, "having": True, "both": True, "rejects": True}

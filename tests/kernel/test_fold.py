@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold
 from trendfold.plan import plan
+from trendfold.testing import oracle
 
 STRATEGIES = ["cogra", "greta"]
 both_kernels = pytest.mark.parametrize("strategy", STRATEGIES)

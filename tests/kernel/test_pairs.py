@@ -11,7 +11,6 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import oracle
 import trendfold
 from trendfold.automaton import build, split
 from trendfold.automaton.predicates import Pairwise
@@ -32,6 +31,7 @@ from trendfold.query.nodes import (
 )
 from trendfold.runtime.conditions import compile_pairs
 from trendfold.runtime.expressions import evaluate, is_true
+from trendfold.testing import oracle
 
 LOW, HIGH = -(2**63), 2**63 - 1
 

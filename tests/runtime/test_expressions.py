@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold
 from trendfold.automaton import build, split
 from trendfold.errors import QueryError
 from trendfold.events.columns import from_arrow
 from trendfold.runtime.expressions import evaluate, like_regex
+from trendfold.testing import oracle
 
 LOW, HIGH = -(2**63), 2**63 - 1
 

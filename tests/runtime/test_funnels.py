@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold as tf
 from trendfold.errors import InputError, QueryError, RejectError
+from trendfold.testing import oracle
 
 Rows = list[dict[str, Any]]
 

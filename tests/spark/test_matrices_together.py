@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import random_workload
@@ -32,6 +31,7 @@ from trendfold.runtime.spark.blobs import Blob, Content
 from trendfold.runtime.spark.exchanges import exchanges, within_exchanges
 from trendfold.runtime.spark.tasks import Job, Route
 from trendfold.runtime.workspace import Workspace
+from trendfold.testing import oracle
 
 NONE = np.zeros(0, np.int64)
 

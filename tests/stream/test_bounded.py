@@ -8,7 +8,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import random_events
@@ -21,6 +20,7 @@ from trendfold.errors import QueryError
 from trendfold.runtime.release import ALWAYS, require_streamable
 from trendfold.runtime.spark.recorder import with_finality
 from trendfold.runtime.stream.shard_state import ShardIndex, StatePart
+from trendfold.testing import oracle
 
 BOUNDS = ("WITHIN 4 s EVERY 4 s", "WITHIN 9 s EVERY 2 s", "WITHIN 3 s EVERY 10 s", "WITHIN 30 s EVERY 7 s")
 OTHERS = ("WITHIN 5 s", "WITHIN 6 s SLIDE 2 s", "WITHIN 5 s SLIDE 5 s")

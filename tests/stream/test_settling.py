@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import growing_workload, many_events, random_events, random_workload
@@ -33,6 +32,7 @@ from trendfold.runtime.spark.recorder import with_finality
 from trendfold.runtime.stream import settling
 from trendfold.runtime.stream.shard_state import ShardIndex
 from trendfold.runtime.stream.stream_job import Epoch, stream_job
+from trendfold.testing import oracle
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stream"
 

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import oracle
 import trendfold as tf
 import workloads
 from contract.engine import to_table
 from trendfold.cli import main
 from trendfold.errors import InputError
 from trendfold.query import pattern_text, to_text
+from trendfold.testing import oracle
 from trendfold.why.beginnings import beginnings, cut_to
 
 

@@ -22,11 +22,13 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, NamedTuple
 
-import oracle_syntax as syntax
-from oracle_syntax import Duration, Time
+from trendfold.testing import oracle_syntax as syntax
+from trendfold.testing.oracle_syntax import Elapsed, Time
 
 INT64 = range(-(2**63), 2**63)
 AUTO = object()
+MOST_EVENTS, MOST_STEPS = 500, 5_000_000
+"""How many events of one stream may be enumerated, and how many trends, finished or not."""
 
 
 class OracleError(ValueError):
@@ -37,6 +39,8 @@ class OracleError(ValueError):
 
 
 class Event(NamedTuple):
+    """A row that is kept, with what orders it."""
+
     index: int  # the row's position in the input
     type: str
     time: int | float
@@ -68,6 +72,8 @@ def read(events: list[dict], order_column: str | None, type_column: str, time_co
             time = round(time, 6)
             time = int(time) if time.is_integer() else time
         key = (time, order) if order_column else (time,)
+        if len(kept) == MOST_EVENTS:
+            raise OracleError(f"more than {MOST_EVENTS} events are too many to enumerate; take fewer")
         row[syntax.TIME] = Time(Fraction(str(time)))
         kept.append(Event(index, str(kind), time, key, row))
     return sorted(kept, key=lambda event: event.key)
@@ -99,7 +105,7 @@ def _compare(sign: str, x: Any, y: Any) -> bool | None:
 def _calculate(sign: str, x: Any, y: Any) -> Any:
     if x is None or y is None:
         return None
-    if isinstance(x, (Time, Duration)) or isinstance(y, (Time, Duration)):
+    if isinstance(x, (Time, Elapsed)) or isinstance(y, (Time, Elapsed)):
         return _calculate_times(sign, x, y)
     if _kind(x) != "number" or _kind(y) != "number":
         raise OracleError(f"{x!r} {sign} {y!r} is not a calculation with numbers")
@@ -124,21 +130,21 @@ def _calculate(sign: str, x: Any, y: Any) -> Any:
     return _bounded(result, x, y)
 
 
-def _calculate_times(sign: str, x: Any, y: Any) -> Time | Duration:
+def _calculate_times(sign: str, x: Any, y: Any) -> Time | Elapsed:
     """Section 2.2: times and durations."""
     kinds = sign, _kind(x), _kind(y)
     if kinds == ("-", "Time", "Time"):
-        return Duration(x.seconds - y.seconds)
-    if kinds in (("+", "Time", "Duration"), ("-", "Time", "Duration")):
+        return Elapsed(x.seconds - y.seconds)
+    if kinds in (("+", "Time", "Elapsed"), ("-", "Time", "Elapsed")):
         return Time(x.seconds + y.seconds if sign == "+" else x.seconds - y.seconds)
-    if kinds == ("+", "Duration", "Time"):
+    if kinds == ("+", "Elapsed", "Time"):
         return Time(x.seconds + y.seconds)
-    if kinds in (("+", "Duration", "Duration"), ("-", "Duration", "Duration")):
-        return Duration(x.seconds + y.seconds if sign == "+" else x.seconds - y.seconds)
-    if kinds == ("*", "Duration", "number"):
-        return Duration(x.seconds * Fraction(y))
-    if kinds == ("*", "number", "Duration"):
-        return Duration(Fraction(x) * y.seconds)
+    if kinds in (("+", "Elapsed", "Elapsed"), ("-", "Elapsed", "Elapsed")):
+        return Elapsed(x.seconds + y.seconds if sign == "+" else x.seconds - y.seconds)
+    if kinds == ("*", "Elapsed", "number"):
+        return Elapsed(x.seconds * Fraction(y))
+    if kinds == ("*", "number", "Elapsed"):
+        return Elapsed(Fraction(x) * y.seconds)
     raise OracleError(f"{x!r} {sign} {y!r} is not a calculation with times")
 
 
@@ -192,11 +198,11 @@ def evaluate(node: tuple, look: Callable[[tuple], Any]) -> Any:
         return look(node)
     if what == "neg":
         value = evaluate(node[1], look)
-        return Duration(-value.seconds) if isinstance(value, Duration) else _calculate("-", 0, value)
+        return Elapsed(-value.seconds) if isinstance(value, Elapsed) else _calculate("-", 0, value)
     if what == "abs":
         value = evaluate(node[1], look)
-        if isinstance(value, Duration):
-            return Duration(abs(value.seconds))
+        if isinstance(value, Elapsed):
+            return Elapsed(abs(value.seconds))
         return None if value is None else _bounded(abs(value), value)
     if what == "not":
         return _not(evaluate(node[1], look))
@@ -238,7 +244,9 @@ def _leaves(node: Any) -> Iterator[tuple]:
 # ---- Section 3: patterns as positions ------------------------------------------------------------
 
 
-class Position(NamedTuple):
+class PatternPosition(NamedTuple):
+    """An occurrence of an event, or of an AND, in a pattern."""
+
     id: int
     types: frozenset[str] | None  # None: ANY (section 2.1)
     name: str | None  # the type, if it is written with just that type
@@ -256,17 +264,17 @@ class Position(NamedTuple):
         return not self.operands and (self.types is None or kind in self.types)
 
 
-class Automaton:
+class PositionAutomaton:
     """The position (Glushkov) automaton of one pattern, with the places of its NOTs."""
 
-    def __init__(self, node: tuple, positions: list[Position], negated: bool = False):
+    def __init__(self, node: tuple, positions: list[PatternPosition], negated: bool = False):
         self.positions = positions  # of the whole query, shared
         self.negated = negated
         self.own: list[int] = []  # the positions of this automaton
         self.follow: dict[int, set[int]] = defaultdict(set)
-        self.crossing: dict[tuple[int, int], list[Automaton]] = defaultdict(list)
-        self.at_start: list[Automaton] = []
-        self.at_end: list[Automaton] = []
+        self.crossing: dict[tuple[int, int], list[PositionAutomaton]] = defaultdict(list)
+        self.at_start: list[PositionAutomaton] = []
+        self.at_end: list[PositionAutomaton] = []
         if node[0] == "seq":  # the outermost SEQ: a NOT may be first or last
             parts = list(node[1])
             while parts and parts[0][0] == "not":  # section 2.6: several may stand beside each other
@@ -280,19 +288,19 @@ class Automaton:
         if self.empty:
             raise OracleError("a pattern that accepts the empty sequence")
 
-    def _negative(self, node: tuple) -> Automaton:
+    def _negative(self, node: tuple) -> PositionAutomaton:
         if self.negated:
             raise OracleError("NOT inside NOT")
-        return Automaton(node[1], self.positions, negated=True)
+        return PositionAutomaton(node[1], self.positions, negated=True)
 
     def _build(self, node: tuple) -> tuple[bool, set[int], set[int]]:
         what = node[0]
         if what in ("type", "and"):
             place = len(self.positions)
             types, alias, name = node[1:] if what == "type" else (frozenset(), None, None)
-            self.positions.append(Position(place, types, name, alias, self.negated, ()))
+            self.positions.append(PatternPosition(place, types, name, alias, self.negated, ()))
             if what == "and":
-                operands = tuple(Automaton(part, self.positions, self.negated) for part in node[1])
+                operands = tuple(PositionAutomaton(part, self.positions, self.negated) for part in node[1])
                 self.positions[place] = self.positions[place]._replace(operands=operands)
             self.own.append(place)
             return False, {place}, {place}
@@ -313,7 +321,7 @@ class Automaton:
 
     def _build_seq(self, parts: list[tuple]) -> tuple[bool, set[int], set[int]]:
         empty, first, last = True, set(), set()
-        between: list[Automaton] = []
+        between: list[PositionAutomaton] = []
         previous_can_be_empty = True
         for number, part in enumerate(parts):
             if part[0] == "not":
@@ -335,7 +343,8 @@ class Automaton:
             previous_can_be_empty = part_empty
         return empty, first, last
 
-    def negatives(self) -> list[Automaton]:
+    def negatives(self) -> list[PositionAutomaton]:
+        """The automata of all NOTs."""
         found = self.at_start + self.at_end
         for some in self.crossing.values():
             found += [n for n in some if n not in found]
@@ -350,11 +359,11 @@ class Meaning:
 
     def __init__(self, text: str):
         self.query = q = syntax.parse(text)
-        self.positions: list[Position] = []
+        self.positions: list[PatternPosition] = []
         if q.pattern[0] == "and":  # AND(P, Q, ...) outermost: each operand judged alone
-            self.operands = [Automaton(part, self.positions) for part in q.pattern[1]]
+            self.operands = [PositionAutomaton(part, self.positions) for part in q.pattern[1]]
         else:
-            self.operands = [Automaton(q.pattern, self.positions)]
+            self.operands = [PositionAutomaton(q.pattern, self.positions)]
         self.real = [p for p in self.positions if not p.operands]
         self.by_name: dict[str, set[int]] = defaultdict(set)
         for p in self.real:
@@ -371,6 +380,7 @@ class Meaning:
 
         self.plain = [attr for name, attr in q.group_by if name is None]
         self.qualified = [(name, attr) for name, attr in q.group_by if name is not None]
+        self._enumerated = 0
         self._take: dict[tuple, bool] = {}
         self._pair: dict[tuple, bool] = {}
         self._crossed: dict[tuple, bool] = {}
@@ -533,7 +543,12 @@ class Meaning:
     # -- section 5: trends --
 
     def trends(
-        self, automaton: Automaton, stream: list[Event], required: dict, semantics: str, window: Any = AUTO
+        self,
+        automaton: PositionAutomaton,
+        stream: list[Event],
+        required: dict,
+        semantics: str,
+        window: Any = AUTO,
     ) -> list[tuple]:
         """All trends of one automaton in one stream (already cut to one window).
 
@@ -543,14 +558,14 @@ class Meaning:
         steps = self._steps(automaton, stream, required, semantics)
         spans = {id(n): self._spans(n, stream, required) for n in automaton.negatives()}
 
-        def broken_between(x: Step, y: Step) -> bool:
+        def broken_between(x: TrendStep, y: TrendStep) -> bool:
             return any(
                 x.hi < lo and hi < y.lo and self.breaks(single, x.lasts + y.firsts)
                 for n in automaton.crossing.get((x.position, y.position), ())
                 for lo, hi, single in spans[id(n)]
             )
 
-        def candidates(x: Step) -> list[Step]:
+        def candidates(x: TrendStep) -> list[TrendStep]:
             return [
                 y
                 for y in steps
@@ -560,7 +575,7 @@ class Meaning:
                 and not broken_between(x, y)
             ]
 
-        def adjacent(x: Step) -> list[Step]:
+        def adjacent(x: TrendStep) -> list[TrendStep]:
             found = candidates(x)
             if semantics == "next":  # all of the earliest moment
                 return [y for y in found if not any(z.lo < y.lo for z in found)]
@@ -568,10 +583,11 @@ class Meaning:
                 return [y for y in found if not any(x.hi < z.key < y.lo for z in stream)]
             return found
 
-        after: dict[int, list[Step]] = {}
+        after: dict[int, list[TrendStep]] = {}
         found: list[tuple] = []
 
-        def extend(bindings: tuple, start: Step, step: Step) -> None:
+        def extend(bindings: tuple, start: TrendStep, step: TrendStep) -> None:
+            self._count_step()
             bindings += step.bindings
             if (
                 step.position in automaton.last
@@ -589,7 +605,17 @@ class Meaning:
                 extend((), step, step)
         return found
 
-    def _steps(self, automaton: Automaton, stream: list[Event], required: dict, semantics: str) -> list[Step]:
+    def _count_step(self) -> None:
+        self._enumerated += 1
+        if self._enumerated > MOST_STEPS:
+            raise OracleError(
+                f"more than {MOST_STEPS:,} trends, finished or not, are too many to enumerate; "
+                "take fewer events, shorter windows or a stricter pattern"
+            )
+
+    def _steps(
+        self, automaton: PositionAutomaton, stream: list[Event], required: dict, semantics: str
+    ) -> list[TrendStep]:
         steps = []
         for p in automaton.own:
             operands = self.positions[p].operands
@@ -598,12 +624,12 @@ class Meaning:
                     bindings = sum(parts, ())
                     keys = [e.key for e, _ in bindings]
                     firsts, lasts = tuple(part[0] for part in parts), tuple(part[-1] for part in parts)
-                    steps.append(Step(p, min(keys), max(keys), bindings, None, firsts, lasts))
+                    steps.append(TrendStep(p, min(keys), max(keys), bindings, None, firsts, lasts))
             else:
                 for e in stream:
                     if self.takes(e, p, required):
                         one = ((e, p),)
-                        steps.append(Step(p, e.key, e.key, one, e, one, one))
+                        steps.append(TrendStep(p, e.key, e.key, one, e, one, one))
         return steps
 
     def _combinations(
@@ -612,12 +638,13 @@ class Meaning:
         """One trend of each operand; they share no event and may interleave (section 8)."""
         for parts in product(*[self.trends(o, stream, required, semantics) for o in operands]):
             bindings = sum(parts, ())
+            self._count_step()
             if len({e.index for e, _ in bindings}) == len(bindings):
                 yield parts
 
     # -- section 6: NOT --
 
-    def _spans(self, negative: Automaton, stream: list[Event], required: dict) -> list[tuple]:
+    def _spans(self, negative: PositionAutomaton, stream: list[Event], required: dict) -> list[tuple]:
         """(first moment, last moment, first binding) of N's trends: those under any, in the same stream."""
         return [(n[0][0].key, n[-1][0].key, n[0]) for n in self.trends(negative, stream, required, "any")]
 
@@ -633,7 +660,7 @@ class Meaning:
         return True
 
     def _broken_outside(
-        self, automaton: Automaton, spans: dict, first: Step, last: Step, window: Any
+        self, automaton: PositionAutomaton, spans: dict, first: TrendStep, last: TrendStep, window: Any
     ) -> bool:
         start, end = first.lo, last.hi
 
@@ -787,7 +814,7 @@ class Partition(NamedTuple):
     values: dict[str, Any]
 
 
-class Step(NamedTuple):
+class TrendStep(NamedTuple):
     """One element of a trend being built: a binding, or a combination at an AND (section 8)."""
 
     position: int

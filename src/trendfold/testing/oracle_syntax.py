@@ -1,6 +1,6 @@
 """A small recursive-descent parser of query text, for the oracle (language.md, section 2, and language-2.md).
 
-It gives plain tuples and one ``Query`` record and shares no code with the package. It is strict
+It gives plain tuples and one ``QueryRecord`` record and shares no code with the package. It is strict
 enough to read every valid query; of the invalid ones it refuses only those that it would otherwise
 misread. One query at a time.
 
@@ -73,7 +73,9 @@ class Time(NamedTuple):
     seconds: Fraction
 
 
-class Duration(NamedTuple):
+class Elapsed(NamedTuple):
+    """A duration."""
+
     seconds: Fraction
 
 
@@ -82,7 +84,9 @@ class OracleSyntaxError(ValueError):
 
 
 @dataclass
-class Query:
+class QueryRecord:
+    """A query as plain tuples."""
+
     name: str | None = None
     pattern: tuple | None = None
     semantics: str = "any"
@@ -100,7 +104,8 @@ class Query:
     limit: int | None = None
 
 
-def parse(text: str) -> Query:
+def parse(text: str) -> QueryRecord:
+    """Read one query."""
     return _Parser(text).query()
 
 
@@ -173,8 +178,8 @@ class _Parser:
 
     # ---- clauses ------------------------------------------------------------------------------
 
-    def query(self) -> Query:
-        q = Query()
+    def query(self) -> QueryRecord:
+        q = QueryRecord()
         if self.word("QUERY"):
             q.name = self.a_name()
         elif self.is_name():
@@ -246,7 +251,7 @@ class _Parser:
             raise OracleSyntaxError("a duration is a whole number of ticks")
         return ("time", int(seconds))
 
-    def returns(self, q: Query) -> None:
+    def returns(self, q: QueryRecord) -> None:
         if self.is_word("MATCHES"):
             self.at += 1
             q.matches = []
@@ -364,7 +369,7 @@ class _Parser:
 
     # ---- WHERE and HAVING -----------------------------------------------------------------------
 
-    def where(self, q: Query) -> None:
+    def where(self, q: QueryRecord) -> None:
         """Conjuncts joined by AND; one in parentheses stays one conjunct."""
         while True:
             if self.op("["):
@@ -464,7 +469,7 @@ class _Parser:
             unit, word = self.peek()
             if unit == "word" and word.lower() in SECONDS:
                 self.at += 1
-                return ("lit", Duration(Fraction(str(number)) * SECONDS[word.lower()]))
+                return ("lit", Elapsed(Fraction(str(number)) * SECONDS[word.lower()]))
             return ("lit", number)
         if self.is_word("TIMESTAMP") and self.peek(1)[0] == "string":
             self.at += 2
