@@ -16,6 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 
+_LOOKS = Path(__file__).with_name("looks.js")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium; on Debian: apt-get install chromium"
@@ -98,6 +99,11 @@ class Page:
 
     def wait_for(self, text: str, seconds: float = 30.0) -> None:
         self.wait(f"document.body.innerText.includes({json.dumps(text)})", seconds)
+
+    def complaints(self) -> list[str]:
+        """What a person could not read: cut off, outside, on one another, too pale, without a name."""
+        found: list[str] = self.js(_LOOKS.read_text(encoding="utf-8"))
+        return found
 
     def type(self, text: str) -> None:
         self.ask("Input.insertText", text=text)

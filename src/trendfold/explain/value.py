@@ -107,7 +107,9 @@ def _template(plans: Sequence[QueryPlan]) -> Value:
         return {}
     parts = [(plan.query.name, operand.machine.automaton) for plan in plans for operand in plan.operands]
     merged = merge([automaton for _, automaton in parts])
-    groups = {plan.group.key if plan.group else (plan.query.name,): plan for plan in reversed(plans)}
+    groups: dict[str, list[QueryPlan]] = {}
+    for plan in plans:
+        groups.setdefault(plan.group.key if plan.group else plan.query.name, []).append(plan)
     return {
         "queries": [plan.query.name for plan in plans],
         "types": list(merged.types),
@@ -120,7 +122,8 @@ def _template(plans: Sequence[QueryPlan]) -> Value:
             for t in merged.transitions
         ],
         "together": [
-            {"queries": list(names), "how": _how_together(plan)} for names, plan in reversed(groups.items())
+            {"queries": [plan.query.name for plan in group], "how": _how_together(group[0])}
+            for group in groups.values()
         ],
     }
 
