@@ -37,12 +37,12 @@ def to_table(case: Workload) -> pa.Table:
     return pa.table({name: pa.array([e[name] for e in case.events], type_) for name, type_ in types.items()})
 
 
-def wrong(case: Workload) -> str | None:
+def wrong(case: Workload, strategy: str = "aseq") -> str | None:
     """What is wrong with the answer to a workload, or None."""
     asked = tf.parse(";\n".join(case.queries))
-    result = asked.run(to_table(case), strategy="aseq", engine="local", order_column=case.order_column)
+    result = asked.run(to_table(case), strategy=strategy, engine="local", order_column=case.order_column)
     for query, text in zip(asked, case.queries, strict=True):
-        assert result.summary.strategy[query.name] == "aseq"
+        assert result.summary.strategy[query.name] == strategy
         expected = oracle.rows(text, case.events, case.order_column)
         problem = difference(result[query.name].to_pylist(), expected, 2 + len(query.group_by))
         if problem:
@@ -50,10 +50,12 @@ def wrong(case: Workload) -> str | None:
     return None
 
 
-def check(seed: int) -> None:
+def check(seed: int, strategy: str = "aseq") -> None:
     """Fail, with a smaller workload, unless the rows are the oracle's."""
     case = sequences.random_workload(random.Random(seed))
-    if wrong(case) is None:
+    if strategy == "ecube":
+        case = without_not(case)
+    if not case.queries or wrong(case, strategy) is None:
         return
     shrinking = True
     while shrinking:
@@ -65,11 +67,20 @@ def check(seed: int) -> None:
             case._replace(events=case.events[:i] + case.events[i + 1 :]) for i in range(len(case.events))
         ]
         for candidate in smaller:
-            if candidate.queries and wrong(candidate) is not None:
+            if candidate.queries and wrong(candidate, strategy) is not None:
                 case, shrinking = candidate, True
                 break
     queries = ";\n".join(case.queries)
-    raise AssertionError(f"seed {seed}: {wrong(case)}\n{queries}\n{case.events!r}\n{case.order_column!r}")
+    raise AssertionError(
+        f"seed {seed}: {wrong(case, strategy)}\n{queries}\n{case.events!r}\n{case.order_column!r}"
+    )
+
+
+def without_not(case: Workload) -> Workload:
+    """The queries of a workload that E-Cube supports."""
+    return case._replace(
+        queries=[text for text in case.queries if "SEQ(NOT" not in text and ", NOT " not in text]
+    )
 
 
 @contextmanager
@@ -119,6 +130,77 @@ def test_wide_numbers_give_the_same_rows(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trendfold.papers.aseq.run.is_wide", lambda *_: True)
         check(seed)
+
+
+@many(100)
+@given(seed=SEEDS)
+def test_built_sequences_give_the_oracles_rows(seed: int) -> None:
+    check(seed, "ecube")
+
+
+@many(60)
+@given(seed=SEEDS)
+def test_sequences_may_be_joined_anywhere(seed: int) -> None:
+    def share(plans: Sequence[QueryPlan]) -> prefix.PrefixPlan:
+        rng, lines = random.Random(seed), [*map(line_of, plans)]
+        return share_prefixes(
+            lines,
+            {
+                member: tuple(i for i in range(1, len(line.steps)) if rng.random() < 0.5)
+                for member, line in enumerate(lines)
+            },
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aseq, "share_stacks", share)
+        patch.setattr("trendfold.papers.aseq.run._ROOM", 1 + seed % 3)
+        check(seed, "ecube")
+
+
+def test_built_sequences_are_bounded_by_the_limit_on_trends() -> None:
+    events = pa.table({"type": list("ABAB") * 5, "ts": list(range(20))})
+    asked = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, B, A, B); RETURN COUNT(*) PATTERN SEQ(B, A, B)")
+    whole = asked.run(events, strategy="ecube", engine="local", limits={"trends": 2_000})
+    assert [whole[name]["count"].to_pylist() for name in ("q1", "q2")] == [
+        [math.comb(12, 4)],
+        [math.comb(11, 3)],
+    ]
+    with pytest.raises(
+        LimitError, match="'q1, q2': more than 100 trends had to be built, over limits trends=100"
+    ):
+        asked.run(events, strategy="ecube", engine="local", limits={"trends": 100})
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (
+            "COUNT(*) PATTERN SEQ(A, NOT B, C)",
+            "PATTERN has NOT, and strategy 'ecube' joins events that occur",
+        ),
+        (
+            "COUNT(*) PATTERN SEQ(A, B+)",
+            "PATTERN has + or * (Kleene), and strategy 'ecube' counts sequences of",
+        ),
+        (
+            "COUNT(*) PATTERN SEQ(A, B) WHERE A.v < B.v",
+            "WHERE compares two aliases without NEXT, which strategy",
+        ),
+        ("COUNT(*) PATTERN SEQ(A, B) SEMANTICS next", "SEMANTICS skip-till-next-match, and strategy 'ecube'"),
+        ("MATCHES PATTERN SEQ(A, B) WITHIN 5 s", "RETURN MATCHES, and strategy 'ecube' counts the sequences"),
+    ],
+)
+def test_what_ecube_cannot_build_is_refused_with_query_and_clause(query: str, told: str) -> None:
+    with pytest.raises(UnsupportedError) as error:
+        tf.parse(f"QUERY late RETURN {query}").plan("ecube")
+    assert str(error.value).startswith(f"query 'late': {told}")
+
+
+def test_sequences_built_once_are_explained() -> None:
+    asked = tf.parse("; ".join(f"RETURN COUNT(*) PATTERN SEQ({x}, D, E, F) WITHIN 9 s" for x in "ABC"))
+    told = str(asked.explain("ecube"))
+    assert "12 stacks alone, 9 stacks and joints shared" in told
+    assert "each D begins sequences that are joined with those of: A" in told
 
 
 def test_random_workloads_share_prefixes_chop_and_connect() -> None:

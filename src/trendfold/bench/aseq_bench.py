@@ -83,7 +83,7 @@ def _negation(table: pa.Table) -> list[Case]:
 def _several(table: pa.Table) -> list[Case]:
     """Figure 15: three queries with a common middle part."""
     text = around(3, 2)
-    ways = ("construct", "aseq alone", "aseq", "auto")
+    ways = ("construct", "ecube", "aseq alone", "aseq", "auto")
     return beside("Figure 15, 3 queries", table, text, ways)
 
 

@@ -62,6 +62,7 @@ STRATEGIES = {
     "hamlet": "a graphlet folds each burst of E once for all queries with E+, where that pays",
     "hamlet-static": "a graphlet folds each burst of E once for all queries with E+",
     "aseq": "queries share the counters of prefixes and sub-patterns that they have in common",
+    "ecube": "builds every sequence, those that queries have in common once, up to limits.trends",
     "gloria": "queries share transitions through snapshots, along the cheapest path of a graph",
     "gloria-greedy": "GLORIA with a greedy choice, transition by transition",
     "gloria-noprune": "GLORIA without pruning the graph",
@@ -335,7 +336,7 @@ def _shared(plan: QueryPlan) -> Value:
 
 def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
     is_built = plan.strategy == CONSTRUCT
-    has_own = is_built or plan.strategy == "aseq"  # its state is not that of the machine's places
+    has_own = is_built or plan.strategy in ("aseq", "ecube")  # its state is not that of the machine's places
     return {
         "pattern": pattern_text(pattern),
         "positions": _positions(operand.machine.automaton),

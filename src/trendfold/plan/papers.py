@@ -10,6 +10,7 @@ PAPERS = {
     "hamlet": "trendfold.papers.hamlet",
     "hamlet-static": "trendfold.papers.hamlet",
     "aseq": "trendfold.papers.aseq",
+    "ecube": "trendfold.papers.aseq",
     "gloria": "trendfold.papers.gloria",
     "gloria-greedy": "trendfold.papers.gloria",
     "gloria-noprune": "trendfold.papers.gloria",

@@ -46,12 +46,12 @@ def lower_prefixes(
         [
             t
             for t, tree in enumerate(family.trees)
-            if _takes(tree.nodes[0].step.element, tree.nodes[0].member, s)
+            if takes(tree.nodes[0].step.element, tree.nodes[0].member, s)
         ]
         for s in alphabet
     ]
     bars = [
-        [t for t, tree in enumerate(family.trees) if _takes(tree.opening, tree.nodes[0].member, s)]
+        [t for t, tree in enumerate(family.trees) if takes(tree.opening, tree.nodes[0].member, s)]
         for s in alphabet
     ]
     joins = [[i for i, link in enumerate(family.links) if link.into == t] for t in range(len(family.trees))]
@@ -59,9 +59,9 @@ def lower_prefixes(
     joints = [*map(lowering.link, range(len(family.links))), *map(lowering.reading, family.readings)]
     terms = [term for joint in joints for term in joint.terms]
     return PrefixProgram(
-        op_start=_starts(per_symbol),
+        op_start=csr_starts(per_symbol),
         op=_table(per_symbol, 6),
-        start_start=_starts(starts),
+        start_start=csr_starts(starts),
         start=_table(starts, 1).reshape(-1),
         is_slow=np.array(
             [
@@ -72,32 +72,33 @@ def lower_prefixes(
             ],
             np.bool_,
         ),
-        bar_start=_starts(bars),
+        bar_start=csr_starts(bars),
         bar=_table(bars, 1).reshape(-1),
-        root_start=_starts(roots),
+        root_start=csr_starts(roots),
         root=_table(roots, 2),
-        low_root_start=_starts(low_roots),
+        low_root_start=csr_starts(low_roots),
         low_root=_table(low_roots, 2),
-        entry_start=_starts(lowering.by_tree(is_extreme=False)),
-        low_start=_starts(lowering.by_tree(is_extreme=True)),
+        entry_start=csr_starts(lowering.by_tree(is_extreme=False)),
+        low_start=csr_starts(lowering.by_tree(is_extreme=True)),
         is_joined=np.array([bool(links) for links in joins], np.bool_),
-        join_start=_starts(joins),
+        join_start=csr_starts(joins),
         join=_table(joins, 1).reshape(-1),
-        before=_ints(joint.before for joint in joints),
-        tree=_ints(joint.tree for joint in joints),
-        origin=_ints(joint.origin for joint in joints),
-        gate=_ints(joint.gate for joint in joints),
-        out_start=_starts([joint.terms for joint in joints]),
-        term_start=_starts(terms),
+        before=int32s(joint.before for joint in joints),
+        tree=int32s(joint.tree for joint in joints),
+        origin=int32s(joint.origin for joint in joints),
+        gate=int32s(joint.gate for joint in joints),
+        out_start=csr_starts([joint.terms for joint in joints]),
+        term_start=csr_starts(terms),
         term=_table(terms, 2),
-        low_out_start=_starts([joint.extremes for joint in joints]),
+        low_out_start=csr_starts([joint.extremes for joint in joints]),
         low_out=_table([joint.extremes for joint in joints], 2),
         links=len(family.links),
         deepest=max(node.depth for tree in family.trees for node in tree.nodes),
     )
 
 
-def _takes(element: LineElement | None, member: int, symbols: Sequence[Symbol]) -> bool:
+def takes(element: LineElement | None, member: int, symbols: Sequence[Symbol]) -> bool:
+    """Whether an event of some symbol can take the place of an element."""
     return element is not None and element.position in symbols[member]
 
 
@@ -219,9 +220,9 @@ class _PrefixLowering:
             node = self.family.trees[t].nodes[n]
             for rider in self.riders[t, n]:
                 dst = self.entry[t, n, rider]
-                if _takes(node.step.barred, node.member, symbols):
+                if takes(node.step.barred, node.member, symbols):
                     found.append((RESET_LEAST if rider.is_extreme else RESET, t, node.depth, dst, 0, 0))
-                if node.parent >= 0 and _takes(node.step.element, node.member, symbols):
+                if node.parent >= 0 and takes(node.step.element, node.member, symbols):
                     found += self._gather(t, node.parent, node.depth, rider, dst)
         return sorted(found, key=lambda op: (-op[2], op[0] not in (RESET, RESET_LEAST)))
 
@@ -293,12 +294,14 @@ class _PrefixLowering:
         return [(left, count)] * (left >= 0) + [(counted, right)] * (right >= 0)
 
 
-def _ints(values: Iterable[int]) -> Ints:
+def int32s(values: Iterable[int]) -> Ints:
+    """An array of numbers."""
     return np.array(list(values), np.int32)
 
 
-def _starts(groups: Sequence[Sequence[object]]) -> Ints:
-    return _ints(accumulate((len(group) for group in groups), initial=0))
+def csr_starts(groups: Sequence[Sequence[object]]) -> Ints:
+    """Where each group begins among all of them, and where the last ends."""
+    return int32s(accumulate((len(group) for group in groups), initial=0))
 
 
 def _table(groups: Iterable[Iterable[object]], width: int) -> Ints:

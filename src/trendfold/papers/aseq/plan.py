@@ -1,16 +1,16 @@
-"""A-Seq: check that queries are sequences of fixed length, and turn each into a line of steps."""
+"""A-Seq and E-Cube: check that queries are sequences of fixed length, and turn each into a line of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
 from trendfold.papers.aseq.cost import CounterPrices
-from trendfold.papers.aseq.prefixes import Line, LineElement, LineStep, PrefixPlan, share_prefixes
+from trendfold.papers.aseq.prefixes import Cuts, Line, LineElement, LineStep, PrefixPlan, chop, share_prefixes
 from trendfold.plan import Group, QueryPlan, plan_cogra
 from trendfold.plan.carried import of_trends
 from trendfold.plan.statistics import GroupStatistics
@@ -32,13 +32,33 @@ from trendfold.query.nodes import (
 from trendfold.query.printer import expression_text
 
 
-def plan_sequence(query: Query) -> QueryPlan:
-    """Plan one sequence on its own; raises an error naming the clause that A-Seq does not support."""
-    _check_clauses(query)
+@dataclass(frozen=True, slots=True)
+class _Refusals:
+    """What a strategy says of clauses that it does not support."""
+
+    strategy: str
+    matches: str
+    """What it counts instead of returning matches."""
+    comparing: str
+    """Why it cannot compare events."""
+
+    def refuse(self, query: Query, clause: str, why: str) -> UnsupportedError:
+        """An error that names the query and the clause."""
+        why = why.format(f"strategy {self.strategy!r}")
+        return UnsupportedError(f"query {query.name!r}: {clause}, {why}; use 'auto'")
+
+
+_ASEQ = _Refusals("aseq", "counts trends without building them", "it keeps counts, no events")
+_ECUBE = _Refusals("ecube", "counts the sequences that it builds", "it joins sequences by time alone")
+
+
+def plan_sequence(query: Query, refusals: _Refusals = _ASEQ) -> QueryPlan:
+    """Plan one sequence on its own; raises an error naming the clause that the strategy does not support."""
+    _check_clauses(query, refusals)
     automaton = build(query.pattern)
-    _check_pattern(query, automaton)
-    _check_predicates(query, automaton)
-    return replace(plan_cogra(query), strategy="aseq")
+    _check_pattern(query, automaton, refusals)
+    _check_predicates(query, automaton, refusals)
+    return replace(plan_cogra(query), strategy=refusals.strategy)
 
 
 def share_lines(members: Sequence[QueryPlan]) -> PrefixPlan:
@@ -46,54 +66,61 @@ def share_lines(members: Sequence[QueryPlan]) -> PrefixPlan:
     return share_prefixes([line_of(member) for member in members])
 
 
-def _refused(query: Query, clause: str, why: str) -> UnsupportedError:
-    return UnsupportedError(f"query {query.name!r}: {clause}, {why}; use 'auto'")
+def share_stacks(members: Sequence[QueryPlan]) -> PrefixPlan:
+    """Plan which sequences are built once: those of common prefixes, and of common sub-patterns elsewhere."""
+    lines = [line_of(member) for member in members]
+    windows = {line.window for line in lines}
+    cuts: Cuts = {}
+    for window in windows:
+        cuts |= chop({member: line for member, line in enumerate(lines) if line.window == window})
+    return replace(share_prefixes(lines, cuts), is_built=True)
 
 
-def _check_clauses(query: Query) -> None:
+def _check_clauses(query: Query, refusals: _Refusals) -> None:
     if isinstance(query.returns, Matches):
         raise UnsupportedError(
-            f"query {query.name!r}: RETURN MATCHES, and strategy 'aseq' counts trends without building them; "
+            f"query {query.name!r}: RETURN MATCHES, and strategy {refusals.strategy!r} {refusals.matches}; "
             f"use aggregates"
         )
     if found := of_trends(query):
         clause = f"{expression_text(found[0])} is of whole trends"
-        raise _refused(query, clause, "and strategy 'aseq' counts trends and adds up values of events")
+        raise refusals.refuse(query, clause, "and {} counts trends and adds up values of events")
     if query.semantics is not Semantics.ANY:
         clause = f"SEMANTICS {query.semantics}"
-        raise _refused(query, clause, "and strategy 'aseq' counts under skip-till-any-match only")
+        raise refusals.refuse(query, clause, "and {} counts under skip-till-any-match only")
     if isinstance(query.pattern, Both):
-        raise _refused(query, "PATTERN has an outermost AND", "and strategy 'aseq' counts one sequence")
+        raise refusals.refuse(query, "PATTERN has an outermost AND", "and {} counts one sequence")
     if query.bound is not None:
         clause = f"WITHIN has {'ONCE' if query.window is None else 'EVERY'}"
-        raise _refused(query, clause, "and strategy 'aseq' counts trends in windows")
+        raise refusals.refuse(query, clause, "and {} counts trends in windows")
     if query.window is not None and query.window.unit is WindowUnit.EVENTS:
-        raise _refused(query, "WITHIN counts events", "and strategy 'aseq' knows durations only")
+        raise refusals.refuse(query, "WITHIN counts events", "and {} knows durations only")
 
 
-def _check_pattern(query: Query, automaton: Automaton) -> None:
+def _check_pattern(query: Query, automaton: Automaton, refusals: _Refusals) -> None:
     """Raise unless all trends have the same length, and every NOT has a single type."""
+    if automaton.guards and refusals is _ECUBE:
+        raise refusals.refuse(query, "PATTERN has NOT", "and {} joins events that occur")
     if any(len(guard.positions) != 1 for guard in automaton.guards):
-        raise _refused(
-            query, "PATTERN has a NOT of a pattern", "and strategy 'aseq' resets counts by one type"
-        )
+        raise refusals.refuse(query, "PATTERN has a NOT of a pattern", "and {} resets counts by one type")
     line = [position.index for position in automaton.positive]
     if automaton.edges != {*pairwise([START, *line, END])}:
         clause = f"PATTERN has {_branching(query.pattern)}"
-        raise _refused(query, clause, "and strategy 'aseq' counts sequences of one length")
+        raise refusals.refuse(query, clause, "and {} counts sequences of one length")
 
 
-def _check_predicates(query: Query, automaton: Automaton) -> None:
-    """Raise if WHERE compares events with each other: counters do not store events."""
-    why = "which strategy 'aseq' cannot judge: it keeps counts, no events"
+def _check_predicates(query: Query, automaton: Automaton, refusals: _Refusals) -> None:
+    """Raise if WHERE compares events with each other."""
+    why = f"which {{}} cannot judge: {refusals.comparing}"
     for conjunct in query.where:
         if kind(conjunct) is PredicateKind.ADJACENCY:
-            raise _refused(query, f"WHERE compares neighbours in {expression_text(conjunct)}", why)
+            clause = f"WHERE compares neighbours in {expression_text(conjunct)}"
+            raise refusals.refuse(query, clause, why)
     predicates = split(query, automaton)
     if predicates.breaking:
-        raise _refused(query, "WHERE compares an event of a NOT with a neighbour", why)
+        raise refusals.refuse(query, "WHERE compares an event of a NOT with a neighbour", why)
     if predicates.cross:
-        raise _refused(query, "WHERE compares two aliases without NEXT", why)
+        raise refusals.refuse(query, "WHERE compares two aliases without NEXT", why)
 
 
 _WORDS: tuple[tuple[type, str], ...] = (
@@ -135,15 +162,24 @@ def _element(plan: QueryPlan, position: int) -> LineElement:
 
 def plan_aseq(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
     """Plan sequences; those whose rows are partitioned alike share prefix counters."""
+    return _grouped(tuple(map(plan_sequence, queries)), "aseq", share_lines)
 
+
+def plan_ecube(queries: Sequence[Query]) -> tuple[QueryPlan, ...]:
+    """The same, but the sequences are built, and those that queries have in common are built once."""
+    return _grouped(tuple(plan_sequence(query, _ECUBE) for query in queries), "ecube", share_stacks)
+
+
+def _grouped(
+    plans: tuple[QueryPlan, ...], strategy: str, share: Callable[[Sequence[QueryPlan]], PrefixPlan]
+) -> tuple[QueryPlan, ...]:
     def key(each: QueryPlan) -> Hashable:
         # With per-event windows, each partition has a stream for every value of GROUP BY T.g in its group,
         # otherwise only for its own values: members must agree in that.
         alike = rows_key(each)
         return each.query.name if alike is None else alike, windows_at_once(each) == PER_EVENT
 
-    plans = tuple(map(plan_sequence, queries))
-    return grouped(plans, "aseq", "aseq", key, least=1, details=share_lines)
+    return grouped(plans, strategy, strategy, key, least=1, details=share)
 
 
 _SEARCH_NS = 30_000
@@ -163,4 +199,4 @@ def fitted(group: Group, known: GroupStatistics) -> PrefixPlan:
     return share_prefixes(lines, prices=prices)
 
 
-PLANNERS = {"aseq": plan_aseq}
+PLANNERS = {"aseq": plan_aseq, "ecube": plan_ecube}

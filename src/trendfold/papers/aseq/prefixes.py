@@ -157,6 +157,8 @@ class PrefixPlan:
     """The number of counters without sharing."""
     is_guess: bool = False
     """Whether lines were cut without knowing how many marks are active; `fitted` then cuts anew."""
+    is_built: bool = False
+    """Whether sequences are built (E-Cube) instead of counted: a stack of them for every counter."""
 
     @property
     def updates(self) -> int:
@@ -372,7 +374,8 @@ def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> ExpiryFam
 
 def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
     """The plan as lines of text: the trees of each family, with links and the queries read at each node."""
-    found = [f"{plan.alone} prefix counters alone, {plan.updates} counters and snapshots shared"]
+    kept, joined = ("stacks", "joints") if plan.is_built else ("prefix counters", "snapshots")
+    found = [f"{plan.alone} {kept} alone, {plan.updates} {kept.split()[-1]} and {joined} shared"]
     if plan.is_guess:
         found.append(
             "cuts are by the paper's cost; a run cuts by measured costs, which know its START events"
@@ -380,11 +383,16 @@ def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
     for family in plan.families:
         found.append(f"{window_text(family.window) if family.window else 'no window'}:")
         for number, tree in enumerate(family.trees):
-            found += [f"  {line}" for line in _describe_tree(family, number, tree, names)]
+            link = (
+                "begins sequences that are joined with those of" if plan.is_built else "keeps a snapshot of"
+            )
+            found += [f"  {line}" for line in _describe_tree(family, number, tree, names, link)]
     return tuple(found)
 
 
-def _describe_tree(family: ExpiryFamily, number: int, tree: Tree, names: Sequence[str]) -> Iterator[str]:
+def _describe_tree(
+    family: ExpiryFamily, number: int, tree: Tree, names: Sequence[str], linked: str
+) -> Iterator[str]:
     before = f" (NOT {tree.opening} before)" if tree.opening else ""
     yield f"tree {number + 1}{before}"
     for node in _in_depth(tree):
@@ -399,7 +407,7 @@ def _describe_tree(family: ExpiryFamily, number: int, tree: Tree, names: Sequenc
                 for tree, end in _chain(family, link)
                 for n in family.trees[tree].path(end)
             )
-            yield f"  each {tree.nodes[0].step.element} keeps a snapshot of: {source}"
+            yield f"  each {tree.nodes[0].step.element} {linked}: {source}"
 
 
 def _chain(family: ExpiryFamily, link: Link) -> tuple[tuple[int, int], ...]:

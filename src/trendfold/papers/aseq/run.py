@@ -1,8 +1,9 @@
-"""Fold sequences with A-Seq: the rows of a group -> counters and snapshots -> aggregates per member."""
+"""Fold sequences: the rows of a group -> counters and snapshots, or stacks -> aggregates per member."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from math import log2
 
 import numpy as np
@@ -13,6 +14,8 @@ from trendfold.papers.aseq import kernel as kernels
 from trendfold.papers.aseq.lower import lower_prefixes
 from trendfold.papers.aseq.marks import Marked, PrefixProgram, Stops
 from trendfold.papers.aseq.prefixes import ExpiryFamily
+from trendfold.papers.aseq.stack_kernel import build_sequences
+from trendfold.papers.aseq.stacks import lower_stacks, no_sequences
 from trendfold.plan import Group
 from trendfold.plan.carried import Carried, union
 from trendfold.runtime.group_rows import GroupRows
@@ -26,60 +29,103 @@ _PLAIN_BITS = 900
 
 def fold_lines(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
     """Fold every member's window items: one pass over the rows per family of windows."""
+    return _fold_families(group, together, limits, _count_prefixes)
+
+
+def fold_sequences(group: Group, together: GroupRows, limits: Limits) -> tuple[Folded, ...]:
+    """The same by building sequences (E-Cube)."""
+    return _fold_families(group, together, limits, _count_sequences)
+
+
+@dataclass(frozen=True)
+class FamilyRows:
+    """What the queries of one family read: events, and windows ordered by their ends."""
+
+    family: ExpiryFamily
+    carried: Sequence[Carried]
+    columns: Carried
+    together: GroupRows
+    events: Events
+    items: Sequence[Items]
+    names: str
+
+    def stops(self, links: int) -> Stops:
+        """The windows, with joints numbered from `links` on."""
+        own = [self.carried[reading.member] for reading in self.family.readings]
+        return stops_of(
+            self.items,
+            [each.width for each in own],
+            [len(each.extremes) for each in own],
+            links,
+            len(self.events.symbol),
+        )
+
+
+def _fold_families(
+    group: Group,
+    together: GroupRows,
+    limits: Limits,
+    count: Callable[[FamilyRows, Limits, Folded], None],
+) -> tuple[Folded, ...]:
     carried = [member.operands[0].carried for member in group.members]
     columns = union(carried)
     events = together.events(columns)
     found: dict[int, Folded] = {}
     for family in group.details.families:
-        program = lower_prefixes(family, carried, columns, together.alphabet)
-        names = ", ".join(group.members[reading.member].query.name for reading in family.readings)
-        found |= _fold_family(family, program, events, together, carried, names, limits)
+        members = [reading.member for reading in family.readings]
+        items = [together.items[member] for member in members]
+        names = ", ".join(group.members[member].query.name for member in members)
+        shapes = [(len(own.low), carried[m]) for m, own in zip(members, items, strict=True)]
+        flat = no_trends(
+            1, sum(n * own.width for n, own in shapes), sum(n * len(own.extremes) for n, own in shapes)
+        )
+        out = Folded(flat.mantissa[0], flat.exponent[0], flat.extreme[0])
+        count(FamilyRows(family, carried, columns, together, events, items, names), limits, out)
+        found |= dict(zip(members, _apart(out, shapes), strict=True))
     return tuple(found[member] for member in range(len(group.members)))
 
 
-def _fold_family(
-    family: ExpiryFamily,
-    program: PrefixProgram,
-    events: Events,
-    together: GroupRows,
-    carried: Sequence[Carried],
-    names: str,
-    limits: Limits,
-) -> dict[int, Folded]:
-    members = [reading.member for reading in family.readings]
-    items = [together.items[member] for member in members]
-    shapes = [
-        (len(own.low), carried[m].width, len(carried[m].extremes))
-        for m, own in zip(members, items, strict=True)
-    ]
-    stops = stops_of(
-        items,
-        [shape[1] for shape in shapes],
-        [shape[2] for shape in shapes],
-        program.links,
-        len(events.symbol),
-    )
-    segment = together.rows.segment
-    marks = kernels.most_marks(events.symbol, events.moment, segment, stops, program)
-    longest = max(len(reading.positions) for reading in family.readings)
-    wide = is_wide(longest, events, items)
-    limits.check_state(names, state_bytes(program, marks, wide=wide), "prefix counters and snapshots")
-    flat = no_trends(
-        1, sum(n * width for n, width, _ in shapes), sum(n * extremes for n, _, extremes in shapes)
-    )
-    out = Folded(flat.mantissa[0], flat.exponent[0], flat.extreme[0])
-    state = no_marks(program, marks, wide=wide)
-    kernels.fold_prefixes(events, segment, stops, program, state, out)
-    found, at, low_at = {}, 0, 0
-    for member, (n, width, extremes) in zip(members, shapes, strict=True):
-        numbers, lows = slice(at, at + n * width), slice(low_at, low_at + n * extremes)
-        found[member] = Folded(
-            out.mantissa[numbers].reshape(n, width),
-            out.exponent[numbers].reshape(n, width),
-            out.extreme[lows].reshape(n, extremes),
+def _apart(out: Folded, shapes: Sequence[tuple[int, Carried]]) -> Iterator[Folded]:
+    """The results of each query: a row per item."""
+    at, low_at = 0, 0
+    for n, own in shapes:
+        numbers, lows = slice(at, at + n * own.width), slice(low_at, low_at + n * len(own.extremes))
+        yield Folded(
+            out.mantissa[numbers].reshape(n, own.width),
+            out.exponent[numbers].reshape(n, own.width),
+            out.extreme[lows].reshape(n, len(own.extremes)),
         )
         at, low_at = numbers.stop, lows.stop
-    return found
+
+
+def _count_prefixes(rows: FamilyRows, limits: Limits, out: Folded) -> None:
+    events, segment = rows.events, rows.together.rows.segment
+    program = lower_prefixes(rows.family, rows.carried, rows.columns, rows.together.alphabet)
+    stops = rows.stops(program.links)
+    marks = kernels.most_marks(events.symbol, events.moment, segment, stops, program)
+    longest = max(len(reading.positions) for reading in rows.family.readings)
+    wide = is_wide(longest, events, rows.items)
+    limits.check_state(rows.names, state_bytes(program, marks, wide=wide), "prefix counters and snapshots")
+    state = no_marks(program, marks, wide=wide)
+    kernels.fold_prefixes(events, segment, stops, program, state, out)
+
+
+_ROOM = 1 << 10
+"""Sequences for which there is room at first."""
+
+
+def _count_sequences(rows: FamilyRows, limits: Limits, out: Folded) -> None:
+    program = lower_stacks(rows.family, rows.carried, rows.columns, rows.together.alphabet)
+    built = build_sequences(
+        rows.events,
+        rows.together.rows.segment,
+        rows.stops(0),
+        program,
+        no_sequences(program, _ROOM),
+        limits.trends,
+        out,
+    )
+    limits.check_trends(rows.names, built)
 
 
 def stops_of(
@@ -187,4 +233,4 @@ def _offsets(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-FOLDS = {"aseq": fold_lines}
+FOLDS = {"aseq": fold_lines, "ecube": fold_sequences}
