@@ -100,7 +100,7 @@ class PhysicalPlan:
 
     def applied_to(self, plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
         """Plans of a workload, with the shared plans that these steps chose for their groups."""
-        chosen = {step.queries: step.way for step in self.steps if isinstance(step.way, SharedPlan)}
+        chosen = {step.queries[0]: step.way for step in self.steps if isinstance(step.way, SharedPlan)}
         return tuple(p if p.group is None else _as_chosen(p, p.group, chosen.get(p.group.key)) for p in plans)
 
     def with_details(self, plans: Sequence[QueryPlan]) -> PhysicalPlan:
@@ -108,8 +108,8 @@ class PhysicalPlan:
         made = {p.group.key: p.group.details for p in plans if p.group is not None and p.group.fitted_by}
         return PhysicalPlan(
             tuple(
-                replace(step, way=replace(step.way, details=made[step.queries]))
-                if isinstance(step.way, SharedPlan) and step.queries in made
+                replace(step, way=replace(step.way, details=made[step.queries[0]]))
+                if isinstance(step.way, SharedPlan) and step.queries[0] in made
                 else step
                 for step in self.steps
             )

@@ -161,7 +161,7 @@ def _assert_among(found: list[Row], expected: list[Row], limit: int) -> None:
 
 def _rows(events: Events, time_column: str) -> list[Row]:
     """Events as rows whose times are seconds; the oracle would drop any other, so that is an error."""
-    rows = _in_seconds(_listed(events))
+    rows: list[Row] = _in_seconds(_listed(events))
     for number, row in enumerate(rows):
         time = row.get(time_column)
         if time is not None and (isinstance(time, bool) or not isinstance(time, int | float)):

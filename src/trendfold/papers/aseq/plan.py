@@ -9,7 +9,7 @@ from itertools import pairwise
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.glushkov import END, START
 from trendfold.errors import UnsupportedError
-from trendfold.papers.aseq.cost import CounterPrices
+from trendfold.papers.aseq.counter_prices import CounterPrices
 from trendfold.papers.aseq.prefixes import Cuts, Line, LineElement, LineStep, PrefixPlan, chop, share_prefixes
 from trendfold.plan import Group, QueryPlan, plan_cogra
 from trendfold.plan.carried import of_trends

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from trendfold.papers.aseq.cost import PAPERS_PRICES, CounterPrices
+from trendfold.papers.aseq.counter_prices import PAPERS_PRICES, CounterPrices
 from trendfold.query.nodes import TypeSet, Window
 from trendfold.query.printer import type_text, window_text
 

@@ -389,7 +389,8 @@ class LaneMaterial:
         if any(member.machine.automaton.guards or member.carried.elapsed for member in self.members):
             return items
         low, high = (empty(len(items.low), np.int64) for _ in range(2))
-        trim_windows(items.low, items.high, self.rows.events.symbol, *self._edges(), low, high)
+        begins, ends = self._edges()
+        trim_windows(items.low, items.high, self.rows.events.symbol, begins, ends, low, high)
         return replace(items, low=low, high=high)
 
     def _edges(self) -> list[NDArray[np.bool_]]:
