@@ -16,8 +16,8 @@ from trendfold.errors import NOWHERE, InputError, Problem, QueryError, nearest, 
 from trendfold.events.schema import Kind, Schema
 from trendfold.explain import Drawing, Explanation, explain, require_format
 from trendfold.plan import QueryPlan
-from trendfold.plan.join_planning import read_planning, with_rates
-from trendfold.plan.logical import planned_so
+from trendfold.plan.join_planning import read_planning, with_statistics
+from trendfold.plan.logical import planned_so, unknown_types
 from trendfold.plan.stream_statistics import read_statistics
 from trendfold.plan.workload import GIVEN, fitted_to, plan_all
 from trendfold.query import caution_text, cautions, check_columns, needed_columns, to_text
@@ -122,14 +122,16 @@ class Workload:
 
         data = _with_csv(data, options.pop("csv", None))
         known = read_statistics(options.pop("statistics", None))
-        wanted = with_rates(read_planning(options.pop("planning", None)), known)
+        wanted = with_statistics(read_planning(options.pop("planning", None)), known)
         read = read_options(**options)
         source = runtime("local").read(data, needed_columns(self.queries, read.columns), read)
         self.check_columns(schema_of(source.schema), read.time_column, read.ticks)
         plans = fitted_to(planned_so(self.plan(strategy), wanted), known, GIVEN)
         batch = read_batch(source.table, read)
         runs = trace_joins([p for p in plans if p.finds_matches], batch, Limits(matches=UNBOUNDED))
-        drawings = [Drawing(d.ready.joint, d.joins, d.route.workplan, d.statistics, c.made) for d, c in runs]
+        drawings = [
+            Drawing(d.ready.joint, d.joins, d.route.workplan, d.statistics, d.names, c.made) for d, c in runs
+        ]
         return explain(self.queries, strategy, format, drawings, choices(plans, Workspace(batch), Request()))
 
     def run(
@@ -165,7 +167,8 @@ class Workload:
                      `neighbourhood` "edge" or "vertex", `seconds` the longest search, and `statistics`
                      the events per second of types whose rates are known
         statistics   how often events come, for plans that depend on it: `result.statistics` of another run,
-                     {"rates": events per second by type}; without it, they are measured or sampled
+                     {"rates": events per second by type, "joins": what joins of matches measured}; without
+                     it, they are measured or sampled
         progress     called with a query, the number of queries done and of all; a notebook shows a bar
         type_expr    conditions by type, in place of a type column: the first that holds names a row's type;
                      or one type for all rows
@@ -193,7 +196,7 @@ class Workload:
         chosen, notices = (engine, ()) if engine is not None else engine_for(data)
         module = runtime(chosen)
         known = read_statistics(statistics)
-        wanted = with_rates(read_planning(planning), known)
+        wanted = with_statistics(read_planning(planning), known)
         plans = planned_so(self.plan(strategy), wanted)
         source = module.read(data, needed_columns(self.queries, options.columns), options)
         self.check_columns(schema_of(source.schema), options.time_column, options.ticks)
@@ -202,7 +205,7 @@ class Workload:
             plans, source, options, begin, bounds, progress or progress_bar(), arithmetic, known
         )
         result = replace(result, queries=self.queries)
-        result = result.with_notices(notices).with_warnings(self.cautions())
+        result = result.with_notices(notices).with_warnings((*self.cautions(), *unknown_types(plans, wanted)))
         _log_run(result)
         return result
 
@@ -285,6 +288,7 @@ class Workload:
         on_change: str = "fail",
         idle_timeout: str | None = None,
         emit: str = "final",
+        planning: Mapping[str, Any] | None = None,
         statistics: Mapping[str, Any] | None = None,
     ) -> Handle:
         """Answer every query over a streaming DataFrame, window by window (docs/streaming.md).
@@ -303,6 +307,7 @@ class Workload:
         on_change   `replace` replaces queries whose text differs from the checkpoint's; `fail` refuses them
         emit        `final` reports a window once, when it has ended; `update` also reports what open windows
                     hold so far, after every micro-batch, and adds the column `is_final`
+        planning    how the joins of RETURN MATCHES are planned, as for `run`
         statistics  how often events come, as for `run`
         """
         from trendfold.events.options import Options
@@ -319,10 +324,13 @@ class Workload:
             type_column, time_column, order_column, id_column, time_unit, on_reject, time_format, conditions
         )
 
+        known = read_statistics(statistics)
+        wanted = with_statistics(read_planning(planning), known)
+
         def planned(queries: Sequence[Query], schema: Schema) -> tuple[QueryPlan, ...]:
             workload = Workload(tuple(queries))
             workload.check_columns(schema, options.time_column, options.ticks)
-            return workload.plan(strategy)
+            return planned_so(workload.plan(strategy), wanted)
 
         settings = streaming.Settings(
             options,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import trendfold as tf
@@ -18,8 +19,11 @@ from contract import engine, matching
 from contract.engine import many
 from stream.simulation import Simulation, arrival, cuts, simulate
 from trendfold.api import Workload
+from trendfold.detect import evaluate
+from trendfold.detect.adapt import Adapting
 from trendfold.errors import QueryError
 from trendfold.query.nodes import Matches, Query, Window, WindowUnit
+from trendfold.runtime import find_matches
 from trendfold.runtime.release import require_streamable
 from trendfold.runtime.spark.blobs import Content
 from trendfold.runtime.stream.stream_job import Epoch, stream_job
@@ -85,6 +89,88 @@ def test_any_order_inside_the_delay_gives_the_matches_of_batch(seed: int) -> Non
     assert canonical(stream.results()[query.name]) == wanted, f"seed {seed}\n{workload}\n{table.to_pylist()}"
     assert set(early) <= set(wanted)
     assert not any(store.text or store.parts for store in stream.shards.values())
+
+
+def restless(rows: int = 3) -> Adapting:
+    """Plans change at every release, and after so many rows, whatever that costs."""
+    return Adapting(looks_after=rows, drift=0.0, reluctance=0.0, worth=0.0)
+
+
+@many(100)
+@given(seed=SEEDS)
+def test_plans_that_change_all_the_time_change_no_match(seed: int) -> None:
+    rng = random.Random(seed)
+    query, table = random_query(rng)
+    workload = Workload((query,))
+    options = {"order_column": "seq"} if "seq" in table.column_names else {}
+    wanted = canonical([expected(workload, table, **options)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "FIRST_BATCH", 4)
+        patch.setattr(find_matches, "ADAPTING", restless())
+        stream = run(workload, table, rng.choice([0, 1, 5]), rng, **options)
+        stream.flush()
+    assert canonical(stream.results()[query.name]) == wanted, f"seed {seed}\n{workload}\n{table.to_pylist()}"
+    assert not any(store.text or store.parts for store in stream.shards.values())
+    event("replanned" if plans(stream) > 1 else "never replanned")
+
+
+def plans(stream: Simulation) -> int:
+    """How many join plans were made."""
+    told = (blob for batch in stream.told for blob in batch if blob.content is Content.STEP)
+    return sum(json.loads(bytes(blob.payload))["counts"].get("plans", 0) for blob in told)
+
+
+MANY = ";".join(
+    f"QUERY q{n} RETURN MATCHES PATTERN SEQ({a} a, {b} b, {c} c) WHERE a.v <= b.v AND b.v < c.v WITHIN 40 s"
+    for n, (a, b, c) in enumerate(permutations("ABCD", 3))
+)
+
+
+def changing(count: int, seed: int = 3) -> pa.Table:
+    """Events whose rates change halfway."""
+    rng = random.Random(seed)
+    early, late = rng.choices("AABBBCD", k=count // 2), rng.choices("ABCCCCDDDDDDDD", k=count // 2)
+    table = pa.table({"type": early + late, "ts": range(1_000, 1_000 + count)})
+    values = pa.array([rng.randint(0, 9) for _ in range(count)])
+    return table.append_column("v", values).append_column("id", pa.array(range(count)))
+
+
+def fed(table: pa.Table, step: int, **options: Any) -> Simulation:
+    stream = simulate(tf.parse(MANY), table.schema, 0, shards=1, id_column="id", **options)
+    for start in range(0, len(table), step):
+        stream.feed(table.slice(start, step))
+    return stream
+
+
+def test_a_plan_goes_on_from_one_micro_batch_to_the_next_and_is_made_anew_when_rates_change() -> None:
+    table = changing(2_400)
+    stream = fed(table, 60)
+    assert 2 <= plans(stream) <= 12  # of 40 releases
+    (store,) = stream.shards.values()
+    index = json.loads(store.text)
+    ((number, size),) = index["join_plans"].values()
+    assert len(store.parts[number]) == size
+    states = [json.loads(bytes(b.payload)) for b in stream.told[-1] if b.content is Content.STATE]
+    assert states[-1]["bytes"] == sum(map(len, store.parts.values()))
+    stream.flush()
+    batch = tf.parse(MANY).run(table, engine="local", id_column="id")
+    for name, parts in stream.results().items():
+        assert canonical(parts) == canonical([batch[name]])
+    assert not store.parts
+
+
+def test_restless_plans_of_patterns_that_share_find_what_steady_ones_find(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = changing(600)
+    steady = fed(table, 37)
+    monkeypatch.setattr(find_matches, "ADAPTING", restless(50))
+    other = fed(table, 37)
+    assert plans(other) > 10 > plans(steady)
+    for stream in (steady, other):
+        stream.flush()
+    for name, parts in steady.results().items():
+        assert canonical(other.results()[name]) == canonical(parts)
 
 
 def events(*rows: tuple[str, int]) -> pa.Table:

@@ -67,7 +67,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     _add_limits(parser)
     _add_planning(parser)
     _add_statistics(parser)
-    parser.add_argument("--save-statistics", metavar="FILE", help="write how often events came, as JSON")
+    _add_save_statistics(parser)
 
 
 def add_stream(parser: argparse.ArgumentParser) -> None:
@@ -147,7 +147,9 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
     _add_arithmetic(parser)
     parser.add_argument("--origin", help="what windows are aligned to")
     _add_limits(parser)
+    _add_planning(parser)
     _add_statistics(parser)
+    _add_save_statistics(parser)
     parser.add_argument("--master", metavar="URL", help="Spark master, such as local[2] or spark://HOST:PORT")
     parser.set_defaults(engine="spark")
     _add_columns(parser)
@@ -169,6 +171,7 @@ def add_explain(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--analyze", action="store_true", help="run the queries over --input, and tell what every step took"
     )
+    _add_planning(parser)
 
 
 def add_why(parser: argparse.ArgumentParser) -> None:
@@ -343,6 +346,14 @@ def _add_statistics(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="how often events come, for plans that depend on it: a JSON file of an earlier run's "
         "--save-statistics",
+    )
+
+
+def _add_save_statistics(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--save-statistics",
+        metavar="FILE",
+        help="write how often events came and what joins measured, as JSON",
     )
 
 

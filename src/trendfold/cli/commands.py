@@ -9,7 +9,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         result = _answer_or_report(workload, args)
         write_results(result, claims, args)
         if args.save_statistics is not None:
-            _save_statistics(result, Path(args.save_statistics))
+            _save_statistics(result.statistics, Path(args.save_statistics))
         if args.report is not None:
             result.report(args.report, Path(args.queries).stem)
             note(f"report: {args.report}")
@@ -96,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
 def stream(args: argparse.Namespace) -> int:
     """Answer queries over a stream until it ends or is stopped."""
     from trendfold.cli.stream_command import pairs, require_options, run_stream
+    from trendfold.plan.join_planning import read_planning
+    from trendfold.plan.stream_statistics import StreamStatistics, read_statistics
     from trendfold.runtime.limits import read_limits
     from trendfold.runtime.release import require_streamable
 
@@ -103,10 +105,15 @@ def stream(args: argparse.Namespace) -> int:
     require_streamable(workload.queries)  # report what is wrong before Spark starts
     limits = limits_of(args)
     read_limits(limits)
+    read_planning(planning_of(args))
+    read_statistics(statistics_of(args))
     require_options(args)
     with session_for("spark", args.master, args.debug, pairs(args.conf, "--conf")):
         csv = replace(csv_options(args), as_text=args.time_column if args.time_format is not None else None)
         progress = run_stream(workload, args, csv, number_or_text(args.origin), limits)
+    if args.save_statistics is not None:
+        known = StreamStatistics(joins=progress.plan.statistics)
+        _save_statistics(known.to_value(), Path(args.save_statistics))
     if not 0 < progress.events == progress.rejects:
         return 0
     say(f"warning: all {progress.events:,} rows are rejected; --rejects DIR writes them, with their reasons")
@@ -146,11 +153,11 @@ def _answer(workload: api.Workload, args: argparse.Namespace) -> Result:
         )
 
 
-def _save_statistics(result: Result, path: Path) -> None:
+def _save_statistics(statistics: Mapping[str, Any], path: Path) -> None:
     from trendfold.runtime.staging import make_folder, write_files
 
     make_folder(path.parent)
-    write_files({path: text_file(json.dumps(result.statistics, indent=1) + "\n")})
+    write_files({path: text_file(json.dumps(statistics, indent=1) + "\n")})
 
 
 def _print(result: Result, form: str | None) -> None:
@@ -231,8 +238,12 @@ def explain(args: argparse.Namespace) -> int:
         print(workload.explain(args.strategy, args.format, statistics=statistics_of(args)))
         return 0
     _check_input(workload, args)
-    known = {"statistics": statistics_of(args), **columns_of(args)}
-    print(workload.explain(args.strategy, args.format, files_of(args), args.analyze, **known))
+    joins = {"planning": planning_of(args), "statistics": statistics_of(args)}
+    print(
+        workload.explain(
+            args.strategy, args.format, files_of(args), args.analyze, **columns_of(args), **joins
+        )
+    )
     return 0
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from trendfold import api, interrupt
-from trendfold.cli.arguments import columns_of, statistics_of
+from trendfold.cli.arguments import columns_of, planning_of, statistics_of
 from trendfold.cli.show import note, print_json, print_table, rows_shown, say
 from trendfold.errors import InputError, plural, printable
 from trendfold.runtime.result import to_table
@@ -95,6 +95,7 @@ def run_stream(
         on_change=args.on_change,
         idle_timeout=args.idle_timeout,
         emit=args.emit,
+        planning=planning_of(args),
         statistics=statistics_of(args),
     )
     try:

@@ -36,12 +36,16 @@ class Replanned:
 Replanner = Callable[[Sequence[JoinPattern], JoinStatistics, Sequence[JoinTree]], Replanned]
 
 
+Improver = Callable[[Sequence[JoinPattern], JoinStatistics, Sequence[JoinTree], float], tuple[JoinTree, ...]]
+"""Searches around a plan for some seconds; returns a plan that costs no more."""
+
+
 def replan(
     patterns: Sequence[JoinPattern], statistics: JoinStatistics, trees: Sequence[JoinTree]
 ) -> Replanned:
     """Every pattern's own best plan under new statistics; equal parts are shared.
 
-    There is no search for more sharing: it takes longer than statistics usually stay the same.
+    What else can be shared is searched for only where enough rows are ahead (`Adapting.improve`).
     """
     priced = [price(pattern, statistics) for pattern in patterns]
     walked = sum(each.walked for each in priced)
@@ -65,6 +69,10 @@ class Adapting:
     worth: float = 1.1
     """A new plan is followed if the old one costs so many times as much."""
     replan: Replanner = replan
+    improve: Improver | None = None
+    """Searches for a cheaper plan than a new one, ..."""
+    search_share: float = 0.05
+    """... for such a share of the time that the joins ahead are expected to take."""
 
 
 @dataclass
@@ -131,12 +139,15 @@ class PlanWatch:
             self.expected.made[self.leaves :] += batch.made[self.leaves :]
             self.expected.looked += batch.looked
 
+    def ahead_s(self, rows_left: int) -> float:
+        """How long joins are expected to run before the next change."""
+        return min(self.rows, rows_left) * self.pace
+
     def calls_for_plan(self, planning_s: float, rows_left: int) -> bool:
         """Whether rates or selectivities have changed, and enough rows are ahead for replanning to pay."""
         if self.now.rows < self.adapting.looks_after:
             return False
-        ahead = min(self.rows, rows_left) * self.pace
-        is_long = ahead > self.adapting.reluctance * planning_s
+        is_long = self.ahead_s(rows_left) > self.adapting.reluctance * planning_s
         return is_long and drift(self.now, self.expected, self.leaves) > self.adapting.drift
 
 

@@ -15,6 +15,7 @@ from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Local, Pairwise, Predicates
 from trendfold.detect.canonical import canonical_numbers
 from trendfold.detect.clauses import Beside, Clause, ClauseElement, clauses
+from trendfold.detect.join_statistics import LeafPair
 from trendfold.detect.pattern import JoinPattern, join_pattern
 from trendfold.plan import OperandPlan, QueryPlan
 from trendfold.plan.carried import Carried
@@ -175,6 +176,21 @@ class ClauseJoins:
     patterns: tuple[JoinPattern, ...]
     leaves: tuple[int, ...]
     """Per leaf a position that has the leaf's rows."""
+
+    @property
+    def pairs(self) -> tuple[LeafPair, ...]:
+        """The leaves between which there are conditions, with these."""
+        return leaf_pairs(self.patterns)
+
+
+def leaf_pairs(patterns: Iterable[JoinPattern]) -> tuple[LeafPair, ...]:
+    """The leaves of patterns between which there are conditions, with these; each once."""
+    found = (
+        (pattern.leaves[i], pattern.leaves[j], relation)
+        for pattern in patterns
+        for (i, j), relation in pattern.relations.items()
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def read_joins(joint: JointQueries) -> ClauseJoins:

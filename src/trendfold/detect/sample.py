@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,9 @@ def measure_joins(
     seed: int = 0,
     rows: tuple[int, int] | None = None,
     sample: int = SAMPLE,
+    known: Mapping[LeafPair, float] = MappingProxyType({}),
 ) -> JoinStatistics:
-    """The statistics of the rows [rows[0], rows[1]), or of all rows."""
+    """The statistics of the rows [rows[0], rows[1]), or of all rows; known selectivities are not measured."""
     low, high = rows or (0, len(joined.ranges.stamp))
     span, segments = covered_span(joined, segment, low, high)
     inside = [leaf[slice(*np.searchsorted(leaf, (low, high)))] for leaf in joined.leaves]
@@ -37,7 +39,8 @@ def measure_joins(
         for (i, j), relation in pattern.relations.items():
             key = pattern.leaves[i], pattern.leaves[j], relation
             if key not in found.selectivity:
-                found.selectivity[key] = sampling.selectivity(key, pattern.window)
+                is_known = key in known
+                found.selectivity[key] = known[key] if is_known else sampling.selectivity(key, pattern.window)
     return found
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trendfold.detect.join_statistics import JoinStatistics
     from trendfold.detect.joint_queries import ClauseJoins, JointQueries
     from trendfold.detect.multitree import JoinNode, Multitree, Planned
+    from trendfold.detect.named_statistics import StatisticNames
     from trendfold.detect.workplan import Workplan
 
 Value = dict[str, Any]
@@ -34,6 +35,7 @@ class Drawing:
     joins: ClauseJoins
     workplan: Workplan
     statistics: JoinStatistics
+    names: StatisticNames
     made: Mapping[int, int] | None = None
     """The partial matches that every node made, if the plan was run."""
 
@@ -43,6 +45,7 @@ def draw(plans: Iterable[QueryPlan]) -> list[Drawing]:
     # Imported here: explaining an aggregate query needs neither numpy nor numba.
     from trendfold.detect.join_statistics import assumed_statistics
     from trendfold.detect.joint_queries import joint_queries, read_joins
+    from trendfold.detect.named_statistics import statistic_names
     from trendfold.papers.mcep.plan import PlanSearch
 
     found = []
@@ -50,7 +53,7 @@ def draw(plans: Iterable[QueryPlan]) -> list[Drawing]:
         joins = read_joins(joint)
         statistics = assumed_statistics(joins.patterns, len(joins.leaves))
         workplan = PlanSearch(_SEARCH_S)(joins.patterns, statistics)
-        found.append(Drawing(joint, joins, workplan, statistics))
+        found.append(Drawing(joint, joins, workplan, statistics, statistic_names(joint, joins)))
     return found
 
 
@@ -74,6 +77,8 @@ def match_values(drawings: Iterable[Drawing]) -> dict[str, Value]:
                 "clauses": _clauses(drawing, planned, q),
                 "nodes": nodes,
                 "is_measured": drawing.made is not None,
+                "planned": drawing.workplan.tried if nodes else "",
+                "statistics": drawing.names.named(drawing.statistics, name).to_value(),
             }
     return found
 

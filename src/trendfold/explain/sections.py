@@ -100,7 +100,15 @@ def _match_sections(value: Value) -> list[Section]:
         _section("on Spark", [(r, FINDING_ROUTES[r].format(_keys(value))) for r in value["spark"]["routes"]]),
         _section("clauses", (_clause_row(k, c) for k, c in enumerate(matches["clauses"], 1))),
         _section("joins", _join_rows(matches)),
+        _section("planned", [(matches["planned"],)] if matches["planned"] else []),
+        _section("statistics", _statistic_rows(matches["statistics"]) if matches["is_measured"] else []),
     ]
+
+
+def _statistic_rows(statistics: Value) -> list[Row]:
+    """The measured or known rates and selectivities that the joins of a query were planned for."""
+    units = (("rates", "per second"), ("shares", "of all events"), ("selectivities", "of pairs"))
+    return [(f"{n:.3g} {unit}", name) for what, unit in units for name, n in statistics[what].items()]
 
 
 FINDING_ROUTES = {

@@ -11,6 +11,7 @@ from typing import Any
 from trendfold.errors import plural
 from trendfold.plan.logical import Group, QueryPlan
 from trendfold.plan.physical import NAMES, Combined, Fold, SharedPlan
+from trendfold.plan.stream_statistics import NamedStatistics
 
 WIDTH = 100
 _WAYS: dict[str, type[Fold]] = {way.__name__: way for way in NAMES}
@@ -25,6 +26,7 @@ class FoldStep:
     bytes    state held by the fold, the maximum over tasks
     tasks    number of Spark tasks that ran this step
     counts   counters of the fold: bursts, snapshots, partial matches, ...
+    statistics  of matches: the rates and selectivities that were measured
     """
 
     queries: tuple[str, ...]
@@ -34,6 +36,7 @@ class FoldStep:
     bytes: int = 0
     tasks: int = 1
     counts: Mapping[str, int] = field(default_factory=dict)
+    statistics: NamedStatistics = field(default_factory=NamedStatistics)
 
     def __str__(self) -> str:
         took = [plural(self.rows, "row"), f"{self.seconds:.3f} s", size_text(self.bytes)]
@@ -58,6 +61,7 @@ class FoldStep:
             bytes=max(self.bytes, other.bytes),
             tasks=self.tasks + other.tasks,
             counts=counts,
+            statistics=self.statistics.plus(other.statistics, other.rows / max(self.rows + other.rows, 1)),
         )
 
 
@@ -93,6 +97,15 @@ class PhysicalPlan:
             f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(step))}</tr>" for step in self.steps
         )
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+
+    @property
+    def statistics(self) -> NamedStatistics:
+        """The rates and selectivities that joins measured."""
+        found, rows = NamedStatistics(), 0
+        for step in self.steps:
+            rows += step.rows
+            found = found.plus(step.statistics, step.rows / max(rows, 1))
+        return found
 
     def of(self, query: str) -> tuple[FoldStep, ...]:
         """The steps of one query."""
@@ -159,12 +172,15 @@ def to_value(step: FoldStep) -> dict[str, Any]:
         "bytes": step.bytes,
         "tasks": step.tasks,
         "counts": dict(step.counts),
+        "statistics": step.statistics.to_value() if step.statistics else None,
     }
 
 
 def from_value(value: Mapping[str, Any]) -> FoldStep:
     """Read a step from its JSON value."""
-    return FoldStep(**{**value, "queries": tuple(value["queries"]), "way": _way(value["way"])})
+    known = NamedStatistics(**(value.get("statistics") or {}))
+    given = {"queries": tuple(value["queries"]), "way": _way(value["way"]), "statistics": known}
+    return FoldStep(**{**value, **given})
 
 
 def _way_value(way: Fold) -> dict[str, Any]:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trendfold.errors import InputError, nearest
-from trendfold.plan.stream_statistics import StreamStatistics, is_size, read_rates
+from trendfold.plan.stream_statistics import (
+    NamedStatistics,
+    StreamStatistics,
+    is_size,
+    read_rates,
+    read_statistics,
+)
 
 SEARCHES = ("annealing", "tabu")
 NEIGHBOURHOODS = {"edge": 2, "vertex": 3}
@@ -17,16 +23,18 @@ _KEYS = ("search", "neighbourhood", "seconds", "statistics")
 
 @dataclass(frozen=True, slots=True)
 class JoinPlanning:
-    """A search for join plans: its method, its neighbourhood, its time, and rates that are known.
+    """A search for join plans: its method, its neighbourhood, its time, and statistics that are known.
 
     seconds  None for about as long as joining the rows takes
-    rates    per type its events per second; those of other types are measured
+    rates    per type its events per second, wherever it stands; those of other types are measured
+    known    statistics of an earlier run; one run has the same for all plans, which need not compare it
     """
 
     search: str = "annealing"
     neighbourhood: str = "edge"
     seconds: float | None = None
     rates: tuple[tuple[str, float], ...] = ()
+    known: NamedStatistics = field(default=NamedStatistics(), compare=False)
 
     @property
     def together(self) -> int:
@@ -48,16 +56,26 @@ def read_planning(given: Mapping[str, Any] | None) -> JoinPlanning | None:
     seconds = given.get("seconds")
     if seconds is not None and not is_size(seconds):
         raise InputError(f"planning's seconds must be a number from 0 on, not {seconds!r}")
-    rates = given.get("statistics")
-    known = () if rates is None else tuple(read_rates(rates, "planning's statistics").items())
-    return JoinPlanning(search, near, None if seconds is None else float(seconds), known)
+    own = given.get("statistics")
+    planning = JoinPlanning(search, near, None if seconds is None else float(seconds))
+    if isinstance(own, Mapping) and any(isinstance(each, Mapping) for each in own.values()):
+        return with_statistics(planning, read_statistics(own))
+    rates = {} if own is None else read_rates(own, "planning's statistics")
+    return replace(planning, rates=tuple(rates.items()))
 
 
-def with_rates(planning: JoinPlanning | None, statistics: StreamStatistics | None) -> JoinPlanning | None:
-    """The planning, with the rates of an earlier run where it names none itself."""
-    if statistics is None or not statistics.rates or (planning is not None and planning.rates):
+def with_statistics(
+    planning: JoinPlanning | None, statistics: StreamStatistics | None
+) -> JoinPlanning | None:
+    """The planning with the statistics of an earlier run, unless it has some itself.
+
+    Rates of a whole stream are those of types without partitions and conditions.
+    """
+    if statistics is None or (planning is not None and (planning.rates or planning.known)):
         return planning
-    return replace(planning or JoinPlanning(), rates=tuple(statistics.rates.items()))
+    joins = statistics.joins
+    known = replace(joins, rates={**statistics.rates, **joins.rates})
+    return replace(planning or JoinPlanning(), known=known) if known else planning
 
 
 def _require_one_of(key: str, value: Any, known: tuple[str, ...]) -> None:

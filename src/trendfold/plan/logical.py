@@ -11,7 +11,7 @@ from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.breaking import without_conditional
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Predicates, about_neighbours
-from trendfold.errors import UnsupportedError
+from trendfold.errors import UnsupportedError, nearest
 from trendfold.plan.carried import Carried, carried
 from trendfold.plan.grain import Choice, Grain, coarsest, finest
 from trendfold.plan.join_planning import JoinPlanning
@@ -178,6 +178,18 @@ PLANNERS: dict[str, Planner] = {
 def planned_so(plans: Sequence[QueryPlan], planning: JoinPlanning | None) -> tuple[QueryPlan, ...]:
     """The plans, with a wish for how the joins of those that find matches are planned."""
     return tuple(replace(p, planning=planning) if p.finds_matches and planning else p for p in plans)
+
+
+def unknown_types(plans: Sequence[QueryPlan], planning: JoinPlanning | None) -> tuple[str, ...]:
+    """A warning for each rate of `planning` that may be meant for a type, but is named otherwise."""
+    if planning is None:
+        return ()
+    machines = (operand.machine for p in plans if p.finds_matches for operand in p.operands)
+    types = {position.label for machine in machines for position in machine.automaton.positions}
+    hints = ((name, nearest(name, types)) for name, _ in planning.rates if name not in types)
+    return tuple(
+        f"planning's statistics name no type of a pattern by {name!r}; {hint}" for name, hint in hints if hint
+    )
 
 
 def plan(query: Query, strategy: str = "auto") -> QueryPlan:

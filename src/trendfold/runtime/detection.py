@@ -25,11 +25,14 @@ from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.joint_queries import ClauseJoins
 from trendfold.detect.lower_joins import JoinProgram, lower_joins
 from trendfold.detect.multitree import Planned
+from trendfold.detect.named_statistics import StatisticNames
 from trendfold.detect.one_pattern import best_order
 from trendfold.detect.pattern import JoinPattern
+from trendfold.detect.running_plan import RunningPlan, running_plan
 from trendfold.detect.sample import covered_span, measure_joins
 from trendfold.detect.workplan import JoinPlanner, Workplan
 from trendfold.errors import LimitError
+from trendfold.plan.stream_statistics import NamedStatistics
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.whole_matches import ClauseFinder, DetectionInput, QueryMatches
 
@@ -107,17 +110,29 @@ class DetectionRun:
     """How often the plan was changed."""
     tried: str = ""
     """What the search for the first plan tried."""
+    plans: int = 0
+    """How many plans were made."""
+    statistics: NamedStatistics = field(default_factory=NamedStatistics)
+    """What was measured before the joins."""
+    running: RunningPlan | None = None
+    """The last plan, to go on with."""
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Joint queries with a plan for their joins."""
+    """Joint queries with a plan for their joins.
+
+    statistics  those of the rows; `made_for` those that the plan was made for, if they differ
+    names       the names of statistics
+    """
 
     ready: DetectionInput
     joins: ClauseJoins
     joined: JoinInput
     statistics: JoinStatistics
     route: JoinRoute
+    names: StatisticNames
+    made_for: JoinStatistics | None = None
 
     def by(self, planner: JoinPlanner) -> Detection:
         """The same joins with another plan."""
@@ -141,8 +156,16 @@ class Detection:
             return DetectionRun(found)
         planning_s = PLANNING_S * len(finders)
         run = _DetectionPass(self, finders, self.joins.patterns, limits, counts, adapting, planning_s)
-        run.follow()
-        return DetectionRun(found, run.partial_matches, run.replans, self.route.workplan.tried)
+        route, made_for = run.follow()
+        return DetectionRun(
+            found,
+            run.partial_matches,
+            run.replans,
+            self.route.workplan.tried,
+            (self.made_for is None) + run.replans,
+            self.names.named(self.statistics),
+            running_plan(self.joins, route.workplan.trees, made_for),
+        )
 
 
 @dataclass
@@ -162,10 +185,11 @@ class _DetectionPass:
     partial_matches: int = 0
     replans: int = 0
 
-    def follow(self) -> None:
-        """Follow plans through all rows."""
+    def follow(self) -> tuple[JoinRoute, JoinStatistics]:
+        """Follow plans through all rows; returns the last one, and what it was made for."""
         at: int | None = 0
-        route, statistics = self.detection.route, self.detection.statistics
+        route = self.detection.route
+        statistics = self.detection.made_for or self.detection.statistics
         while at is not None:
             watch = self._watch(route, statistics)
             at = self._follow(route, at, watch)
@@ -173,6 +197,7 @@ class _DetectionPass:
                 route = self._without_answered(route)
             elif at is not None and watch is not None:
                 route, statistics = self._replanned(route, at, watch)
+        return route, statistics
 
     def _follow(self, route: JoinRoute, start: int, watch: PlanWatch | None) -> int | None:
         """Follow a plan from row `start` on; returns the row at which another plan takes over, or None.
@@ -300,7 +325,11 @@ class _DetectionPass:
         is_cheaper = new.old_cost > adapting.worth * new.new_cost
         has_helped = watch.first_pace <= self.pace  # whether the last change of plan did, if there was one
         if is_cheaper:
-            route = lay_out(Workplan(new.trees, route.workplan.shares), self.patterns, joined)
+            trees = new.trees
+            if adapting.improve is not None and route.workplan.shares:
+                seconds = adapting.search_share * watch.ahead_s(len(self.detection.ready.rows.row) - at)
+                trees = adapting.improve(self.patterns, statistics, trees, seconds)
+            route = lay_out(Workplan(trees, route.workplan.shares), self.patterns, joined)
             self.replans += 1
             self.pace = watch.pace
         took = perf_counter() - began

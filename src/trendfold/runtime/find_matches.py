@@ -10,9 +10,12 @@ from trendfold.detect.adapt import Adapting
 from trendfold.detect.evaluate import JoinInput
 from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.joint_queries import ClauseJoins, JointQueries, read_joins
+from trendfold.detect.named_statistics import statistic_names
+from trendfold.detect.pattern import JoinTree
 from trendfold.detect.row_ranges import read_reaches, read_row_ranges
-from trendfold.detect.sample import measure_joins
-from trendfold.detect.workplan import JoinPlanner
+from trendfold.detect.running_plan import RunningPlan
+from trendfold.detect.sample import SAMPLE, measure_joins
+from trendfold.detect.workplan import JoinPlanner, Workplan
 from trendfold.events.buffers import empty
 from trendfold.kernel.rows import number_moments
 from trendfold.plan import QueryPlan
@@ -20,7 +23,7 @@ from trendfold.plan.join_planning import JoinPlanning
 from trendfold.plan.papers import join_plans
 from trendfold.runtime.compared import latest_of, pairs_of
 from trendfold.runtime.compared_rows import ComparedRows
-from trendfold.runtime.detection import Detection, DetectionRun, lay_out
+from trendfold.runtime.detection import QUICK_SAMPLE, Detection, DetectionRun, lay_out
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import read_rows
 from trendfold.runtime.values import read_events
@@ -51,38 +54,52 @@ def read_detection_input(
     return DetectionInput(joint, rows, events, ranges, pairs, latest, reaches, chosen)
 
 
-def plan_joins(ready: DetectionInput, planner: JoinPlanner | None = None) -> Detection:
-    """Measure statistics, and plan the joins of all clauses; by default with MCEP's search."""
+def plan_joins(
+    ready: DetectionInput,
+    planner: JoinPlanner | None = None,
+    running: RunningPlan | None = None,
+    drift: float = Adapting().drift,
+) -> Detection:
+    """Measure statistics, and plan the joins of all clauses; by default with MCEP's search.
+
+    running  a plan to go on with, unless a rate or a selectivity differs from its own by more than `drift`
+    """
     joins = read_joins(ready.joint)
-    patterns, rows = joins.patterns, len(ready.rows.row)
+    patterns, plan = joins.patterns, ready.joint.plans[0]
     leaves = [ready.rows_of(frozenset({position})) for position in joins.leaves]
     joined = JoinInput(ready.ranges, leaves, ready.reaches, ready.pairs, ready.latest)
-    plan = ready.joint.plans[0]
-    statistics = _with_known_rates(measure_joins(patterns, joined, ready.rows.segment), ready, joins)
-    planner = planner or join_plans().STRATEGIES.get(plan.strategy) or _search(plan, rows, joins)
-    workplan = planner(patterns, statistics)
-    return Detection(ready, joins, joined, statistics, lay_out(workplan, patterns, joined))
+    names = statistic_names(ready.joint, joins)
+    planning = plan.planning or JoinPlanning()
+    known_pairs, segment = names.known_pairs(planning.known), ready.rows.segment
+
+    def measured(sample: int) -> JoinStatistics:
+        found = measure_joins(patterns, joined, segment, known=known_pairs, sample=sample)
+        return names.with_rates(found, planning)
+
+    if running is not None and not running.is_of(joins):
+        running = None
+    if running is not None and planner is None:
+        statistics = measured(QUICK_SAMPLE)
+        if running.drift(statistics, joins.pairs, QUICK_SAMPLE) <= drift:
+            route = lay_out(Workplan(running.trees, tried="the running plan"), patterns, joined)
+            made_for = running.made_for(statistics, joins)
+            return Detection(ready, joins, joined, statistics, route, names, made_for)
+    statistics = measured(SAMPLE)
+    planner = planner or join_plans().STRATEGIES.get(plan.strategy)
+    planner = planner or _search(plan, len(ready.rows.row), joins, None if running is None else running.trees)
+    return Detection(
+        ready, joins, joined, statistics, lay_out(planner(patterns, statistics), patterns, joined), names
+    )
 
 
-def _search(plan: QueryPlan, rows: int, joins: ClauseJoins) -> JoinPlanner:
+def _search(
+    plan: QueryPlan, rows: int, joins: ClauseJoins, running: tuple[JoinTree, ...] | None
+) -> JoinPlanner:
     """The search that a user asked for, or the usual one."""
     asked, usual = plan.planning or JoinPlanning(), _search_s(rows, joins)
     seconds = usual if asked.seconds is None else asked.seconds
-    planner: JoinPlanner = join_plans().PlanSearch(seconds, asked.search, asked.together)
+    planner: JoinPlanner = join_plans().PlanSearch(seconds, asked.search, asked.together, running=running)
     return planner
-
-
-def _with_known_rates(measured: JoinStatistics, ready: DetectionInput, joins: ClauseJoins) -> JoinStatistics:
-    """The statistics, with the rates of types that the user knows instead of those measured."""
-    plan = ready.joint.plans[0]
-    known = {} if plan.planning is None else dict(plan.planning.rates)
-    labels = (ready.joint.machine.automaton.positions[p].label for p in joins.leaves)
-    unit = 1.0 if ready.rows.number is not None else 1e-6  # times are microseconds
-    rates = [
-        known[name] * unit if name in known else rate
-        for name, rate in zip(labels, measured.rates, strict=True)
-    ]
-    return replace(measured, rates=tuple(rates))
 
 
 def _search_s(rows: int, joins: ClauseJoins) -> float:
@@ -90,7 +107,19 @@ def _search_s(rows: int, joins: ClauseJoins) -> float:
     return min(SEARCH_S, SEARCH_S_PER_ROW * rows * len(joins.patterns))
 
 
-def find_matches(ready: DetectionInput, limits: Limits, planner: JoinPlanner | None = None) -> DetectionRun:
-    """All matches of joint queries; plans adapt to the stream."""
-    is_fixed = ready.joint.plans[0].strategy in join_plans().STRATEGIES
-    return plan_joins(ready, planner).run(limits, adapting=None if is_fixed else Adapting())
+def find_matches(
+    ready: DetectionInput,
+    limits: Limits,
+    planner: JoinPlanner | None = None,
+    running: RunningPlan | None = None,
+) -> DetectionRun:
+    """All matches of joint queries; plans adapt to the stream, from the running one if there is one."""
+    planning = join_plans()
+    if ready.joint.plans[0].strategy in planning.STRATEGIES:
+        return plan_joins(ready, planner).run(limits)
+    adapting = ADAPTING if ADAPTING.improve is not None else replace(ADAPTING, improve=planning.improve)
+    return plan_joins(ready, planner, running, adapting.drift).run(limits, adapting=adapting)
+
+
+ADAPTING = Adapting()
+"""When plans change; with the search of the table of papers, unless it names another."""

@@ -101,7 +101,8 @@ def run(
         ),
         reject_reasons=found.rejects,
     )
-    return Result(tables, rejects, summary, ran, statistics=statistics_in(batch).to_value())
+    known = replace(statistics_in(batch), joins=ran.statistics)
+    return Result(tables, rejects, summary, ran, statistics=known.to_value())
 
 
 def statistics_in(batch: EventBatch) -> StreamStatistics:

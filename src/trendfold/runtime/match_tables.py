@@ -15,6 +15,7 @@ from trendfold.detect.clauses import MOST_CLAUSES
 from trendfold.detect.evaluate import PARTIAL_BYTES, JoinCounts
 from trendfold.detect.joint_queries import JointQueries, joint_queries
 from trendfold.detect.row_ranges import RowNumbers
+from trendfold.detect.running_plan import RunningPlan
 from trendfold.detect.workplan import JoinPlanner
 from trendfold.errors import plural
 from trendfold.events.batch import EventBatch
@@ -49,19 +50,25 @@ def run_matches(
     *,
     has_positions: bool = True,
     chosen: MatchChoice = ALL_MATCHES,
+    running: dict[str, RunningPlan] | None = None,
 ) -> tuple[dict[str, pa.Table], tuple[FoldStep, ...]]:
     """The table of every query that returns matches, and how they were found.
 
     has_positions  whether a row's position is meaningful, so that it is the id of an event without id column
     chosen         which matches are wanted
+    running        the join plans to go on with, by the first query of each; afterwards, the last ones
     """
+    running = {} if running is None else running
     shown = Shown(workspace.batch, options, has_positions)
     tables: dict[str, pa.Table] = {}
     steps = []
     for joint in joint_queries(plan for plan in plans if plan.finds_matches):
         started = perf_counter()
         ready = read_detection_input(joint, workspace, limits, chosen)
-        run = find_matches(ready, limits, planner)
+        first = joint.plans[0].query.name
+        run = find_matches(ready, limits, planner, running.get(first))
+        if run.running is not None:
+            running[first] = run.running
         tables |= match_tables(run, ready, shown)
         steps.append(_step(run, ready, perf_counter() - started))
     return tables, tuple(steps)
@@ -77,7 +84,8 @@ def _step(run: DetectionRun, ready: DetectionInput, seconds: float) -> FoldStep:
         len(ready.rows.row),
         seconds,
         run.partial_matches * PARTIAL_BYTES,
-        counts={"partial matches": run.partial_matches, "replans": run.replans},
+        counts={"partial matches": run.partial_matches, "plans": run.plans, "replans": run.replans},
+        statistics=run.statistics,
     )
 
 

@@ -92,7 +92,7 @@ class Result(Mapping[str, Any]):
     queries: tuple[Query, ...] = field(default=(), repr=False)
     """What was asked, for reports."""
     statistics: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Events per second by type, as `run` and `start` take it: `statistics=result.statistics`."""
+    """Events per second by type, and what joins measured, as `run` and `start` take it: a JSON value."""
 
     def with_notices(self, more: tuple[str, ...]) -> Result:
         """The same result with more notices in its summary."""

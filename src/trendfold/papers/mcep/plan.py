@@ -38,20 +38,22 @@ class PlanSearch:
     is_prefix: bool = False
     """Whether plans are orders that share prefixes (section 3), not trees that share any part (section 5)."""
     seed: int = 0
+    running: tuple[JoinTree, ...] | None = None
+    """The plan to start from, unless every pattern's own best plan costs less."""
 
     def __call__(self, patterns: Sequence[JoinPattern], statistics: JoinStatistics) -> Workplan:
         """The best plan that was found in time."""
         return self.search(patterns, statistics).workplan
 
     def search(self, patterns: Sequence[JoinPattern], statistics: JoinStatistics) -> SearchResult:
-        """Start from every pattern's own best plan, and search until the deadline."""
+        """Start from every pattern's own best plan or the running one, and search until the deadline."""
         started = monotonic()
         priced = [price(pattern, statistics) for pattern in patterns]
-        trees = [best_order(each) if self.is_prefix else best_tree(each) for each in priced]
+        trees, first, what = self._first(priced)
         history: tuple[SearchProgress, ...] = ()
         if len(patterns) < 2 or self.seconds <= 0:
-            return SearchResult(Workplan(tuple(trees), tried="every pattern's own best plan"))
-        first, steps = plan_state(priced, trees).cost, 0
+            return SearchResult(Workplan(tuple(trees), tried=f"{what}, cost {first:.4g}"))
+        steps = 0
         for component, deadline in _deadlines(patterns, started + self.seconds):
             best = self._search_component(component, priced, trees, deadline)
             history = tuple(best.history)
@@ -61,7 +63,18 @@ class PlanSearch:
         cost = plan_state(priced, trees).cost
         near = "edges" if self.together == 2 else f"vertices of {self.together}"
         tried = f"{self.heuristic} over {near}: {steps:,} plans in {monotonic() - started:.2g} s"
+        tried += f" from {what}"
         return SearchResult(Workplan(tuple(trees), tried=f"{tried}, cost {first:.4g} -> {cost:.4g}"), history)
+
+    def _first(self, priced: Sequence[PricedPattern]) -> tuple[list[JoinTree], float, str]:
+        """The plan to start from, its cost, and what it is."""
+        own = [best_order(each) if self.is_prefix else best_tree(each) for each in priced]
+        cost = plan_state(priced, own).cost
+        if self.running is not None:
+            running = plan_state(priced, self.running).cost
+            if running < cost:
+                return list(self.running), running, "the running plan"
+        return own, cost, "every pattern's own best plan"
 
     def _search_component(
         self,
@@ -85,6 +98,16 @@ def _deadlines(patterns: Sequence[JoinPattern], end: float) -> Iterator[tuple[li
         now = monotonic()
         yield component, now + (end - now) * len(component) / left
         left -= len(component)
+
+
+def improve(
+    patterns: Sequence[JoinPattern],
+    statistics: JoinStatistics,
+    trees: Sequence[JoinTree],
+    seconds: float,
+) -> tuple[JoinTree, ...]:
+    """A running plan, with what a short search finds to share."""
+    return PlanSearch(seconds, running=tuple(trees))(patterns, statistics).trees
 
 
 STRATEGIES: dict[str, JoinPlanner] = {"spass": plan_spass, "motto": plan_motto}

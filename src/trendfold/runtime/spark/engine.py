@@ -379,7 +379,8 @@ class _BatchRun:
             sharing=ran.counts,
             reject_reasons=found.rejects,
         )
-        return Result(tables, rejects, summary, ran, self.tall, statistics=_statistics(told).to_value())
+        known = replace(_statistics(told), joins=ran.statistics)
+        return Result(tables, rejects, summary, ran, self.tall, statistics=known.to_value())
 
     def _count_windows(self) -> int:
         """The number of distinct windows evaluated for all queries; tasks may share windows."""

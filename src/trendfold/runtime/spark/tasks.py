@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from trendfold.detect.running_plan import RunningPlan
 from trendfold.errors import TrendfoldError
 from trendfold.events.batch import EventBatch, read_batch
 from trendfold.events.columns import Column, from_arrow, kind_of
@@ -409,8 +410,12 @@ def find_in_rows(
     *,
     ends: tuple[int, int] | None = None,
     asked: Asked | None = None,
+    running: dict[str, RunningPlan] | None = None,
 ) -> Iterator[Blob]:
-    """Find the matches of queries in these rows: all, those that end in `ends`, or those `asked` for."""
+    """Find the matches of queries in these rows: all, those that end in `ends`, or those `asked` for.
+
+    running  see run_matches
+    """
     plans = [job.plans[query] for query in queries]
     try:
         found, steps = run_matches(
@@ -420,6 +425,7 @@ def find_in_rows(
             job.limits,
             has_positions=False,
             chosen=MatchChoice(ends, asked),
+            running=running,
         )
     except TrendfoldError as error:
         yield failure(queries[0], error)

@@ -55,6 +55,8 @@ class Progress:
     """The queries whose events are kept until their windows end, and why."""
     sharing: Mapping[str, int] = field(default_factory=dict)
     """The counters of all folds so far, such as the bursts and snapshots of HAMLET and GLORIA."""
+    plans: int = 0
+    """How many join plans of RETURN MATCHES were made: a first one in every shard, others after changes."""
     latency_p50_s: float | None = None
     """Seconds from the arrival of events to the rows that they complete: the median of recent batches."""
     latency_p99_s: float | None = None
@@ -121,6 +123,7 @@ def progress_of(
         vector_bytes=sum(shard.get("vector_bytes", 0) for shard in tally.state.values()),
         read=tally.rows_read,
         sharing=tally.sharing,
+        plans=tally.sharing.get("plans", 0),
         latency_p50_s=_percentile(latency, 0.50),
         latency_p99_s=_percentile(latency, 0.99),
         raw=raw,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from trendfold.detect.running_plan import RunningPlan
 from trendfold.errors import InputError
 from trendfold.plan import QueryPlan
 from trendfold.plan.spread import Mode, compared_attributes, ends_with_segment
@@ -17,6 +18,7 @@ from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.stream import layout
+from trendfold.runtime.stream.join_plans import JoinPlans
 from trendfold.runtime.stream.moving_windows import report_moving
 from trendfold.runtime.stream.online_groups import OnlineGroup
 from trendfold.runtime.stream.open_windows import EndedWindows, some_rows
@@ -36,7 +38,9 @@ def report(
     yield from report_moving(stream, store, index, exchange, watermark)
     workspace = _raw_events(stream, store, index, exchange, watermark)
     if workspace is not None:
-        yield from _fold_raw(stream, index, exchange, stream.keeps_raw(exchange), workspace, watermark)
+        raw, plans = stream.keeps_raw(exchange), JoinPlans(store, index, exchange)
+        yield from _fold_raw(stream, index, exchange, raw, workspace, watermark, running=plans.running)
+        plans.write()
     for group in stream.online[exchange]:
         settling = Settling(stream, store, index, exchange, group)
         if workspace is not None:
@@ -88,10 +92,12 @@ def _fold_raw(
     workspace: Workspace,
     watermark: int,
     is_part: bool = False,
+    running: dict[str, RunningPlan] | None = None,
 ) -> Iterator[Blob]:
     """Fold the windows that end now from raw events.
 
     With `is_part`, other partitions of a group may have vectors: their totals are added up before HAVING.
+    `running` has the join plans of matches.
     """
     releases: dict[int, Release] = stream.of(stream.job.exchanges[exchange])
     if not len(workspace.batch):
@@ -110,7 +116,7 @@ def _fold_raw(
     for windows in dict.fromkeys(asked.values()):
         due = [query for query in queries if asked[query] == windows]
         if here.finds_matches:
-            yield from tasks.find_in_rows(stream.job, due, workspace, asked=windows)
+            yield from tasks.find_in_rows(stream.job, due, workspace, asked=windows, running=running)
         else:
             yield from tasks.fold_rows(stream.job, here, due, workspace, windows)
 

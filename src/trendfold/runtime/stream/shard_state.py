@@ -177,6 +177,7 @@ class ShardIndex:
     weighed   per exchange, the bytes of raw parts that were kept when they were last weighed
     groups    the state of groups that are folded online, by name
     moving    the state of queries with a window per event, by their indices in the workload
+    join_plans  per exchange that finds matches the part with its join plans, and its size
     read      how many raw events were read from the state since the index was read; not stored
     """
 
@@ -188,6 +189,7 @@ class ShardIndex:
     weighed: dict[int, int] = field(default_factory=dict)
     groups: dict[str, GroupState] = field(default_factory=dict)
     moving: dict[int, MovingState] = field(default_factory=dict)
+    join_plans: dict[int, list[int]] = field(default_factory=dict)
     read: int = 0
 
     @staticmethod
@@ -203,6 +205,7 @@ class ShardIndex:
         found.settled = {int(k): v for k, v in value.get("settled", {}).items()}
         found.weighed = {int(k): v for k, v in value.get("weighed", {}).items()}
         found.groups = {k: GroupState.from_value(v) for k, v in value.get("groups", {}).items()}
+        found.join_plans = {int(k): v for k, v in value.get("join_plans", {}).items()}
         found.moving = {int(k): MovingState.from_value(v) for k, v in value.get("moving", {}).items()}
         return found
 
@@ -210,6 +213,8 @@ class ShardIndex:
         """Write the index; delete the state if nothing is left."""
         self.groups = {name: group for name, group in self.groups.items() if group.segments}
         if not self.parts and not self.groups:
+            for exchange in list(self.join_plans):
+                self.forget_join_plans(store, exchange)
             self.timer = None
             store.clear()
             return
@@ -223,6 +228,7 @@ class ShardIndex:
             "weighed": self.weighed,
             "groups": {name: group.to_value() for name, group in self.groups.items()},
             "moving": {query: state.to_value() for query, state in self.moving.items()},
+            "join_plans": self.join_plans,
         }
         store.set_index(json.dumps(value))
 
@@ -258,6 +264,11 @@ class ShardIndex:
         if query in self.moving:
             for block in self.moving.pop(query).parts:
                 store.drop(block.number)
+
+    def forget_join_plans(self, store: Store, exchange: int) -> None:
+        """Drop the join plans of an exchange."""
+        if exchange in self.join_plans:
+            store.drop(self.join_plans.pop(exchange)[0])
 
     def own(self, exchange: int) -> list[StatePart]:
         """The raw parts of an exchange."""

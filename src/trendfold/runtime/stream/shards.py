@@ -126,6 +126,8 @@ def _forget_removed(stream: StreamJob, store: Store, index: ShardIndex) -> None:
         for number in [state.keys, *(part.number for part in state.windows)]:
             if number >= 0:
                 store.drop(number)
+    for exchange in set(index.join_plans).difference(stream.asked):
+        index.forget_join_plans(store, exchange)
     for query in set(index.moving).difference(*stream.moving.values()):
         index.forget_moving(store, query)
 
@@ -271,7 +273,7 @@ def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
     folded = sum(state.bytes for state in index.groups.values())
     folded += sum(state.bytes for state in index.moving.values())
     told = {
-        "bytes": raw + folded,
+        "bytes": raw + folded + sum(size for _, size in index.join_plans.values()),
         "vector_bytes": folded,
         "vectors": sum(part.rows for part in vectors),
         "read": index.read,
