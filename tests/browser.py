@@ -131,7 +131,8 @@ class Page:
             self.ask("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
     def shoot(self, path: Path, *, is_whole: bool = True) -> None:
-        told = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=is_whole)
+        kind = path.suffix.removeprefix(".")
+        told = self.ask("Page.captureScreenshot", format=kind, captureBeyondViewport=is_whole)
         path.write_bytes(base64.b64decode(told["data"]))
 
 

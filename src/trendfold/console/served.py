@@ -162,9 +162,9 @@ class Console:
                     ).tooltip(kind)
             ui.label("The first rows").classes("text-subtitle2")
             heads = [{"name": c, "label": c, "field": c, "align": "left"} for c in names]
-            ui.table(columns=heads, rows=list(found.preview), row_key=names[0]).classes("w-full").props(
-                "dense flat"
-            )
+            ui.table(columns=heads, rows=list(found.preview), row_key=names[0]).classes(
+                "w-full bg-transparent"
+            ).props("dense flat")
         self._check()
 
     def _columns_changed(self, option: str) -> Callable[[Any], Any]:
@@ -210,7 +210,7 @@ class Console:
             self.why_tab = ui.tab("Why")
             self.stream_tab = ui.tab("Stream")
         self.tabs = tabs
-        with ui.tab_panels(tabs, value=self.plan_tab).classes("w-full"):
+        with ui.tab_panels(tabs, value=self.plan_tab).classes("w-full bg-transparent"):
             with ui.tab_panel(self.result_tab).classes("tf-flat"):
                 self.result = ui.html(_NOTHING_RAN, sanitize=False).classes("w-full")
             with ui.tab_panel(self.plan_tab).classes("tf-flat"):
