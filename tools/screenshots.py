@@ -1,6 +1,6 @@
 """Make the pictures of docs/reports.md and docs/console.md, in Chromium.
 
-    PYTHONPATH=src:tests python tools/screenshots.py
+PYTHONPATH=src:tests python tools/screenshots.py
 """
 
 from __future__ import annotations
