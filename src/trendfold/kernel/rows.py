@@ -574,6 +574,27 @@ def split_streams(segment, value, is_own, stream_start, stream_value, source, ma
 
 
 @kernel
+def copy_into_streams(segment, value, is_own, stream_start, stream_value, rows, copies):
+    """Copy segments into streams as `start_streams` says, in place: `split_streams` and its gathers in one pass.
+
+    rows    rows, times and kinds; per kind the one without the key's positions; per row whether it takes one
+    copies  rows, times and kinds; per copy whether it takes one of the key's positions
+    """
+    row, time, kind, other, takes = rows
+    into_row, into_time, into_kind, into_takes = copies
+    n = 0
+    for s in range(segment.shape[0] - 1):
+        for v in range(stream_start[s], stream_start[s + 1]):
+            for i in range(segment[s], segment[s + 1]):
+                same = value[i] == stream_value[v]
+                if same or not is_own[i]:
+                    into_row[n], into_time[n] = row[i], time[i]
+                    into_kind[n] = kind[i] if same else other[kind[i]]
+                    into_takes[n] = same and takes[i]
+                    n += 1
+
+
+@kernel
 def write_passed(time, into):
     """The time since the row before, in microseconds; none before a new segment that begins earlier."""
     for i in range(time.shape[0]):

@@ -61,15 +61,13 @@ class GroupStreams:
         is_own = np.array([each in types for each in batch.type_names])[batch.type_code[rows.row]]
         segment = kernels.start_streams(rows.segment, value, is_own, start, values)
         self.limits.check_state(name, int(segment[-1]) * _COPY_BYTES, *_HELD)
-        source, matches = empty(int(segment[-1]), np.int64), empty(int(segment[-1]), np.bool_)
-        kernels.split_streams(rows.segment, value, is_own, start, values, source, matches)
-        self.takes = matches & can_take[source]
         without, grown = _without(taken, own)
-        symbol = rows.symbols[0][source]
-        symbols = (np.where(matches, symbol, without[symbol]).astype(np.int32),)
-        return replace(
-            rows, row=rows.row[source], time=rows.time[source], symbols=symbols, segment=segment
-        ), grown
+        size = int(segment[-1])
+        copies = [empty(size, kind) for kind in (np.int64, np.int64, np.int32, np.bool_)]
+        given = rows.row, rows.time, rows.symbols[0], without, can_take
+        kernels.copy_into_streams(rows.segment, value, is_own, start, values, given, tuple(copies))
+        row, time, kind, self.takes = copies
+        return replace(rows, row=row, time=time, symbols=(kind,), segment=segment), grown
 
     def _streams(self, rows: Rows, value: Longs, known: Longs, can_take: Mask) -> tuple[Longs, Longs]:
         """Where the streams of each segment begin, and their values; the base's is -1.
@@ -104,9 +102,9 @@ class GroupStreams:
 
     def begin(self, items: Items) -> Mask:
         """Which windows of streams hold an event of T with the stream's value; a base is one in any case."""
-        count = np.append(0, np.cumsum(self.takes))
-        number = self.number[items.segment]
-        found: Mask = (count[items.high] > count[items.low]) | (self.base(number) == number)
+        number, takers = self.number[items.segment], np.flatnonzero(self.takes)
+        before, after = np.searchsorted(takers, items.low), np.searchsorted(takers, items.high)
+        found: Mask = (after > before) | (self.base(number) == number)
         return found
 
 
@@ -118,4 +116,4 @@ def _without(taken: Taken, positions: Longs) -> tuple[NDArray[Any], Taken]:
     some = is_other & less.any(axis=1)
     kind = np.where(is_other, 0, np.arange(len(less)))
     kind[some] = len(less) + np.arange(some.sum())
-    return kind, Taken(np.concatenate([taken.is_taken, less[some]]), taken.first)
+    return kind.astype(np.int32), Taken(np.concatenate([taken.is_taken, less[some]]), taken.first)
