@@ -10,6 +10,7 @@ run, and the baselines' counts with their input. `--parts` takes a micro-batch a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from trendfold.bench.harness import Case, Promise, Report
+from trendfold.bench.harness import Case, Promise, Report, Verdict
 from trendfold.bench.stream_lines import (
     CONDITIONS,
     BatchFiles,
@@ -31,15 +32,18 @@ from trendfold.bench.stream_lines import (
 )
 from trendfold.bench.stream_parts import parts, parts_notes
 
-__all__ = ["cases", "parts", "parts_notes", "ratios"]
+__all__ = ["cases", "judged", "parts", "parts_notes", "ratios"]
 
 ROWS, FEW, MANY = 1_000_000, 1_000, 100_000
 OVERLAPS = {30: 0.75, 60: 0.65}
 """Overlapping windows, and the promised fraction of the speed of windows that do not overlap."""
-RIDE_FILES, RIDE_MINUTES = 30, 150
-"""HAMLET's Figure 1: a million events in 150 minutes, five minutes a file; windows have 20 and 30."""
+RIDE_FILES, RIDE_MINUTES, RIDE_WINDOW = 30, 150, 7
+"""HAMLET's Figure 1: a million events in 150 minutes, five minutes a file. Windows have 20 and 30 minutes,
+and so are full after 7 files."""
 OPEN_FILES = 3
 """How many files a window holds whose state is measured."""
+ALL_KEPT = "HAVING 2 * COUNT(*) > 0"
+"""Always true. But doubles do not decide it, so events are kept and folded when their windows end."""
 
 _lines: dict[str, BenchStream] = {}
 """The lines of trendfold by name, for `ratios`."""
@@ -53,6 +57,7 @@ def cases(seed: int, scale: float) -> list[Case]:
     floor, floor_many = (f"stateless mapInArrow count, {groups:,} groups" for groups in (FEW, MANY))
     per_key = f"transformWithStateInPandas, a counter per key, {FEW:,} groups"
     tumbling, tumbling_many = (f"trendfold, {groups:,} groups" for groups in (FEW, MANY))
+    kept_many = f"{tumbling_many}, all events kept"
     return [
         Case(floor, BenchStream(spark, few, stateless).run, rows, expected=lambda: rows),
         Case(per_key, BenchStream(spark, few, _per_key).run, rows, expected=lambda: rows),
@@ -77,9 +82,10 @@ def cases(seed: int, scale: float) -> list[Case]:
             queries=CONDITIONS,
         ),
         Case(floor_many, BenchStream(spark, many, stateless).run, rows, expected=lambda: rows),
-        _ours(spark, many, tumbling_many, floor_many, (Promise(0.4, floor_many),)),
+        _ours(spark, many, kept_many, floor_many, more=ALL_KEPT),
+        _ours(spark, many, tumbling_many, floor_many, (Promise(0.4, floor_many), Promise(0.9, kept_many))),
         _ours(spark, many, f"{tumbling_many}, 30 overlapping windows", tumbling_many, overlap=30),
-        _figure_1(spark, seed, rows),
+        *_figure_1(spark, seed, rows),
         *_open_windows(spark, seed, rows),
     ]
 
@@ -92,10 +98,11 @@ def _ours(
     promises: tuple[Promise, ...] = (),
     overlap: int = 1,
     queries: int = 1,
+    more: str = "",
 ) -> Case:
     """A stream of trendfold; its first window is compared with a batch run."""
     slide_s = max(1, files.seconds // overlap)
-    line = _line(name, spark, files, _counts(slide_s * overlap, slide_s, queries))
+    line = _line(name, spark, files, _counts(slide_s * overlap, slide_s, queries, more))
     return Case(name, line.run, files.rows, floor, promises, answer=line.first_window, expected=line.in_batch)
 
 
@@ -104,11 +111,11 @@ def _line(name: str, spark: SparkSession, files: BatchFiles, text: str) -> Bench
     return _lines[name]
 
 
-def _counts(within_s: int, slide_s: int, queries: int = 1) -> str:
+def _counts(within_s: int, slide_s: int, queries: int = 1, more: str = "") -> str:
     """COUNT(*) of SEQ(A, B+, C) by group; several queries differ in a condition."""
     return ";".join(
         f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) {f'WHERE B.x != {n}' if queries > 1 else ''} "
-        f"GROUP BY g WITHIN {within_s} s SLIDE {slide_s} s"
+        f"GROUP BY g {more} WITHIN {within_s} s SLIDE {slide_s} s"
         for n in range(queries)
     )
 
@@ -125,44 +132,71 @@ WHERE [driver, rider] AND T.speed < 10 GROUP BY T.district WITHIN 20 min SLIDE 1
 """
 
 
-def _figure_1(spark: SparkSession, seed: int, rows: int) -> Case:
+def _figure_1(spark: SparkSession, seed: int, rows: int) -> Iterator[Case]:
+    """The rows of both lines are compared, too."""
     own = max(1_000, rows // RIDE_FILES)
-    line = _line(RIDES, spark, rides(seed, own, RIDE_FILES, RIDE_MINUTES), FIGURE_1)
-    return Case(RIDES, line.run, own)
+    files = rides(seed, own, RIDE_FILES, RIDE_MINUTES)
+    texts = {RIDES_KEPT: FIGURE_1.replace("WITHIN", f"{ALL_KEPT} WITHIN"), RIDES: FIGURE_1}
+    for name, text in texts.items():
+        line = _line(name, spark, files, text)
+        promises = (Promise(2.0, RIDES_KEPT),) if name == RIDES else ()
+        yield Case(name, line.run, own, promises=promises, like="Figure 1", answer=line.rows_of(RIDE_WINDOW))
 
 
 RIDES = "trendfold, HAMLET's Figure 1"
+RIDES_KEPT = f"{RIDES}, all events kept"
 
 # ---------------------------------------------------------------- the size of the state
 
 FOLDED = f"trendfold, {FEW:,} groups, one long window"
-RAW = f"trendfold, {FEW:,} groups, one long window, all events kept"
+RAW = f"{FOLDED}, all events kept"
+SMALLER, READ = 20, 2
+"""Vectors are so many times smaller than events, and an event is read from the state at most twice."""
 
 
 def _open_windows(spark: SparkSession, seed: int, rows: int) -> Iterator[Case]:
     """Windows that stay open: what a query keeps that is folded online, and one that keeps its events."""
     files = by_group(seed + 1, rows, FEW)
-    day = "GROUP BY g WITHIN 1 d SLIDE 1 d"
-    texts = {
-        FOLDED: f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) {day}",
-        RAW: f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) WHERE A.x < C.x {day}",
-    }
-    for name, text in texts.items():
-        yield Case(name, _line(name, spark, files, text).run, rows)
+    for name, more in {RAW: ALL_KEPT, FOLDED: ""}.items():
+        text = f"RETURN COUNT(*) PATTERN SEQ(A, B+, C) GROUP BY g {more} WITHIN 1 d SLIDE 1 d"
+        line = _line(name, spark, files, text)
+        yield Case(name, line.run, rows, like="one long window", answer=line.rows_of(OPEN_FILES))
 
 
 def ratios(report: Report) -> dict[str, float]:
     """How much smaller the state is than the events in it, and how often an event is read from it."""
     folded, raw = _lines[FOLDED].progress, _lines[RAW].progress
-    found = {
-        f"state of {raw.events:,} events in a window, raw / folded": raw.state_bytes / folded.state_bytes,
-        "rows read from the state per event": max(
-            line.progress.read / max(1, line.progress.events)
-            for name, line in _lines.items()
-            if name not in (RAW, RIDES)
+    per_event = raw.state_bytes / raw.events
+    return {
+        f"state of {raw.events:,} events in a window, raw / folded": (
+            per_event * folded.events / folded.state_bytes
         ),
+        "rows read from the state per event": max(_reads().values()),
     }
-    return found
+
+
+def _reads() -> dict[str, float]:
+    """Rows that were read from the state per event, of the lines that fold events by the million online."""
+    lines = ((name, line.progress) for name, line in _lines.items())
+    return {
+        name: progress.read / progress.events
+        for name, progress in lines
+        if not progress.raw and progress.events and name != RIDES
+    }
+
+
+def judged(report: Report) -> Report:
+    """Add the promises about the size of the state and what is read from it."""
+    smaller, _ = ratios(report).values()
+    found = {
+        name: [Verdict(Promise(1 / READ, "an event per row read"), 1 / max(reads, 1e-9))]
+        for name, reads in _reads().items()
+    }
+    found.setdefault(FOLDED, []).append(Verdict(Promise(SMALLER, "a state of all events"), smaller))
+    lines = (
+        replace(line, verdicts=(*line.verdicts, *found.get(line.name, ()))) for line in report.measurements
+    )
+    return replace(report, measurements=tuple(lines))
 
 
 # ---------------------------------------------------------------- Spark's own state

@@ -103,7 +103,8 @@ class BenchStream:
         self.workload: Workload | None = parse(workload) if workload else None
         self.folder = Path(tempfile.mkdtemp(prefix="trendfold-bench-"))
         (self.folder / "in").mkdir()
-        self._numbers = count()
+        self.done = 0
+        """How many files it has got."""
         self._query: StreamingQuery | None = None
         self.handle: Handle | None = None
         self.counted = 0
@@ -111,7 +112,8 @@ class BenchStream:
 
     def run(self) -> int:
         """Process one more file."""
-        number = next(self._numbers)
+        number = self.done
+        self.done += 1
         os.link(self.files.at(number), self.folder / "in" / f"{number}.parquet")
         if self._query is None:
             schema = self.spark.read.parquet(str(self.files.at(0))).schema
@@ -146,6 +148,24 @@ class BenchStream:
                     return _by_key(own)
             self.run()
         raise RuntimeError(f"no window was reported after {_AT_MOST} files")
+
+    def rows_of(self, files: int) -> Callable[[object], list[pa.Table]]:
+        """The rows that are reported for the first files, query by query; runs those that are missing."""
+
+        def answer(_: object) -> list[pa.Table]:
+            assert self.workload is not None
+            while self.done < files:
+                self.run()
+            return [self._reported(query.name) for query in self.workload]
+
+        return answer
+
+    def _reported(self, query: str) -> pa.Table:
+        paths = sorted((self.folder / "out" / query).glob("batch=*"))
+        if not paths:
+            return pa.table({})
+        found = pa.concat_tables([pq.read_table(path, partitioning=None) for path in paths])
+        return found.sort_by([(name, "ascending") for name in found.column_names])
 
     def in_batch(self) -> pa.Table:
         """The rows of that window from a batch run over the first file."""

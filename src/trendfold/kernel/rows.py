@@ -575,7 +575,7 @@ def split_streams(segment, value, is_own, stream_start, stream_value, source, ma
 
 @kernel
 def copy_into_streams(segment, value, is_own, stream_start, stream_value, rows, copies):
-    """Copy segments into streams as `start_streams` says, in place: `split_streams` and its gathers in one pass.
+    """Copy segments into streams as `start_streams` says: `split_streams` and its gathers in one pass.
 
     rows    rows, times and kinds; per kind the one without the key's positions; per row whether it takes one
     copies  rows, times and kinds; per copy whether it takes one of the key's positions
