@@ -29,20 +29,26 @@ class _Element(NamedTuple):
     condition: str | None = None
     barred: str | None = None
     barred_condition: str | None = None
+    barred_too: str | None = None
 
 
 def random_workload(rng: random.Random) -> Workload:
     pieces = [[_element(rng) for _ in range(rng.choice([1, 2, 2, 3]))] for _ in range(3)]
-    windows = rng.sample(_WINDOWS, rng.choice([1, 1, 2]))
-    wheres = rng.sample(["", "", "", "", "[k]", "[g]"], rng.choice([1, 1, 1, 2]))
+    ends = rng.choice(_MOVES)
+    alike = [window for window in _WINDOWS if window.endswith(ends)]
+    is_alike = rng.random() < 0.3  # lines in several windows that share marks
+    windows = rng.sample(alike, 2) if is_alike else rng.sample(_WINDOWS, rng.choice([1, 1, 2]))
+    wheres = rng.sample(["", "", "", "", "[k]", "[g]"], 1 if is_alike else rng.choice([1, 1, 1, 2]))
     keys = rng.sample(["", "", "", "", "", "g", "k", "first", "last"], rng.choice([1, 1, 1, 2]))
     lines = [_steps(rng, pieces) for _ in range(rng.choice([1, 2, 2, 3, 4, 6, 12]))]
+    lines += lines[:3] if is_alike else []
     queries = [
         _query(rng, f"q{i}", steps, rng.choice(windows), rng.choice(wheres), rng.choice(keys))
         for i, steps in enumerate(lines)
     ]
     order_column = "seq" if rng.random() < 0.2 else None
-    return Workload(queries, _events(rng, lines, order_column), order_column)
+    may_tie = not any("events" in window for window in windows)
+    return Workload(queries, _events(rng, lines, order_column, may_tie), order_column)
 
 
 _WINDOWS = [
@@ -50,12 +56,17 @@ _WINDOWS = [
     "WITHIN 9 s",
     "WITHIN 16 s",
     "WITHIN 25 s",
+    "WITHIN 4 s",
     "WITHIN 8 s SLIDE 4 s",
     "WITHIN 15 s SLIDE 4 s",
     "WITHIN 20 s SLIDE 3 s",
     "WITHIN 14 s SLIDE 14 s",
     "WITHIN 8 s SLIDE 9 s",
+    "WITHIN 7 events SLIDE 2 events",
+    "WITHIN 12 events SLIDE 2 events",
+    "WITHIN 5 events SLIDE 5 events",
 ]
+_MOVES = (("16 s", "9 s", "25 s", "WITHIN 4 s"), ("SLIDE 4 s",), ("SLIDE 2 events",))
 
 
 def _element(rng: random.Random) -> _Element:
@@ -64,7 +75,8 @@ def _element(rng: random.Random) -> _Element:
         return _Element(rng.choice(TYPES), condition)
     barred = rng.choice(STRANGERS + STRANGERS + TYPES)
     barred_condition = rng.choice(CONDITIONS) if rng.random() < 0.3 else None
-    return _Element(rng.choice(TYPES), condition, barred, barred_condition)
+    barred_too = rng.choice(STRANGERS + TYPES) if rng.random() < 0.3 else None
+    return _Element(rng.choice(TYPES), condition, barred, barred_condition, barred_too)
 
 
 def _steps(rng: random.Random, pieces: list[list[_Element]]) -> list[_Element]:
@@ -85,7 +97,9 @@ def _query(rng: random.Random, name: str, steps: list[_Element], window: str, wh
     pattern, conditions = [], [where] if where else []
     if rng.random() < 0.12:
         barred = rng.choice(STRANGERS + TYPES)
-        pattern.append(f"NOT {barred} start")
+        pattern.append(
+            f"NOT {_any_of(f'{barred} start', rng.choice(STRANGERS), 'early', rng.random() < 0.3)}"
+        )
         if rng.random() < 0.3:
             conditions.append(f"start.{rng.choice(CONDITIONS)}")
     for i, (step, alias) in enumerate(zip(steps, names, strict=True)):
@@ -93,7 +107,8 @@ def _query(rng: random.Random, name: str, steps: list[_Element], window: str, wh
         if step.condition:
             conditions.append(f"{alias}.{step.condition}")
         if step.barred and (i + 1 < len(steps) or rng.random() < 0.6):
-            pattern.append(f"NOT {step.barred} n{i}")
+            too = step.barred_too
+            pattern.append(f"NOT {_any_of(f'{step.barred} n{i}', too, f'm{i}', too is not None)}")
             if step.barred_condition:
                 conditions.append(f"n{i}.{step.barred_condition}")
     text = f"SEQ({', '.join(pattern)})" if len(pattern) > 1 else pattern[0]
@@ -109,6 +124,10 @@ def _query(rng: random.Random, name: str, steps: list[_Element], window: str, wh
     return "\n".join([*lines, window] if window else lines)
 
 
+def _any_of(one: str, type_: str | None, alias: str, is_or: bool) -> str:
+    return f"({one} | {type_} {alias})" if is_or else one
+
+
 def _aggregates(rng: random.Random, names: list[str]) -> list[str]:
     if rng.random() < 0.35:
         return ["COUNT(*)"]
@@ -120,10 +139,12 @@ def _aggregates(rng: random.Random, names: list[str]) -> list[str]:
     return found
 
 
-def _events(rng: random.Random, lines: list[list[_Element]], order_column: str | None) -> list[dict]:
+def _events(
+    rng: random.Random, lines: list[list[_Element]], order_column: str | None, may_tie: bool
+) -> list[dict]:
     """Types in the order of some lines, with others between them."""
     size = rng.choice([0, 4, 12, 16, 20, 24])
-    ties = rng.choice([0.0, 0.15, 0.5])
+    ties = rng.choice([0.0, 0.15, 0.5]) if may_tie else 0.0
     time, events, sown = rng.randint(-5, 5), [], []
     while len(sown) < size:
         sown += [step.type for step in rng.choice(lines)] + rng.choices(

@@ -29,6 +29,7 @@ from trendfold.runtime.query_rows import (
     by_alias,
     by_qualified_group,
     name_plain_groups,
+    number_rows,
     own_types,
     pick,
     read_symbols,
@@ -277,11 +278,19 @@ def _read_rows(group: Group, symbols: Symbols, workspace: Workspace, limits: Lim
     rows = Rows(
         placed.row, placed.time, (placed.symbol,), (symbols.alphabet,), occupied(placed.segment), none, {}
     )
+    rows = with_numbers(rows, group, workspace)
     rows = name_plain_groups(rows, workspace, first)
     for alias, keys in by_alias(first.qualified_keys):
         types, taken = _own(group, alias, workspace.batch.type_names)
         rows = by_qualified_group(rows, workspace, first, types, (taken,), keys, limits)
     return rows
+
+
+def with_numbers(rows: Rows, group: Group, workspace: Workspace) -> Rows:
+    """Number the rows for count windows; members number them alike, since they have the same groups."""
+    counted = (number_rows(plan, workspace) for plan in group.members)
+    number = next((each for each in counted if each is not None), None)
+    return rows if number is None else replace(rows, number=number[rows.row])
 
 
 def _own(group: Group, alias: str, names: Sequence[str]) -> tuple[TypeSet | frozenset[str], frozenset[int]]:

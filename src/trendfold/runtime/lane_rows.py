@@ -31,7 +31,7 @@ from trendfold.plan.physical import groups_as_slots, values_are_slots, why_apart
 from trendfold.plan.statistics import GroupStatistics, ValueStatistics
 from trendfold.plan.workload import PER_EVENT, windows_at_once
 from trendfold.query.nodes import Expression, Semantics, TypeSet
-from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values, window_share
+from trendfold.runtime.group_rows import GroupRows, cut_windows, group_values, window_share, with_numbers
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.query_rows import (
     NO_SYMBOL,
@@ -42,7 +42,6 @@ from trendfold.runtime.query_rows import (
     by_alias,
     by_qualified_group,
     name_plain_groups,
-    number_rows,
     own_types,
     pick,
     rows_of_types,
@@ -179,7 +178,7 @@ def read_lane_rows(
         k for k, plan in enumerate(group.members) if plan.query.semantics is Semantics.CONTIGUOUS
     )
     rows = rows_of_kinds(group.members[0], symbols, workspace, bool(contiguous))
-    rows, values = _numbered(rows, group, workspace), None
+    rows, values = with_numbers(rows, group, workspace), None
     if has_values and not is_copied:
         values, named, measured = _measure_values(group, rows, taken, workspace, request)
         known = replace(known, values=measured)
@@ -283,13 +282,6 @@ def rows_of_kinds(first: QueryPlan, symbols: Symbols, workspace: Workspace, has_
     segment, none = occupied(placed.segment), np.zeros(0, np.int64)
     rows = Rows(placed.row, placed.time, (placed.symbol,), (symbols.alphabet,), segment, none, {})
     return name_plain_groups(rows, workspace, first)
-
-
-def _numbered(rows: Rows, group: Group, workspace: Workspace) -> Rows:
-    """Number the rows for count windows; members number them alike, since they have the same groups."""
-    counted = (number_rows(plan, workspace) for plan in group.members)
-    number = next((each for each in counted if each is not None), None)
-    return rows if number is None else replace(rows, number=number[rows.row])
 
 
 # ---- Kinds of rows ------------------------------------------------------------------------------------

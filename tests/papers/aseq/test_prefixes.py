@@ -9,6 +9,7 @@ import time
 import pytest
 
 import trendfold as tf
+from trendfold.papers.aseq.cost import CounterPrices
 from trendfold.papers.aseq.plan import fitted, line_of
 from trendfold.papers.aseq.prefixes import Cuts, Line, PrefixPlan, chop, describe, share_prefixes
 from trendfold.plan.statistics import GroupStatistics
@@ -103,6 +104,35 @@ def test_queries_of_different_windows_do_not_share_marks() -> None:
         "PATTERN SEQ(A, B)", "PATTERN SEQ(A, B) WITHIN 3 s", "PATTERN SEQ(A, B) WITHIN 3 s SLIDE 1 s"
     )
     assert [len(family.readings) for family in plan.families] == [1, 1, 1]
+
+
+def test_lines_that_begin_alike_share_marks_in_windows_of_different_length() -> None:
+    plan = shared(
+        "PATTERN SEQ(A, B, C) WITHIN 3 s",
+        "PATTERN SEQ(A, B, D) WITHIN 9 s",
+        "PATTERN SEQ(X, B, D) WITHIN 9 s",
+        "PATTERN SEQ(A, B) WITHIN 9 s SLIDE 3 s",
+        "PATTERN SEQ(A, B) WITHIN 6 s SLIDE 3 s",
+        "PATTERN SEQ(A, B) WITHIN 6 s SLIDE 2 s",
+    )
+    assert [[reading.member for reading in family.readings] for family in plan.families] == [
+        [0, 1],
+        [2],
+        [3, 4],
+        [5],
+    ]
+    assert (plan.alone, plan.updates) == (15, 4 + 3 + 2 + 2)
+    assert "WITHIN 3 s, WITHIN 9 s:" in describe(plan, "abcdef")
+
+
+def test_windows_share_marks_where_few_updates_grow_longer() -> None:
+    lines = lines_of("PATTERN SEQ(A, B, C) WITHIN 10 s", "PATTERN SEQ(A, B, D) WITHIN 1000 s")
+
+    def families(**frequencies: float) -> int:
+        return len(share_prefixes(lines, prices=CounterPrices(frequencies)).families)
+
+    assert families(A=10.0, B=10.0, C=10.0, D=10.0) == 1
+    assert families(A=1_000.0, B=100.0, C=1_000.0, D=10.0) == 2  # C would update a thousand marks, not ten
 
 
 def test_a_line_is_chopped_twice_where_both_rests_are_shared() -> None:

@@ -30,9 +30,11 @@ class CounterPrices:
     reading: float = 9.0
     product: float = 0.3
 
-    def counter(self, start: Type, last: Type) -> float:
-        """A counter of the prefix from one type to another."""
-        return self._of(last) * (self.update + self.mark * self._of(start)) if self.frequencies else 1.0
+    def counter(self, start: Type, last: Type, share: float = 1.0) -> float:
+        """A counter of the prefix from one type to another, in a window of this share of the longest."""
+        if not self.frequencies:
+            return 1.0
+        return self._of(last) * (self.update + self.mark * share * self._of(start))
 
     def link(self, starts: tuple[Type, ...], into: Type) -> float:
         """Snapshots of pieces that begin with `starts`; those of a multi-connect are products."""

@@ -498,6 +498,8 @@ def _marks_read(joint, tag, low, program, state):
             end = _seek(state.barred, tree, first, end, low)
         return first, end
     first, base, mask = state.head[tree], state.base[tree], state.slots[before] - 1
+    if first < end and state.begin[tree, first] < low:
+        first = _seek(state.begin, tree, first, end, low)
     while first < end and state.ends[before, (base + first) & mask] <= tag:
         first += 1  # its snapshot ends before the first START event of the window
     return first, end

@@ -12,7 +12,7 @@ from trendfold.automaton.machine import Symbol
 from trendfold.kernel.lower import extreme_columns, value_columns
 from trendfold.kernel.program import Ints
 from trendfold.papers.aseq.marks import ADD, LEAST, OWN, RESET, RESET_LEAST, VALUE, PrefixProgram
-from trendfold.papers.aseq.prefixes import CounterReading, ExpiryFamily, LineElement, Link
+from trendfold.papers.aseq.prefixes import Barred, CounterReading, ExpiryFamily, LineElement, Link
 from trendfold.plan.carried import Carried, Measure
 
 
@@ -51,7 +51,7 @@ def lower_prefixes(
         for s in alphabet
     ]
     bars = [
-        [t for t, tree in enumerate(family.trees) if takes(tree.opening, tree.nodes[0].member, s)]
+        [t for t, tree in enumerate(family.trees) if _takes_any(tree.opening, tree.nodes[0].member, s)]
         for s in alphabet
     ]
     joins = [[i for i, link in enumerate(family.links) if link.into == t] for t in range(len(family.trees))]
@@ -97,9 +97,13 @@ def lower_prefixes(
     )
 
 
-def takes(element: LineElement | None, member: int, symbols: Sequence[Symbol]) -> bool:
+def takes(element: LineElement, member: int, symbols: Sequence[Symbol]) -> bool:
     """Whether an event of some symbol can take the place of an element."""
-    return element is not None and element.position in symbols[member]
+    return element.position in symbols[member]
+
+
+def _takes_any(barred: Barred, member: int, symbols: Sequence[Symbol]) -> bool:
+    return any(takes(element, member, symbols) for element in barred)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +144,8 @@ class _PrefixLowering:
         for t, tree in enumerate(self.family.trees):
             for n, node in enumerate(tree.nodes):
                 self.riders[t, n] = {_COUNT: None}
-                for element in (node.step.element, node.step.barred):
-                    if element is not None:
-                        self.named.setdefault((node.member, element.position), []).append((t, n))
+                for element in (node.step.element, *node.step.barred):
+                    self.named.setdefault((node.member, element.position), []).append((t, n))
         self.kept = {link: {_COUNT: None} for link in range(len(self.family.links))}
         for reading in self.family.readings:
             for rider in self.of_member(reading):
@@ -220,7 +223,7 @@ class _PrefixLowering:
             node = self.family.trees[t].nodes[n]
             for rider in self.riders[t, n]:
                 dst = self.entry[t, n, rider]
-                if takes(node.step.barred, node.member, symbols):
+                if _takes_any(node.step.barred, node.member, symbols):
                     found.append((RESET_LEAST if rider.is_extreme else RESET, t, node.depth, dst, 0, 0))
                 if node.parent >= 0 and takes(node.step.element, node.member, symbols):
                     found += self._gather(t, node.parent, node.depth, rider, dst)

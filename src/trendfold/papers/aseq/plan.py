@@ -27,7 +27,6 @@ from trendfold.query.nodes import (
     Query,
     Repeat,
     Semantics,
-    WindowUnit,
 )
 from trendfold.query.printer import expression_text
 
@@ -93,16 +92,14 @@ def _check_clauses(query: Query, refusals: _Refusals) -> None:
     if query.bound is not None:
         clause = f"WITHIN has {'ONCE' if query.window is None else 'EVERY'}"
         raise refusals.refuse(query, clause, "and {} counts trends in windows")
-    if query.window is not None and query.window.unit is WindowUnit.EVENTS:
-        raise refusals.refuse(query, "WITHIN counts events", "and {} knows durations only")
 
 
 def _check_pattern(query: Query, automaton: Automaton, refusals: _Refusals) -> None:
-    """Raise unless all trends have the same length, and every NOT has a single type."""
+    """Raise unless all trends have the same length, and a single event breaks every NOT."""
     if automaton.guards and refusals is _ECUBE:
         raise refusals.refuse(query, "PATTERN has NOT", "and {} joins events that occur")
-    if any(len(guard.positions) != 1 for guard in automaton.guards):
-        raise refusals.refuse(query, "PATTERN has a NOT of a pattern", "and {} resets counts by one type")
+    if any(guard.first & guard.last != {*guard.positions} for guard in automaton.guards):
+        raise refusals.refuse(query, "PATTERN has a NOT of a pattern", "and {} resets counts by one event")
     line = [position.index for position in automaton.positive]
     if automaton.edges != {*pairwise([START, *line, END])}:
         clause = f"PATTERN has {_branching(query.pattern)}"
@@ -142,14 +139,15 @@ def line_of(plan: QueryPlan) -> Line:
     """The steps of a sequence accepted by `plan_sequence`."""
     automaton = plan.operands[0].machine.automaton
     guarded = {
-        edge: _element(plan, automaton.guards[guard].positions[0])
+        edge: tuple(sorted({_element(plan, p) for p in automaton.guards[guard].positions}, key=str))
         for edge, guard in automaton.guard_of.items()
     }
     line = [position.index for position in automaton.positive]
     steps = [
-        LineStep(_element(plan, here), guarded.get((here, after))) for here, after in pairwise([*line, END])
+        LineStep(_element(plan, here), guarded.get((here, after), ()))
+        for here, after in pairwise([*line, END])
     ]
-    return Line(tuple(steps), plan.query.window, guarded.get((START, line[0])))
+    return Line(tuple(steps), plan.query.window, guarded.get((START, line[0]), ()))
 
 
 def _element(plan: QueryPlan, position: int) -> LineElement:

@@ -39,15 +39,23 @@ class LineElement:
         return type_text(self.type) + (f"[{wanted}]" if wanted else "")
 
 
+Barred = tuple[LineElement, ...]
+"""A NOT: an event of any of these breaks a trend; empty for no NOT."""
+
+
+def _barred_text(barred: Barred) -> str:
+    return f"NOT {barred[0]}" if len(barred) == 1 else f"NOT ({' | '.join(map(str, barred))})"
+
+
 @dataclass(frozen=True, slots=True)
 class LineStep:
     """One place of a line, and what must not come between it and the next place (or the window's end)."""
 
     element: LineElement
-    barred: LineElement | None = None
+    barred: Barred = ()
 
     def __str__(self) -> str:
-        return str(self.element) + (f", NOT {self.barred}" if self.barred else "")
+        return str(self.element) + (f", {_barred_text(self.barred)}" if self.barred else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class Line:
 
     steps: tuple[LineStep, ...]
     window: Window | None = None
-    opening: LineElement | None = None
+    opening: Barred = ()
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -84,7 +92,7 @@ class Tree:
     """Counters of all prefixes that start with one step; node 0 counts the START events."""
 
     nodes: tuple[PrefixNode, ...]
-    opening: LineElement | None = None
+    opening: Barred = ()
 
     def path(self, node: int) -> tuple[int, ...]:
         """The nodes from the root to `node`."""
@@ -125,9 +133,9 @@ class CounterReading:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryFamily:
-    """Queries with one WITHIN and SLIDE: their START events expire together, so they may share counters."""
+    """Queries with one SLIDE that share counters: START events expire with the longest of their windows."""
 
-    window: Window | None
+    windows: tuple[Window | None, ...]
     trees: tuple[Tree, ...]
     links: tuple[Link, ...]
     readings: tuple[CounterReading, ...]
@@ -175,18 +183,57 @@ def share_prefixes(
     also has counters for every START event. In other windows, START events that expire together share
     counters, and a set per CNET event would only add work.
     """
-    by_window: dict[Window | None, dict[int, Line]] = {}
-    for member, line in enumerate(lines):
-        by_window.setdefault(line.window, {})[member] = line
     families, is_guess = [], False
-    for window, own in by_window.items():
+    for windows, own in _families(lines, prices).items():
         where = cuts
         if where is None:
-            is_per_event = window is not None and window.slide is None
+            is_per_event = all(window is not None and window.slide is None for window in windows)
             is_guess |= is_per_event and len(own) > 1 and not prices.frequencies
             where = chop(own, prices) if is_per_event else dict.fromkeys(own, ())
-        families.append(_lay(window, own, where))
+        families.append(_lay(windows, own, where))
     return PrefixPlan(tuple(families), sum(len(line.steps) for line in lines), is_guess)
+
+
+# ---------------------------------------------------------------- which windows share marks
+
+
+def _families(
+    lines: Sequence[Line], prices: CounterPrices
+) -> dict[tuple[Window | None, ...], dict[int, Line]]:
+    """The lines of each family, by their windows.
+
+    Lines that begin alike share marks in windows of different WITHIN if that is cheaper: a counter is updated
+    once, but for all START events of the longest window. SLIDE must be the same, so that windows begin at the
+    same times.
+    """
+    alike: dict[object, dict[int, Line]] = {}
+    for member, line in enumerate(lines):
+        moves = line.window and (line.window.slide, line.window.unit)
+        alike.setdefault((moves, line.opening, line.steps[0]), {})[member] = line
+    found: dict[tuple[Window | None, ...], dict[int, Line]] = {}
+    for own in alike.values():
+        windows = tuple(dict.fromkeys(line.window for line in own.values()))
+        is_shared = len(windows) == 1 or _updates(own, prices) < sum(
+            _updates({m: line for m, line in own.items() if line.window == window}, prices, window, windows)
+            for window in windows
+        )
+        for member, line in own.items():
+            found.setdefault(windows if is_shared else (line.window,), {})[member] = line
+    ordered = sorted(found.items(), key=lambda family: min(family[1]))
+    return {windows: dict(sorted(own.items())) for windows, own in ordered}
+
+
+def _updates(
+    lines: dict[int, Line],
+    prices: CounterPrices,
+    window: Window | None = None,
+    beside: Sequence[Window | None] = (),
+) -> float:
+    """The price of the counters of lines that begin alike, in the longest window or a shorter one."""
+    lengths = [each.length for each in beside if each is not None]
+    share = window.length / max(lengths) if window is not None else 1.0
+    prefixes = {line.steps[:end] for line in lines.values() for end in range(1, len(line.steps) + 1)}
+    return sum(prices.counter(word[0].element.type, word[-1].element.type, share) for word in prefixes)
 
 
 # ---------------------------------------------------------------- where to chop
@@ -226,7 +273,7 @@ def chop(lines: dict[int, Line], prices: CounterPrices = PAPERS_PRICES) -> Cuts:
 class _Counted(NamedTuple):
     """A prefix counter: the NOT before it, and its steps."""
 
-    opening: LineElement | None
+    opening: Barred
     word: _Word
 
 
@@ -251,7 +298,7 @@ def _laid(line: Line, word: _Word, cuts: tuple[int, ...]) -> Iterator[_Key]:
     pieces = tuple(word[low:high] for low, high in pairwise((0, *cuts, len(word))))
     for i, piece in enumerate(pieces):
         for end in range(1, len(piece) + 1):
-            yield _Counted(line.opening if i == 0 else None, piece[:end])
+            yield _Counted(line.opening if i == 0 else (), piece[:end])
         if i:
             yield _Linked(pieces[:i], piece[0])
     if cuts:
@@ -308,7 +355,7 @@ def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Itera
         fresh = tuple(
             (member, low)
             for member, low in places
-            if low and low not in cuts[member] and lines[member].opening is None
+            if low and low not in cuts[member] and not lines[member].opening
         )
         if len({member for member, _ in places}) > 1 and fresh and fresh not in seen:
             seen.add(fresh)
@@ -325,7 +372,7 @@ def _moves(lines: dict[int, Line], words: dict[int, _Word], cuts: Cuts) -> Itera
 class _Growing:
     """A tree under construction."""
 
-    opening: LineElement | None
+    opening: Barred
     steps: list[tuple[LineStep, int, int, int]] = field(default_factory=list)
     """Per node its step, parent, depth and first user."""
     users: list[list[int]] = field(default_factory=list)
@@ -349,16 +396,16 @@ class _Growing:
         return Tree(tuple(nodes), self.opening)
 
 
-def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> ExpiryFamily:
+def _lay(windows: tuple[Window | None, ...], lines: dict[int, Line], cuts: Cuts) -> ExpiryFamily:
     """The trees, links and readings of lines that are chopped at `cuts`."""
-    roots: dict[tuple[LineElement | None, LineStep], int] = {}
+    roots: dict[tuple[Barred, LineStep], int] = {}
     trees: list[_Growing] = []
     links: dict[Link, int] = {}
     readings = []
     for member, line in lines.items():
         link, end = -1, (-1, -1)
         for low, high in pairwise((0, *cuts[member], len(line.steps))):
-            opening = line.opening if low == 0 else None
+            opening = line.opening if low == 0 else ()
             tree = roots.setdefault((opening, line.steps[low]), len(trees))
             if tree == len(trees):
                 trees.append(_Growing(opening))
@@ -366,7 +413,7 @@ def _lay(window: Window | None, lines: dict[int, Line], cuts: Cuts) -> ExpiryFam
                 link = links.setdefault(Link(link, *end, tree), len(links))
             end = tree, trees[tree].lay(line.steps[low:high], member)
         readings.append(CounterReading(member, link, *end, cuts[member], line.positions))
-    return ExpiryFamily(window, tuple(tree.grown() for tree in trees), tuple(links), tuple(readings))
+    return ExpiryFamily(windows, tuple(tree.grown() for tree in trees), tuple(links), tuple(readings))
 
 
 # ---------------------------------------------------------------- in words
@@ -381,7 +428,8 @@ def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
             "cuts are by the paper's cost; a run cuts by measured costs, which know its START events"
         )
     for family in plan.families:
-        found.append(f"{window_text(family.window) if family.window else 'no window'}:")
+        told = (window_text(window) if window else "no window" for window in family.windows)
+        found.append(f"{', '.join(told)}:")
         for number, tree in enumerate(family.trees):
             link = (
                 "begins sequences that are joined with those of" if plan.is_built else "keeps a snapshot of"
@@ -393,7 +441,7 @@ def describe(plan: PrefixPlan, names: Sequence[str]) -> tuple[str, ...]:
 def _describe_tree(
     family: ExpiryFamily, number: int, tree: Tree, names: Sequence[str], linked: str
 ) -> Iterator[str]:
-    before = f" (NOT {tree.opening} before)" if tree.opening else ""
+    before = f" ({_barred_text(tree.opening)} before)" if tree.opening else ""
     yield f"tree {number + 1}{before}"
     for node in _in_depth(tree):
         made = tree.nodes[node]
