@@ -36,7 +36,7 @@ def random_workload(rng: random.Random) -> Workload:
     pieces = [[_element(rng) for _ in range(rng.choice([1, 2, 2, 3]))] for _ in range(3)]
     ends = rng.choice(_MOVES)
     alike = [window for window in _WINDOWS if window.endswith(ends)]
-    is_alike = rng.random() < 0.3  # lines in several windows that share marks
+    is_alike = rng.random() < 0.35  # lines in several windows that share marks
     windows = rng.sample(alike, 2) if is_alike else rng.sample(_WINDOWS, rng.choice([1, 1, 2]))
     wheres = rng.sample(["", "", "", "", "[k]", "[g]"], 1 if is_alike else rng.choice([1, 1, 1, 2]))
     keys = rng.sample(["", "", "", "", "", "g", "k", "first", "last"], rng.choice([1, 1, 1, 2]))

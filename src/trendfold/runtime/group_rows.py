@@ -214,7 +214,7 @@ def read_group(
     alphabet = tuple(_by_member(symbol, len(group.members)) for symbol in rows.alphabets[0])
     try:
         windows, window_of = cut_windows(
-            group, rows, lambda k: (k, _rows_of_member(rows, alphabet, k)), request
+            group, rows, lambda k: (_endings(group, alphabet, k), _rows_of_member(rows, alphabet, k)), request
         )
     except LimitError:  # a query alone has fewer windows, and is judged by those
         return None, replace(known, windows_fit=False)
@@ -328,6 +328,12 @@ def cut_windows(
         window_of.append(number[window, ends])
         left = max(0, left - len(windows[window_of[-1]].low))
     return tuple(windows), tuple(window_of)
+
+
+def _endings(group: Group, alphabet: tuple[tuple[Symbol, ...], ...], k: int) -> tuple[bool, ...]:
+    """Per kind of row whether it may end a trend of a member."""
+    last = group.members[k].operands[0].machine.automaton.last
+    return tuple(bool(symbols[k] & last) for symbols in alphabet)
 
 
 def _rows_of_member(rows: Rows, alphabet: tuple[tuple[Symbol, ...], ...], k: int) -> Rows:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import trendfold as tf
-from trendfold.papers.aseq.cost import CounterPrices
+from trendfold.papers.aseq.counter_prices import CounterPrices
 from trendfold.papers.aseq.plan import fitted, line_of
 from trendfold.papers.aseq.prefixes import Cuts, Line, PrefixPlan, chop, describe, share_prefixes
 from trendfold.plan.statistics import GroupStatistics
