@@ -130,6 +130,23 @@ class Page:
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
+    def drag(self, element: str, start: float, end: float) -> None:
+        """Drag from one share of an element's width to another, as one selects a stretch of time."""
+        x, y, width, height = self.js(
+            f"(() => {{ const b = {element}.getBoundingClientRect(); "
+            "return [b.x, b.y, b.width, b.height]; })()"
+        )
+        for kind, at in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
+            self.ask(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=x + at * width,
+                y=y + height / 2,
+                button="left",
+                buttons=1,
+                clickCount=1,
+            )
+
     def shoot(self, path: Path, *, is_whole: bool = True) -> None:
         kind = path.suffix.removeprefix(".")
         told = self.ask("Page.captureScreenshot", format=kind, captureBeyondViewport=is_whole)

@@ -16,6 +16,7 @@ QUERY rides RETURN COUNT(*) PATTERN Request WITHIN 1 s SLIDE 1 s;
 QUERY all_kinds RETURN kind, COUNT(*) PATTERN Request GROUP BY kind;
 QUERY gone RETURN MATCHES(kind) PATTERN SEQ(Request R, Cancel C) WHERE [rider] WITHIN 1 min
 """
+TIMES = "document.querySelector('[data-chart] .role-axis-label').textContent"
 CHARTS = "[...document.querySelectorAll('[data-chart]')]"
 
 
@@ -45,6 +46,11 @@ def test_a_report_in_a_browser(tmp_path: Path) -> None:
         page.wait(
             f"document.querySelector('.chip').getAttribute('aria-pressed') === 'false' || {lines} < {before}"
         )
+
+        page.js("document.querySelector('[data-chart] .mark-area').scrollIntoView({block: 'center'})")
+        times = page.js(TIMES)
+        page.drag("document.querySelector('[data-chart] .mark-area')", 0.3, 0.6)
+        page.wait(f"{TIMES} !== {times!r}")
 
         page.click("document.querySelector('details.rows summary')")
         page.wait("document.querySelectorAll('details.rows tbody tr').length > 10")
