@@ -140,6 +140,7 @@ def test_completion_offers_the_words_of_the_data_first() -> None:
     assert (begun, words[:2]) == ("Re", ("Request", "Receipt"))
     assert "RETURN" in words
     assert offered("PATTERN SEQ(", 12, ("x",)) == ("", ())
+    assert offered("WITHIN 5 s", 10, ("speed",)) == ("", ())
     assert place_typed("ab cd", "abX cd") == 3
     assert place_typed("aXb", "ab") == 1
 

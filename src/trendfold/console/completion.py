@@ -20,6 +20,8 @@ _MORE = (
 )
 KEYWORDS = tuple(sorted({*RESERVED, *_MORE} - {"GROUPBY", "GROUP_BY", "AGG", "WINDOW"}))
 MOST_OFFERED = 8
+_AFTER_NUMBER = re.compile(r"\d\s*$")
+"""What stands before a unit, as in `5 s`: no type or clause begins there."""
 _WORD = re.compile(r"[^\W\d][\w]*$")
 
 
@@ -36,7 +38,7 @@ def place_typed(before: str, after: str) -> int:
 def offered(text: str, place: int, words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """The beginning of the word at a place, and the words that continue it: those of the data first."""
     found = _WORD.search(text[:place])
-    if found is None:
+    if found is None or _AFTER_NUMBER.search(text[: found.start()]):
         return "", ()
     begun = found.group()
     fits = [
