@@ -33,8 +33,8 @@ def separated(condition: Expression) -> Expression:
             ends = Compare(">=", operand, low), Compare("<=", operand, high)
             return Logic("AND", tuple(map(separated, ends)))
         case Compare(op, left, right) if _reads_times(left) or _reads_times(right):
-            terms = [*_terms(left, True), *_terms(right, False)]
-            return _rearranged(op, terms) or condition
+            summed = [*terms(left), *terms(right, is_added=False)]
+            return _rearranged(op, summed) or condition
         case Logic():
             return with_children(condition, tuple(map(separated, children(condition))))
     return condition
@@ -44,27 +44,27 @@ def _reads_times(expression: Expression) -> bool:
     return any(isinstance(node, Attribute) and node.name == EVENT_TIME for node in walk(expression))
 
 
-def _terms(expression: Expression, is_added: bool) -> Iterator[_Term]:
-    """The terms of a sum."""
+def terms(expression: Expression, *, is_added: bool = True) -> Iterator[tuple[bool, Expression]]:
+    """The terms of a sum, and whether each is added or subtracted."""
     match expression:
         case Binary("+" | "-" as op, left, right):
-            yield from _terms(left, is_added)
-            yield from _terms(right, is_added == (op == "+"))
+            yield from terms(left, is_added=is_added)
+            yield from terms(right, is_added=is_added == (op == "+"))
         case _:
             yield is_added, expression
 
 
-def _rearranged(op: str, terms: list[_Term]) -> Expression | None:
+def _rearranged(op: str, summed: list[_Term]) -> Expression | None:
     """`sum op 0` as a comparison of the second event's terms with the others; None if a term mixes both."""
-    names = [_events(term) for _, term in terms]
+    names = [_events(term) for _, term in summed]
     if any(len(found) == 2 for found in names):
         return None
     if {False} not in names or {True} not in names:
         return None
     # Constants stand beside the second event, so that a lower and an upper bound read one value of the first.
-    first = [term for term, found in zip(terms, names, strict=True) if found == {False}]
-    second = [term for term, found in zip(terms, names, strict=True) if found == {True}]
-    second += [term for term, found in zip(terms, names, strict=True) if not found]
+    first = [term for term, found in zip(summed, names, strict=True) if found == {False}]
+    second = [term for term, found in zip(summed, names, strict=True) if found == {True}]
+    second += [term for term, found in zip(summed, names, strict=True) if not found]
     if not second[0][0]:
         op, second, first = _MIRRORED[op], _turned(second), _turned(first)
     other = _turned(first)
@@ -78,13 +78,13 @@ def _events(term: Expression) -> set[bool]:
     return {node.is_next for node in walk(term) if isinstance(node, Attribute)}
 
 
-def _turned(terms: list[_Term]) -> list[_Term]:
-    return [(not is_added, term) for is_added, term in terms]
+def _turned(summed: list[_Term]) -> list[_Term]:
+    return [(not is_added, term) for is_added, term in summed]
 
 
-def _sum(terms: list[_Term]) -> Expression:
+def _sum(summed: list[_Term]) -> Expression:
     """The sum of terms; one that is added comes first."""
-    ordered = sorted(terms, key=lambda term: not term[0])
+    ordered = sorted(summed, key=lambda term: not term[0])
 
     def plus(total: Expression, term: _Term) -> Expression:
         return Binary("+" if term[0] else "-", total, term[1])

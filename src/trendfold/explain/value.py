@@ -335,6 +335,7 @@ def _shared(plan: QueryPlan) -> Value:
 
 
 def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
+    operand = _as_kept(operand, plan)
     is_built = plan.strategy == CONSTRUCT
     has_own = is_built or plan.strategy in ("aseq", "ecube")  # its state is not that of the machine's places
     return {
@@ -349,6 +350,15 @@ def _operand(operand: OperandPlan, pattern: Pattern, plan: QueryPlan) -> Value:
         "state": None if has_own else _state(operand, plan),
         "cost": [] if has_own else _costs(operand),
     }
+
+
+def _as_kept(operand: OperandPlan, plan: QueryPlan) -> OperandPlan:
+    """The operand with queues, where bindings are kept in queues."""
+    if not plan.has_queues(operand):
+        return operand
+    why = "only times are compared: bindings expire in order"
+    queues = tuple(replace(each, structure=Structure.QUEUE, why=why) for each in operand.accesses)
+    return replace(operand, accesses=queues)
 
 
 def _place(place: int) -> int | str:

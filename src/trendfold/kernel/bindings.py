@@ -375,7 +375,7 @@ def _gather(events, e, machine, semantics, state, fresh, room, work, growth):
                 _ask(access, e, index, room.nodes, work.blocks, mass)
         if mass.mantissa[0] == 0.0:
             continue
-        _weigh(events, e, t, steps, machine.frame.added, mass)
+        weigh(events, e, t, steps, machine.frame.added, mass)
         for d in range(steps.dst_start[t], steps.dst_start[t + 1]):
             _merge(steps.dst[d], fresh, mass)
         for b in range(steps.kept_start[t], steps.kept_start[t + 1]):
@@ -724,7 +724,7 @@ def _scan(events, e, c, since, machine, semantics, kept, work):
 
 
 @inlined
-def _weigh(events, e, t, steps, added, mass):
+def weigh(events, e, t, steps, added, mass):
     """Let the numbers ride on the count: (c, s) becomes (c, s + a·c) for an event with value a.
 
     The first `added` extremes add the event's value, the others compare it.

@@ -9,6 +9,7 @@ from typing import Any
 
 from trendfold.automaton import Automaton, build, split
 from trendfold.automaton.breaking import without_conditional
+from trendfold.automaton.glushkov import END, START
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.predicates import Predicates, about_neighbours
 from trendfold.errors import UnsupportedError, nearest
@@ -18,6 +19,7 @@ from trendfold.plan.join_planning import JoinPlanning
 from trendfold.plan.match_machine import match_machine
 from trendfold.plan.neighbour import Access, accesses
 from trendfold.plan.overlap import Sharing, sharing
+from trendfold.plan.time_gaps import gap_of
 from trendfold.query.nodes import Both, GroupKey, Matches, Pattern, Query, Semantics
 from trendfold.query.partitions import partition_attributes
 
@@ -59,6 +61,21 @@ class QueryPlan:
         """What the windows of an operand can share; None where they do not overlap."""
         found = sharing(self.query.window, operand.machine, operand.accesses, operand.carried)
         return found if found is None or self.shares_windows else Sharing.NOTHING
+
+    def has_queues(self, operand: OperandPlan) -> bool:
+        """Whether only times of neighbours are compared, so that bindings expire in the order they were made.
+
+        Overlapping windows share trees instead, unless durations are added up: trees do not know how old
+        bindings are.
+        """
+        machine = operand.machine
+        if not operand.accesses or machine.semantics is not Semantics.ANY or machine.is_bounded:
+            return False
+        if machine.automaton.guards or machine.by_event & {START, END}:
+            return False
+        if any(gap_of(access) is None for access in operand.accesses):
+            return False
+        return bool(operand.carried.elapsed) or self.sharing(operand) is not Sharing.TREES
 
     @property
     def finds_matches(self) -> bool:
@@ -131,12 +148,11 @@ def plan_auto(query: Query) -> QueryPlan:
     coarse = _plan(query, "cogra", parts, shares_windows=True)
     if not coarse.compares_neighbours:
         return coarse
-    if any(operand.carried.elapsed for operand in coarse.operands):  # trees do not know how old bindings are
-        return coarse
     found = tuple(replace(operand, accesses=accesses(operand.machine)) for operand in coarse.operands)
-    if not any(access.is_indexed for operand in found for access in operand.accesses):
+    fine = replace(coarse, strategy="auto", operands=found)
+    if any(operand.carried.elapsed and not fine.has_queues(operand) for operand in found):
         return coarse
-    return replace(coarse, strategy="auto", operands=found)
+    return fine if any(access.is_indexed for operand in found for access in operand.accesses) else coarse
 
 
 def plan_construct(query: Query) -> QueryPlan:

@@ -36,6 +36,7 @@ class Structure(StrEnum):
     """The data structure that holds the bindings of a place for one access."""
 
     TABLE = "table"
+    QUEUE = "queue"
     TREE = "tree"
     NESTED = "nested trees"
     LAST = "last moment"
@@ -44,6 +45,7 @@ class Structure(StrEnum):
 
 BOUNDS = {
     Structure.TABLE: "O(1)",
+    Structure.QUEUE: "O(1)",
     Structure.TREE: "O(log n)",
     Structure.NESTED: "O(log² n)",
     Structure.LAST: "O(last moment)",

@@ -75,13 +75,20 @@ class Bindings:
 
 
 @dataclass(frozen=True, slots=True)
+class Queues:
+    """Bindings are kept one by one, in queues: they can be continued for some time, and expire in order."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Trends:
     """Every trend is built, then aggregated."""
 
     why: str
 
 
-OperandFold = Vectors | Products | Bindings | Trends
+OperandFold = Vectors | Products | Bindings | Queues | Trends
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +205,7 @@ NAMES: Mapping[type[Fold], str] = {
     Vectors: "vectors",
     Products: "products of stretches",
     Bindings: "bindings by value",
+    Queues: "bindings in queues",
     Trends: "trends built",
     Combined: "operands combined",
     Slots: "group values as slots",
@@ -474,6 +482,8 @@ def _why_lane(plan: QueryPlan, known: QueryStatistics, costs: Costs) -> str:
 def _choose_operand(plan: QueryPlan, operand: OperandPlan, known: OperandStatistics) -> OperandFold:
     if operand.builds_trends:
         return Trends(_why_built(plan, operand))
+    if plan.has_queues(operand):
+        return Queues("neighbours are compared by time alone, so bindings expire in order")
     if operand.machine.by_event:
         return _choose_bindings(plan, operand, known)
     if known.overlap is None:
