@@ -15,7 +15,7 @@ MINUTES ?= 30
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help java demo test test-all test-plain test-lake test-chdb bench-chdb check format lock bench bench-check bench-peers benchmarks chaos clean
+.PHONY: help java demo test test-all test-plain test-lake test-chdb cookbook bench-chdb check format lock bench bench-check bench-peers benchmarks chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ $(LAKE)/.made: tools/lake.xml
 
 test-chdb: $(READY) $(CHDB)/.made ## compare funnels with ClickHouse's windowFunnel (half a minute)
 	PYTHONPATH=$(CURDIR)/$(CHDB) $(BIN)/python -m pytest -q tests/window_funnel
+
+cookbook: $(READY) ## draw the pictures of docs/cookbook.md anew
+	PYTHONPATH=src:tests $(BIN)/python -m cookbook_pictures
 
 bench-chdb: $(READY) $(CHDB)/.made ## measure funnels beside ClickHouse's windowFunnel (make bench-chdb ROWS=10000000)
 	PYTHONPATH=src:tests:$(CHDB) $(BIN)/python -m chdb_funnel $(ROWS)
