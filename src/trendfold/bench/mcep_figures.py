@@ -21,7 +21,7 @@ from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
 from trendfold.papers.mcep.baselines import BASELINES
 from trendfold.papers.mcep.pattern_graph import build_graph
-from trendfold.papers.mcep.plan import PlanSearch
+from trendfold.papers.mcep.plan import STRATEGIES, PlanSearch, improve
 from trendfold.runtime.detection import Detection
 from trendfold.runtime.find_matches import plan_joins, read_detection_input
 from trendfold.runtime.limits import Limits
@@ -38,6 +38,10 @@ def measured(stream: PatternStream, shape: PatternShape, seed: int) -> Detection
     workspace = Workspace(read_batch(stream.table, Options(time_unit="us")))
     (joint,) = joint_queries(plans)
     return plan_joins(read_detection_input(joint, workspace, ANY), BASELINES["trivial"])
+
+
+ADAPTIVE = Adapting(improve=improve)
+"""How plans change where a run is asked for."""
 
 
 def found_by(detection: Detection, adapting: Adapting | None = None) -> Callable[[], Sequence[QueryMatches]]:
@@ -92,7 +96,10 @@ LOCAL: dict[str, JoinPlanner] = {
     for short, heuristic in (("SA", "annealing"), ("TS", "tabu"))
     for name, search in NEIGHBOURS.items()
 }
-RIVALS = {name: BASELINES[name] for name in ("SH", "RE")}
+RIVALS = {name: BASELINES[name] for name in ("SH", "RE")} | {
+    name.upper(): planner for name, planner in STRATEGIES.items()
+}
+"""The plans of Figure 12: sharing alone, reordering alone, and SPASS and MOTTO."""
 BEST = {name: LOCAL[name] for name in ("SA-EDGE", "TS-EDGE")} | RIVALS
 BASE = PatternShape(window=8.0)
 
@@ -205,26 +212,34 @@ def _timed(run: Callable[[], object]) -> float:
 
 
 def _changing(stream: PatternStream, seed: int, quick: float) -> Figure:
-    """A plan for the first part of the stream, kept or replanned when rates change; planning is timed too.
-
-    Patterns have no Kleene closure, and match rarely before rates change: all plans report the same matches.
-    """
+    """A plan for the first part of the stream, kept or replanned when rates change; planning is timed too."""
     curves: Figure = {"static": [], "adaptive": []}
-    shape, events = replace(BASE, special=0.0, rarity=0.02), stream.table.num_rows
-    for changes in (1, 4, 16, 64):
-        every = max(1, events // (changes + 1))
-        changed = reshuffled(stream, every, 5, seed)
-        first = measured(replace(changed, table=changed.table.slice(0, every)), shape, seed)
-        known = first.by(PlanSearch(SHORT_S * quick)).route.workplan
-        trivial = measured(changed, shape, seed)
-        static = replace(trivial.by(_fixed(known)), statistics=first.statistics)
+    shape, events = CHANGING, stream.table.num_rows
+    for changes in (0, 1, 4, 16, 64):
+        trivial, static = planned_for_the_beginning(stream, shape, changes, seed, quick)
         agree({"trivial": trivial, "static": static})
         seconds = _best(found_by(trivial), 2)
-        runs = {"static": found_by(static), "adaptive": found_by(static, Adapting())}
+        runs = {"static": found_by(static), "adaptive": found_by(static, ADAPTIVE)}
         turns = [{name: _timed(run) for name, run in runs.items()} for _ in range(5)]
         for name, curve in curves.items():
             curve.append((changes * 1000 / events, seconds / min(turn[name] for turn in turns)))
     return curves
+
+
+def planned_for_the_beginning(
+    stream: PatternStream, shape: PatternShape, changes: int, seed: int, quick: float
+) -> tuple[Detection, Detection]:
+    """A stream whose rates change so many times: its trivial plan, and the best one for its first part."""
+    every = max(1, stream.table.num_rows // (changes + 1))
+    changed = reshuffled(stream, every, 5, seed)
+    first = measured(replace(changed, table=changed.table.slice(0, every)), shape, seed)
+    known = first.by(PlanSearch(SHORT_S * quick)).route.workplan
+    trivial = measured(changed, shape, seed)
+    return trivial, replace(trivial.by(_fixed(known)), statistics=first.statistics)
+
+
+CHANGING = replace(BASE, special=0.0, rarity=0.02)
+"""No Kleene closure, and few matches before rates change: all plans report the same matches."""
 
 
 def _fixed(workplan: Workplan) -> JoinPlanner:
