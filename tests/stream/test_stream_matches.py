@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import pyarrow as pa
@@ -149,7 +149,8 @@ def test_a_plan_goes_on_from_one_micro_batch_to_the_next_and_is_made_anew_when_r
     (store,) = stream.shards.values()
     index = json.loads(store.text)
     ((number, size),) = index["join_plans"].values()
-    assert len(store.parts[number]) == size
+    ((opened, opened_bytes, *_),) = index["open_joins"].values()
+    assert (len(store.parts[number]), len(store.parts[opened])) == (size, opened_bytes)
     states = [json.loads(bytes(b.payload)) for b in stream.told[-1] if b.content is Content.STATE]
     assert states[-1]["bytes"] == sum(map(len, store.parts.values()))
     stream.flush()
@@ -157,6 +158,69 @@ def test_a_plan_goes_on_from_one_micro_batch_to_the_next_and_is_made_anew_when_r
     for name, parts in stream.results().items():
         assert canonical(parts) == canonical([batch[name]])
     assert not store.parts
+
+
+def keyless(rng: random.Random) -> Workload:
+    """Patterns without a key over the same few types: most go on from partial matches, some must not."""
+    texts = []
+    for n in range(rng.randint(1, 4)):
+        parts = [f"{kind} {kind.lower()}" for kind in rng.sample("ABC", rng.choice([2, 3, 3]))]
+        names = [part[-1] for part in parts]
+        if rng.random() < 0.2:
+            parts[rng.randrange(len(parts))] += "+"
+        if rng.random() < 0.3:
+            parts.insert(rng.randint(0, len(parts)), "NOT D")
+        operator = "AND" if "NOT D" not in parts and rng.random() < 0.3 else "SEQ"
+        asked = [f"{x}.v <= {y}.v" for x, y in pairwise(names) if rng.random() < 0.7]
+        where = f"WHERE {' AND '.join(asked)}" if asked else ""
+        window = f"WITHIN {rng.choice([3, 8, 20])} s"
+        texts.append(f"QUERY q{n} RETURN MATCHES(id) PATTERN {operator}({', '.join(parts)}) {where} {window}")
+    return tf.parse(";".join(texts))
+
+
+@many(60)
+@given(seed=SEEDS)
+def test_partial_matches_that_are_kept_between_micro_batches_change_no_match(seed: int) -> None:
+    rng = random.Random(seed)
+    workload, count = keyless(rng), rng.randint(5, 60)
+    times = pa.array(sorted(1_000 + rng.randint(0, count) for _ in range(count)), pa.int64())
+    table = pa.table({"type": rng.choices("ABCCD", k=count), "ts": times, "id": pa.array(range(count))})
+    table = table.append_column("v", pa.array([rng.choice([None, 0, 1, 2]) for _ in range(count)]))
+    stream = run(workload, table, rng.choice([0, 2]), rng)
+    event("kept partial matches" if any(open_matches(stream)) else "kept none")
+    stream.flush()
+    batch = workload.run(table, engine="local", id_column="id")
+    for name, parts in stream.results().items():
+        assert canonical(parts) == canonical([batch[name]]), f"seed {seed}\n{workload}\n{table.to_pylist()}"
+    assert not any(store.text or store.parts for store in stream.shards.values())
+
+
+def open_matches(stream: Simulation) -> list[int]:
+    """How many partial matches were kept after each release."""
+    told = (blob for batch in stream.told for blob in batch if blob.content is Content.STATE)
+    return [json.loads(bytes(blob.payload))["partial_matches"] for blob in told]
+
+
+def test_partial_matches_are_extended_by_new_events_and_their_number_follows_the_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = [0]
+    join = evaluate._Pool.join
+
+    def counting(pool: Any, *args: Any) -> bool:
+        done = join(pool, *args)
+        made[0] += pool.made
+        return done
+
+    monkeypatch.setattr(evaluate._Pool, "join", counting)
+    table = changing(500)
+    extending = fed(table, 5)
+    kept, first = open_matches(extending), made[0]
+    assert 0 < max(kept) < 12 * 40 * 40  # pairs of events of 40 seconds, in every order of two types
+    monkeypatch.setattr(find_matches, "MOST_OPEN", -1)
+    other = fed(table, 5)
+    assert not any(open_matches(other))
+    assert first < 0.6 * (made[0] - first)
 
 
 def test_restless_plans_of_patterns_that_share_find_what_steady_ones_find(

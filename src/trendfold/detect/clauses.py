@@ -99,6 +99,13 @@ class Clause:
         """The walked elements, in the order written."""
         return tuple(i for i, element in enumerate(self.elements) if element.is_walked)
 
+    @property
+    def ends_joined(self) -> bool:
+        """Whether the last event of every match is a joined one, and makes the match complete."""
+        every = range(len(self.elements))
+        joined = [i for i in every if not self.elements[i].is_walked]
+        return not self.at_end and all(any((i, j) in self.before for j in joined) for i in self.walked)
+
 
 def clauses(query: Query, *, joins: bool = True) -> tuple[Clause, ...]:
     """The clauses of a query; without `joins`, each operand of an AND is walked as a whole."""

@@ -25,8 +25,10 @@ FEW_MATCHES, MANY_MATCHES = 1 << 18, 1 << 21
 """The batch size doubles after a batch with fewer partial matches, and halves after one with more."""
 TOO_MANY = 2 * MANY_MATCHES
 """A batch of several rows with more partial matches than this is abandoned and retried with fewer rows."""
-PARTIAL_BYTES = 4 * 8 * 2
-"""Two copies of a partial match of six events: in the old batch and in the new one."""
+COPIES = 2
+"""A partial match is in the old batch and in the new one, ..."""
+PARTIAL_BYTES = 4 * 8 * COPIES
+"""... which takes so many bytes if it has six events."""
 BLOCK = 1 << 16
 """How many partial matches of a join are held at a time when joins run depth first."""
 
@@ -100,6 +102,8 @@ class JoinedBatch:
     bytes: int
     """The memory of all its tables."""
     seconds: float
+    open: tuple[PartialMatches, ...] = ()
+    """Of the last batch, where asked for: per join that another reads, what later events can still join."""
 
 
 # ---------------------------------------------------------------- batch by batch
@@ -112,15 +116,21 @@ def detect_in_batches(
     most: int,
     start: int = 0,
     largest: int | None = None,
+    known: Sequence[PartialMatches] | None = None,
+    until: int | None = None,
 ) -> Iterator[JoinedBatch]:
     """The matches of the `wanted` nodes that end in row `start` or later.
 
     A batch has at most `largest` rows and holds at most `most` partial matches, or else it raises a
     PartialMatchError. Of the rows before `start`, only those that a window reaches from there are joined, so
-    one plan can take over from another at any row.
+    one plan can take over from another at any row; with `known`, what an earlier call gave as `open`, none
+    are. `until` asks for what events after that time can join.
     """
     rows, pool = len(joined.ranges.moment), _empty_pool(joined, program)
     low, size = pool.first_row(start), FIRST_BATCH
+    if known is not None:
+        pool.go_on(known)
+        low = start
     while low < rows:
         high = min(start if low < start else rows, low + min(size, largest or rows))
         began = perf_counter()
@@ -131,10 +141,12 @@ def detect_in_batches(
             size = max(1, (high - low) // 4)
             continue
         found = {number: pool.new(number) for number in wanted}
+        still_open = pool.open(until) if until is not None and high == rows else ()
         kept = pool.keep(high)
         if low >= start:
             counts = pool.tables.made, pool.tables.looked
-            yield JoinedBatch(low, high, found, *counts, kept, pool.bytes, perf_counter() - began)
+            took = perf_counter() - began
+            yield JoinedBatch(low, high, found, *counts, kept, pool.bytes, took, still_open)
         low = high
         if 2 * pool.kept.nbytes > most * PARTIAL_BYTES:  # the next batch copies them
             raise PartialMatchError(max(low, start))
@@ -183,6 +195,31 @@ class _Pool:
         begin = int(tables.begin[slot] + width * tables.old[slot])
         return self.values[begin : begin + width * int(tables.new[slot])].reshape(-1, width).copy()
 
+    def go_on(self, known: Sequence[PartialMatches]) -> None:
+        """Begin with partial matches of rows before the first batch."""
+        for slot, table in zip(np.flatnonzero(self._is_kept), known, strict=True):
+            self.tables.old[slot] = len(table)
+        self.kept = np.concatenate([np.empty(0, np.int32), *(table.reshape(-1) for table in known)])
+
+    def open(self, until: int) -> tuple[PartialMatches, ...]:
+        """A copy of the partial matches that an event after `until` can join, of every join that is read."""
+        tables, slots, found = self.tables, self.program.slots, []
+        stamp, lengths = self.joined.ranges.stamp, self.joined.reaches.lengths
+        for slot in np.flatnonzero(self._is_kept):
+            width, count = int(slots.width[slot]), int(tables.old[slot] + tables.new[slot])
+            begin, length = int(tables.begin[slot]), lengths[slots.window[slot]]
+            table = self.values[begin : begin + width * count].reshape(-1, width)
+            assert length is not None
+            found.append(table[stamp[table[:, 0]] > until + 1 - length])
+        return tuple(found)
+
+    @property
+    def _is_kept(self) -> NDArray[np.bool_]:
+        """The slots whose partial matches later batches read."""
+        found = self.is_joined.copy()
+        found[: self.program.leaves] = False
+        return found
+
     def keep(self, high: int) -> int:
         """Keep the partial matches that a row from `high` on can join; how many."""
         reach, slots = self.joined.reaches.high, self.program.slots
@@ -209,7 +246,7 @@ def _empty_pool(joined: JoinInput, program: JoinProgram) -> _Pool:
         PoolTables(*(np.zeros(count, np.int64) for _ in PoolTables._fields)),
         {node.number: i for i, node in enumerate(program.nodes)},
         is_joined,
-        np.empty(1 << 16, np.int32),
+        np.empty(1 << 14, np.int32),
         np.empty(0, np.int32),
     )
 

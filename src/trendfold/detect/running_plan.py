@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from trendfold.detect.adapt import FEW
 from trendfold.detect.join_statistics import JoinStatistics, LeafPair
@@ -20,12 +23,17 @@ class RunningPlan:
     meaning       a digest of the patterns: the plan is for no others
     rates         per leaf
     selectivities per pair of leaves with conditions, in the order of `ClauseJoins.pairs`
+    open          per join that another reads, the partial matches that later events can join: numbers of
+                  events; None if they are not known
+    until         the last time of the events that `open` is about
     """
 
     meaning: str
     trees: tuple[JoinTree, ...]
     rates: tuple[float, ...]
     selectivities: tuple[float, ...]
+    open: tuple[NDArray[np.int64], ...] | None = field(default=None, compare=False)
+    until: int = field(default=0, compare=False)
 
     def is_of(self, joins: ClauseJoins) -> bool:
         """Whether it is a plan of these joins."""
@@ -50,7 +58,7 @@ class RunningPlan:
         return replace(now, rates=self.rates, selectivity=shares)
 
     def to_value(self) -> list[Any]:
-        """As a JSON value."""
+        """As a JSON value, without `open`."""
         return [self.meaning, self.trees, self.rates, self.selectivities]
 
     @staticmethod

@@ -11,6 +11,7 @@ import numpy as np
 
 from trendfold.detect.adapt import Adapting, PlanWatch, no_counts, watch_plan
 from trendfold.detect.evaluate import (
+    COPIES,
     PARTIAL_BYTES,
     TOO_MANY,
     JoinCounts,
@@ -19,7 +20,7 @@ from trendfold.detect.evaluate import (
     detect_in_batches,
     detect_in_blocks,
 )
-from trendfold.detect.join import PartialMatches
+from trendfold.detect.join import SPAN, PartialMatches
 from trendfold.detect.join_cost import price
 from trendfold.detect.join_statistics import JoinStatistics
 from trendfold.detect.joint_queries import ClauseJoins
@@ -115,7 +116,21 @@ class DetectionRun:
     statistics: NamedStatistics = field(default_factory=NamedStatistics)
     """What was measured before the joins."""
     running: RunningPlan | None = None
-    """The last plan, to go on with."""
+    """The last plan, to go on with, ..."""
+    open: tuple[PartialMatches, ...] | None = None
+    """... and the partial matches that later events can still join, if that is known."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Where a stream goes on: at row `start`, from the partial matches of rows before it, if they are known.
+
+    until  the time up to which there are all rows
+    """
+
+    start: int
+    until: int
+    known: tuple[PartialMatches, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,9 +155,16 @@ class Detection:
         return replace(self, route=lay_out(workplan, self.joins.patterns, self.joined))
 
     def run(
-        self, limits: Limits, counts: JoinCounts | None = None, adapting: Adapting | None = None
+        self,
+        limits: Limits,
+        counts: JoinCounts | None = None,
+        adapting: Adapting | None = None,
+        resumed: Resumed | None = None,
     ) -> DetectionRun:
-        """All matches of the queries; with `adapting`, plans adapt to the stream."""
+        """All matches of the queries; with `adapting`, plans adapt to the stream.
+
+        resumed  only matches that end in its first row or later, and what later events can still join
+        """
         joint = self.ready.joint
         found = tuple(QueryMatches(plan, limits) for plan in joint.plans)
         for q, split in enumerate(joint.clauses):
@@ -155,7 +177,8 @@ class Detection:
         if not finders or not len(self.ready.rows.row):
             return DetectionRun(found)
         planning_s = PLANNING_S * len(finders)
-        run = _DetectionPass(self, finders, self.joins.patterns, limits, counts, adapting, planning_s)
+        patterns = self.joins.patterns
+        run = _DetectionPass(self, finders, patterns, limits, counts, adapting, planning_s, resumed)
         route, made_for = run.follow()
         return DetectionRun(
             found,
@@ -165,6 +188,7 @@ class Detection:
             (self.made_for is None) + run.replans,
             self.names.named(self.statistics),
             running_plan(self.joins, route.workplan.trees, made_for),
+            run.open,
         )
 
 
@@ -180,6 +204,9 @@ class _DetectionPass:
     adapting: Adapting | None
     planning_s: float
     """The time that replanning is taken to need; doubled each time that it did not help."""
+    resumed: Resumed | None = None
+    open: tuple[PartialMatches, ...] | None = None
+    """What events after the last row can still join, if that was asked for."""
     pace: float = inf
     """Seconds per row before the plan was last changed."""
     partial_matches: int = 0
@@ -187,7 +214,7 @@ class _DetectionPass:
 
     def follow(self) -> tuple[JoinRoute, JoinStatistics]:
         """Follow plans through all rows; returns the last one, and what it was made for."""
-        at: int | None = 0
+        at: int | None = 0 if self.resumed is None else self.resumed.start
         route = self.detection.route
         statistics = self.detection.made_for or self.detection.statistics
         while at is not None:
@@ -223,7 +250,14 @@ class _DetectionPass:
         rows, program = len(self.detection.ready.rows.row), route.program
         most = min(self._most, TOO_MANY) if self._limited else self._most
         largest = self.adapting.looks_after if self.adapting is not None else None
-        for batch in detect_in_batches(self.detection.joined, program, route.roots, most, start, largest):
+        known, until = None, None
+        if self.resumed is not None:
+            known = self.resumed.known if start == self.resumed.start else None
+            until = self.resumed.until
+        joined = self.detection.joined
+        for batch in detect_in_batches(joined, program, route.roots, most, start, largest, known, until):
+            if until is not None and batch.high == rows:
+                self.open = batch.open
             self.partial_matches += int(batch.made[program.leaves :].sum())
             if self.counts is not None:
                 self.counts.add(program, batch)
@@ -263,7 +297,8 @@ class _DetectionPass:
     @property
     def _most(self) -> int:
         """How many partial matches may be held."""
-        return max(1, self.limits.state // PARTIAL_BYTES)
+        columns = SPAN + max((len(pattern.leaves) for pattern in self.patterns), default=0)
+        return max(1, self.limits.state // max(PARTIAL_BYTES, COPIES * 4 * columns))
 
     @property
     def _limited(self) -> list[tuple[ClauseFinder, JoinPattern]]:

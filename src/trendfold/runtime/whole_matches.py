@@ -120,6 +120,8 @@ class DetectionInput:
     latest: NDArray[np.int32]
     reaches: Reaches
     chosen: MatchChoice
+    number: NDArray[np.int64] | None = None
+    """Per row the number of its event, where a stream keeps partial matches."""
     _walkers: dict[tuple[Clause, int], _Walker] = field(default_factory=dict)
 
     def rows_of(self, positions: frozenset[int]) -> RowNumbers:

@@ -55,6 +55,8 @@ class Progress:
     """The queries whose events are kept until their windows end, and why."""
     sharing: Mapping[str, int] = field(default_factory=dict)
     """The counters of all folds so far, such as the bursts and snapshots of HAMLET and GLORIA."""
+    partial_matches: int = 0
+    """Partial matches in the state, of patterns without a key."""
     plans: int = 0
     """How many join plans of RETURN MATCHES were made: a first one in every shard, others after changes."""
     latency_p50_s: float | None = None
@@ -123,6 +125,7 @@ def progress_of(
         vector_bytes=sum(shard.get("vector_bytes", 0) for shard in tally.state.values()),
         read=tally.rows_read,
         sharing=tally.sharing,
+        partial_matches=sum(shard.get("partial_matches", 0) for shard in tally.state.values()),
         plans=tally.sharing.get("plans", 0),
         latency_p50_s=_percentile(latency, 0.50),
         latency_p99_s=_percentile(latency, 0.99),

@@ -76,10 +76,11 @@ def _raw_events(
 
 
 def _between(workspace: Workspace, exchange: Exchange, low: int, high: int) -> Workspace:
-    """Only the events in [low, high), if that removes many."""
+    """Only the events in [low, high), if that removes many, or if matches must not hold later ones."""
     time = workspace.batch.time
     kept = (time >= low) & (time < high)
-    if kept.sum() > 0.9 * len(kept):
+    is_needless = not exchange.finds_matches and kept.sum() > 0.9 * len(kept)
+    if is_needless or kept.all():
         return workspace
     return tasks.subset(workspace, kept, exchange.conditions)
 

@@ -73,7 +73,7 @@ class WindowPart:
         return (self.length, self.slide) == (window.length, window.slide)
 
 
-def _told(part: StatePart | WindowPart | EventBlock) -> list[int]:
+def _told(part: StatePart | WindowPart | EventBlock | OpenJoins) -> list[Any]:
     """The fields of a part, in order; an index has hundreds of parts, and `astuple` copies each deeply."""
     return [getattr(part, name) for name in part.__slots__]
 
@@ -168,6 +168,21 @@ class MovingState:
         return sum(block.bytes for block in self.parts)
 
 
+@dataclass(slots=True)
+class OpenJoins:
+    """A part with partial matches as numbers of events up to a time; per plan the shapes of its tables."""
+
+    number: int
+    bytes: int
+    until: int
+    shapes: dict[str, list[list[int]]]
+
+    @property
+    def rows(self) -> int:
+        """How many partial matches."""
+        return sum(rows for shapes in self.shapes.values() for rows, _ in shapes)
+
+
 @dataclass
 class ShardIndex:
     """The index of a shard's parts.
@@ -178,6 +193,8 @@ class ShardIndex:
     groups    the state of groups that are folded online, by name
     moving    the state of queries with a window per event, by their indices in the workload
     join_plans  per exchange that finds matches the part with its join plans, and its size
+    open_joins  per exchange that keeps partial matches, these
+    events    how many events were numbered, of exchanges that keep partial matches
     read      how many raw events were read from the state since the index was read; not stored
     """
 
@@ -190,6 +207,8 @@ class ShardIndex:
     groups: dict[str, GroupState] = field(default_factory=dict)
     moving: dict[int, MovingState] = field(default_factory=dict)
     join_plans: dict[int, list[int]] = field(default_factory=dict)
+    open_joins: dict[int, OpenJoins] = field(default_factory=dict)
+    events: int = 0
     read: int = 0
 
     @staticmethod
@@ -205,6 +224,8 @@ class ShardIndex:
         found.settled = {int(k): v for k, v in value.get("settled", {}).items()}
         found.weighed = {int(k): v for k, v in value.get("weighed", {}).items()}
         found.groups = {k: GroupState.from_value(v) for k, v in value.get("groups", {}).items()}
+        found.open_joins = {int(k): OpenJoins(*v) for k, v in value.get("open_joins", {}).items()}
+        found.events = value.get("events", 0)
         found.join_plans = {int(k): v for k, v in value.get("join_plans", {}).items()}
         found.moving = {int(k): MovingState.from_value(v) for k, v in value.get("moving", {}).items()}
         return found
@@ -229,6 +250,8 @@ class ShardIndex:
             "groups": {name: group.to_value() for name, group in self.groups.items()},
             "moving": {query: state.to_value() for query, state in self.moving.items()},
             "join_plans": self.join_plans,
+            "open_joins": {exchange: _told(kept) for exchange, kept in self.open_joins.items()},
+            "events": self.events,
         }
         store.set_index(json.dumps(value))
 
@@ -266,9 +289,19 @@ class ShardIndex:
                 store.drop(block.number)
 
     def forget_join_plans(self, store: Store, exchange: int) -> None:
-        """Drop the join plans of an exchange."""
+        """Drop the join plans of an exchange, and its partial matches."""
+        self.forget_plans(store, exchange)
+        self.forget_open(store, exchange)
+
+    def forget_plans(self, store: Store, exchange: int) -> None:
+        """Drop only the plans."""
         if exchange in self.join_plans:
             store.drop(self.join_plans.pop(exchange)[0])
+
+    def forget_open(self, store: Store, exchange: int) -> None:
+        """Drop only the partial matches."""
+        if exchange in self.open_joins:
+            store.drop(self.open_joins.pop(exchange).number)
 
     def own(self, exchange: int) -> list[StatePart]:
         """The raw parts of an exchange."""

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from trendfold.events.batch import read_batch
 from trendfold.events.columns import decoded
+from trendfold.runtime.find_matches import NUMBER
 from trendfold.runtime.lane_rows import read_taken
 from trendfold.runtime.pieces import concat
 from trendfold.runtime.release import ALWAYS, NEVER
@@ -65,6 +67,8 @@ def _absorb(
             continue
         for part in parts:
             kept = _that_can_match(stream, exchange, part)
+            if stream.job.exchanges[exchange].reach is not None:
+                kept = _numbered(index, kept)
             if kept.rows:
                 index.add(store, exchange, kept.low, kept.high, kept.rows, kept.payload)
     _put_together(stream, store, index)
@@ -115,6 +119,15 @@ def _that_can_match(stream: StreamJob, exchange: int, part: RawEvents) -> RawEve
         return part
     table = table.filter(pa.array(kept))
     return RawEvents(part.low, part.high, table.num_rows, layout.to_bytes(table))
+
+
+def _numbered(index: ShardIndex, part: RawEvents) -> RawEvents:
+    """The events with numbers, by which partial matches name them; only of patterns without a key."""
+    table = layout.from_bytes(part.payload)
+    numbers = np.arange(index.events, index.events + table.num_rows)
+    index.events += table.num_rows
+    payload = layout.to_bytes(table.append_column(NUMBER, pa.array(numbers)))
+    return RawEvents(part.low, part.high, part.rows, payload)
 
 
 def _forget_removed(stream: StreamJob, store: Store, index: ShardIndex) -> None:
@@ -273,7 +286,11 @@ def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
     folded = sum(state.bytes for state in index.groups.values())
     folded += sum(state.bytes for state in index.moving.values())
     told = {
-        "bytes": raw + folded + sum(size for _, size in index.join_plans.values()),
+        "bytes": raw
+        + folded
+        + sum(size for _, size in index.join_plans.values())
+        + sum(kept.bytes for kept in index.open_joins.values()),
+        "partial_matches": sum(kept.rows for kept in index.open_joins.values()),
         "vector_bytes": folded,
         "vectors": sum(part.rows for part in vectors),
         "read": index.read,
