@@ -15,13 +15,22 @@ import pytest
 
 import trendfold as tf
 from trendfold.errors import InputError, QueryError, TrendfoldError
+from trendfold.plan.spread import Mode
 from trendfold.query import to_text
 from trendfold.runtime.ownership import OWNER_FILE, Owner
 from trendfold.runtime.places import place
 from trendfold.runtime.release import ALWAYS, NEVER, Release, require_streamable
+from trendfold.runtime.spark.exchanges import Exchange, joined
 from trendfold.runtime.spark.heartbeats import FOLDER, Heartbeats
 from trendfold.runtime.spark.lease import Lease
-from trendfold.runtime.spark.manifest import Entry, Manifest, Tally, carried_on, require_same_exchanges
+from trendfold.runtime.spark.manifest import (
+    Entry,
+    Manifest,
+    Tally,
+    carried_on,
+    describe,
+    require_same_exchanges,
+)
 from trendfold.runtime.stream import layout
 
 pytest.importorskip("pyspark")
@@ -142,10 +151,53 @@ def test_a_flushed_stream_has_ended() -> None:
         carried_on(replace(manifest(ONE), is_flushed=True), manifest(ONE), 5)
 
 
+def told_of(*exchanges: Exchange) -> list[str]:
+    """How exchanges are told of in a manifest; their queries are named a, b, c, ..."""
+    return [describe(each, ["abc"[query] for query in each.queries]) for each in exchanges]
+
+
 def test_events_kept_in_another_way_are_refused_by_the_name_of_a_query() -> None:
-    with pytest.raises(TrendfoldError, match="query 'two'"):
-        require_same_exchanges(["a", "b"], ["a", "c", "d"], [["one"], ["two"], ["three"]])
-    require_same_exchanges(["a"], ["a", "c"], [["one"], ["two"]])
+    one = Exchange(Mode.LINEAR, ("g",), (0,), ("g", "ts"), (), frozenset("AB"))
+    two = replace(one, key=("u",), queries=(1,))
+    names = [["a"], ["b"], ["c"]]
+    require_same_exchanges(told_of(one), told_of(one, two), names)
+    for other in (
+        replace(two, columns=("g", "ts", "x")),
+        replace(two, types=None),
+        replace(two, queries=(2,)),
+    ):
+        with pytest.raises(TrendfoldError, match="query 'b'"):
+            require_same_exchanges(told_of(one, two), told_of(one, other, one), names)
+
+
+def test_queries_may_join_an_exchange_and_widen_what_it_stores() -> None:
+    (query,) = tf.parse("RETURN COUNT(*) PATTERN A WHERE A.x > 1")
+    one = Exchange(Mode.LINEAR, ("g",), (0,), ("g", "ts"), (), frozenset("AB"))
+    more = Exchange(Mode.LINEAR, ("g",), (1, 2), ("g", "ts", "x"), query.where, frozenset("BC"))
+    both = joined(one, more)
+    assert both == replace(more, queries=(0, 1, 2), types=frozenset("ABC"))
+    require_same_exchanges(told_of(one), told_of(both), [["a", "b", "c"]])
+    for wrong in (
+        replace(both, columns=("ts", "x")),
+        replace(both, types=frozenset("BC")),
+        replace(both, queries=(1, 0)),
+    ):
+        with pytest.raises(TrendfoldError, match="differently"):
+            require_same_exchanges(told_of(one), told_of(wrong), [["a", "b", "c"]])
+    everything = joined(replace(one, types=None), more)
+    assert everything is not None
+    assert everything.types is None
+    assert joined(one, replace(more, key=("u",))) is None
+    matching = replace(one, finds_matches=True)
+    assert joined(matching, matching) is None
+
+
+def test_added_queries_join_others_and_those_that_replace_others_do_not() -> None:
+    kept = manifest(ONE).with_queries(tuple(tf.parse(TWO)), 5)
+    assert [joins for _, _, joins in kept.epochs()] == [False, True]
+    changed = tuple(tf.parse(ONE.replace("WITHIN", "HAVING COUNT(*) > 1 WITHIN")))
+    assert [joins for _, _, joins in kept.with_replaced(changed, 9).epochs()] == [False, True, False]
+    assert Manifest.from_json(kept.to_json()) == kept
 
 
 def test_adding_a_name_that_is_there_and_removing_one_that_is_not() -> None:

@@ -6,7 +6,7 @@ To Spark, a blob is one binary value; it never processes single events.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -206,6 +206,11 @@ def bit_columns(held: Mapping[Expression, NDArray[np.bool_]], count: int) -> dic
     return found
 
 
+def bit_names(conditions: Collection[Expression]) -> list[str]:
+    """The columns that have the truth values of so many conditions."""
+    return [BITS.format(k) for k in range(-(-len(conditions) // _BITS_PER_COLUMN))]
+
+
 def read_bits(
     batch: EventBatch, conditions: tuple[Expression, ...]
 ) -> dict[Expression, NDArray[np.bool_]] | None:
@@ -215,6 +220,7 @@ def read_bits(
     found = {}
     for number, condition in enumerate(conditions):
         column, bit = divmod(number, _BITS_PER_COLUMN)
-        bits = batch.table.column(BITS.format(column)).to_numpy()
+        data = batch.table.column(BITS.format(column))  # null: stored before a query with more joined
+        bits = (data if not data.null_count else pc.fill_null(data, 0)).to_numpy()
         found[condition] = ((bits >> bit) & 1).astype(np.bool_)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
@@ -74,6 +74,24 @@ def exchanges(
             )
         )
     return tuple(found)
+
+
+def joined(one: Exchange, other: Exchange) -> Exchange | None:
+    """An exchange with the queries of another behind its own; None if their rows cannot travel together.
+
+    What it stores keeps its meaning: conditions keep their bits, and events of before have no value in new
+    columns, and meet no new condition.
+    """
+    ways = [(each.mode, each.key, each.finds_matches) for each in (one, other)]
+    if ways[0] != ways[1] or one.finds_matches:
+        return None
+    return replace(
+        one,
+        queries=(*one.queries, *other.queries),
+        columns=tuple(sorted({*one.columns, *other.columns})),
+        conditions=tuple(dict.fromkeys((*one.conditions, *other.conditions))),
+        types=None if one.types is None or other.types is None else one.types | other.types,
+    )
 
 
 def within_exchanges(plans: Sequence[QueryPlan], found: Sequence[Exchange]) -> tuple[QueryPlan, ...]:

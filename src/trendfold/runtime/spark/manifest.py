@@ -34,6 +34,7 @@ class Entry:
     """A query of the stream and when it was added; queries added together share an `epoch`.
 
     until  of a replaced query: its last window begins by this time, and its successor's windows after it
+    joins  whether its events travel with those of queries of earlier epochs, where they can
     """
 
     text: str
@@ -41,6 +42,7 @@ class Entry:
     since: int = ALWAYS
     is_removed: bool = False
     until: int = NEVER
+    joins: bool = False
 
     @property
     def is_asked(self) -> bool:
@@ -115,14 +117,14 @@ class Manifest:
         """The queries that are neither removed nor replaced, by name."""
         return {entry.query.name: entry for entry in self.entries if entry.is_asked}
 
-    def epochs(self) -> list[tuple[tuple[Query, ...], int]]:
-        """The queries of each epoch, removed ones included, and when they were added."""
-        found: dict[int, tuple[list[Query], int]] = {}
+    def epochs(self) -> list[tuple[tuple[Query, ...], int, bool]]:
+        """The queries of each epoch, removed ones included, when they were added, and whether they join."""
+        found: dict[int, tuple[list[Query], int, bool]] = {}
         for entry in self.entries:
-            found.setdefault(entry.epoch, ([], entry.since))[0].append(entry.query)
-        return [(tuple(queries), since) for queries, since in found.values()]
+            found.setdefault(entry.epoch, ([], entry.since, entry.joins))[0].append(entry.query)
+        return [(tuple(queries), since, joins) for queries, since, joins in found.values()]
 
-    def with_queries(self, queries: Sequence[Query], since: int) -> Manifest:
+    def with_queries(self, queries: Sequence[Query], since: int, joins: bool = True) -> Manifest:
         """Add queries, whose first windows begin after `since`."""
         for query in queries:
             if query.name in self.asked:
@@ -130,13 +132,14 @@ class Manifest:
                     f"there is a query {query.name!r} already; remove it first, or choose another name"
                 )
         epoch = max((entry.epoch for entry in self.entries), default=-1) + 1
-        added = tuple(Entry(to_text(query), epoch, since) for query in queries)
+        added = tuple(Entry(to_text(query), epoch, since, joins=joins) for query in queries)
         return replace(self, entries=(*self.entries, *added))
 
     def with_replaced(self, queries: Sequence[Query], since: int) -> Manifest:
         """Replace queries by others of the same names, whose first windows begin after `since`.
 
-        Windows that began earlier are completed by the old queries, so every window is reported once.
+        Windows that began earlier are completed by the old queries, so every window is reported once. Their
+        events are dropped once that is done, so new queries do not join them.
         """
         for query in queries:
             self._require(query.name)
@@ -147,7 +150,7 @@ class Manifest:
             else entry
             for entry in self.entries
         ]
-        return replace(self, entries=tuple(entries)).with_queries(queries, since)
+        return replace(self, entries=tuple(entries)).with_queries(queries, since, joins=False)
 
     def _require(self, name: str) -> None:
         if name not in self.asked:
@@ -235,11 +238,25 @@ def _columns(query: Query) -> frozenset[str]:
 def require_same_exchanges(old: Sequence[str], new: Sequence[str], names: Sequence[Sequence[str]]) -> None:
     """Raise if stored events would be read differently from how they were written."""
     for before, after, queries in zip(old, new, names, strict=False):
-        if before != after:
+        if before != after and not _has_grown(json.loads(before), json.loads(after)):
             raise TrendfoldError(
                 f"query {queries[0]!r}: the checkpoint stores its events differently from this release; "
                 f"use the release that wrote it, or start with a new checkpoint"
             )
+
+
+def _has_grown(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether queries have joined an exchange, and nothing else has changed (exchanges.joined)."""
+    count, known = len(before["queries"]), len(before["conditions"])
+    is_more = after["types"] is None or set(before["types"] or "?") <= set(after["types"])
+    return (
+        len(after["queries"]) > count
+        and after["queries"][:count] == before["queries"]
+        and after["conditions"][:known] == before["conditions"]
+        and set(before["columns"]) <= set(after["columns"])
+        and is_more
+        and all(before[name] == after[name] for name in ("mode", "key"))
+    )
 
 
 def describe(exchange: Exchange, names: Sequence[str]) -> str:

@@ -342,7 +342,7 @@ class Handle:
         return parcels.unionByName(read_heartbeats(self._spark, self._folder, first))
 
     def _job(self, manifest: Manifest) -> StreamJob:
-        epochs = [Epoch(self._plan(queries), since) for queries, since in manifest.epochs()]
+        epochs = [Epoch(self._plan(queries), since, joins) for queries, since, joins in manifest.epochs()]
         entries = _by_epoch(manifest)
         removed = {n for n, entry in enumerate(entries) if entry.is_removed}
         replaced = {n: entry.until for n, entry in enumerate(entries) if entry.until != NEVER}

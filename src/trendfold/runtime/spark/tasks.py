@@ -64,7 +64,17 @@ from trendfold.runtime.pieces import (
 from trendfold.runtime.query_rows import Rows, group_count
 from trendfold.runtime.request import Request
 from trendfold.runtime.sorting import numbered_pairs
-from trendfold.runtime.spark.blobs import Blob, Content, bit_columns, hashes, is_bits, pack, read_bits, split
+from trendfold.runtime.spark.blobs import (
+    Blob,
+    Content,
+    bit_columns,
+    bit_names,
+    hashes,
+    is_bits,
+    pack,
+    read_bits,
+    split,
+)
 from trendfold.runtime.spark.exchanges import Exchange
 from trendfold.runtime.spark.ranges import EVER, alone_between
 from trendfold.runtime.tables import Groups, Totals, add_up, build_table, total
@@ -442,9 +452,24 @@ def failure(query: int, error: TrendfoldError) -> Blob:
 
 def gather(job: Job, number: int, tables: list[pa.Table]) -> Workspace:
     """The rows of an exchange from all tasks, with the known truth values of their conditions."""
-    batch = read_batch(concat(tables), job.options)
-    known = read_bits(batch, job.exchanges[number].conditions) or {}
+    exchange = job.exchanges[number]
+    batch = read_batch(_complete(concat(tables), exchange, job.schema), job.options)
+    known = read_bits(batch, exchange.conditions) or {}
     return Workspace(batch, known, shared=job.shared_partitionings)
+
+
+def _complete(rows: pa.Table, exchange: Exchange, schema: pa.Schema) -> pa.Table:
+    """Rows with all columns of an exchange: those that a stream stored before a query joined it lack some."""
+    for name in exchange.columns:
+        if name not in rows.column_names and name in schema.names:
+            type_ = schema.field(name).type
+            is_text = kind_of(type_) is Kind.STRING and not pa.types.is_dictionary(type_)
+            type_ = pa.dictionary(pa.int32(), type_) if is_text else type_
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, type_))
+    for name in bit_names(exchange.conditions):
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pa.array(np.zeros(rows.num_rows, np.int64)))
+    return rows
 
 
 def fold_rows(

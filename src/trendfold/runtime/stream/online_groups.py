@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -24,7 +24,7 @@ class OnlineGroup:
 
     name     the same as long as any of its queries is asked
     queries  their indices in the workload
-    since    their first windows begin after this time
+    since    their first windows begin after this time, those of some that were added perhaps later
     """
 
     name: str
@@ -155,7 +155,7 @@ def _qualified(query: int, plan: QueryPlan) -> str:
 
 
 def online_groups(
-    exchange: int, queries: Iterable[int], plans: Sequence[QueryPlan], since: int
+    exchange: int, queries: Iterable[int], plans: Sequence[QueryPlan], since: Mapping[int, int]
 ) -> tuple[OnlineGroup, ...]:
     """The groups of some queries of an exchange: they have the same segments.
 
@@ -170,6 +170,11 @@ def online_groups(
         kind += f" neighbours of {query}" if plans[query].compares_neighbours else ""
         found.setdefault(f"{exchange} [{', '.join(strict)}] [{', '.join(loose)}] {kind}", []).append(query)
     return tuple(
-        OnlineGroup(name, tuple(own), tuple(replace(plans[q], group=None, number=-1) for q in own), since)
+        OnlineGroup(
+            name,
+            tuple(own),
+            tuple(replace(plans[q], group=None, number=-1) for q in own),
+            min(since[q] for q in own),
+        )
         for name, own in found.items()
     )

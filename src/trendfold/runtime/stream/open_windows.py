@@ -5,7 +5,7 @@ Loaded from a shard's state when they are needed, changed in memory, and written
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from trendfold.runtime.folds.continued_lanes import Family, WindowVectors, fresh
 from trendfold.runtime.stream.online_groups import OnlineGroup
 from trendfold.runtime.stream.packed_columns import pack_columns, unpack_columns
 from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, Store, WindowPart
+from trendfold.runtime.values import no_trends
 from trendfold.runtime.windows import bounds
 
 Longs = NDArray[np.int64]
@@ -326,19 +327,29 @@ def _read_vectors(payload: bytes, group: OnlineGroup, kind: int, first: int) -> 
     time = places[:, 2].astype(np.int64) if places.shape[1] > 2 else np.zeros(len(segment), np.int64)
     vectors = []
     for family in group.of_kind(kind):
-        lanes_of = [found[group.operand_names[k]] for k in family.members]
-        _require_known([print_ for _, _, print_ in lanes_of], family, group)
-        which = {i for i, _, _ in lanes_of}
-        assert len(which) == 1  # queries of one shape stay together
-        i, count = which.pop(), len(told["families"][lanes_of[0][0]][0])
-        lanes = [at for _, at, _ in lanes_of]
-        mantissa, exponent, extreme = (
-            part.reshape(len(segment), *size[1:3], count)[..., lanes]
-            for part, size in zip(arrays[3 * i : 3 * i + 3], _sizes(family), strict=True)
-        )
-        vectors.append(WindowVectors(family.fingerprints, mantissa, exponent, extreme, time.copy()))
+        # Queries that were added since then have nothing here: their windows begin later.
+        known = [lane for lane, k in enumerate(family.members) if group.operand_names[k] in found]
+        lanes_of = {k: found[group.operand_names[k]] for k in (family.members[lane] for lane in known)}
+        _require_known({k: print_ for k, (_, _, print_) in lanes_of.items()}, family, group)
+        held = replace(fresh(family, len(segment)), time=time.copy())
+        for i in {i for i, _, _ in lanes_of.values()}:  # queries of one shape stay together
+            count, lanes = len(told["families"][i][0]), [at for _, at, _ in lanes_of.values()]
+            parts = zip(arrays[3 * i : 3 * i + 3], _sizes(family), strict=True)
+            kept = [part.reshape(len(segment), *size[1:3], count)[..., lanes] for part, size in parts]
+            held = _with_lanes(held, known, kept)
+        vectors.append(held)
     takers = _read_takers(told, arrays[-1], group, kind, len(segment))
     return SegmentVectors(index, segment, tuple(vectors), takers)
+
+
+def _with_lanes(held: WindowVectors, lanes: list[int], kept: list[NDArray[Any]]) -> WindowVectors:
+    """Vectors with those of some lanes: mantissas, exponents and extremes."""
+    if len(lanes) == held.mantissa.shape[-1]:
+        mantissa, exponent, extreme = kept
+        return replace(held, mantissa=mantissa, exponent=exponent, extreme=extreme)
+    for part, own in zip((held.mantissa, held.exponent, held.extreme), kept, strict=True):
+        part[..., lanes] = own
+    return held
 
 
 def _adds_up_durations(group: OnlineGroup, kind: int) -> bool:
@@ -350,9 +361,9 @@ def _sizes(family: Family) -> tuple[tuple[int, ...], ...]:
     return numbers, numbers, extremes
 
 
-def _require_known(prints: Sequence[str], family: Family, group: OnlineGroup) -> None:
-    for k, was, now in zip(family.members, prints, family.fingerprints, strict=True):
-        if was != now:
+def _require_known(prints: Mapping[int, str], family: Family, group: OnlineGroup) -> None:
+    for k, now in zip(family.members, family.fingerprints, strict=True):
+        if prints.get(k, now) != now:
             raise TrendfoldError(
                 f"query {group.owner(k).query.name!r}: this release keeps its open windows differently from "
                 f"the one that wrote the checkpoint; use that release, or start with a new checkpoint"
@@ -378,6 +389,11 @@ def _read_ended(payload: bytes, group: OnlineGroup, kind: int) -> EndedWindows:
         own = slice(at, at + width)
         found[str(name)] = Folded(mantissa[:, own], exponent[:, own], extreme[:, xat : xat + extremes])
         at, xat = at + width, xat + extremes
-    folded = tuple(found[group.operand_names[k]] for k in group.operands(kind))
+    nothing = {
+        k: no_trends(len(places), family.carried.width, len(family.carried.extremes))
+        for family in group.of_kind(kind)
+        for k in family.members
+    }  # of queries that were added since then
+    folded = tuple(found.get(group.operand_names[k], nothing[k]) for k in group.operands(kind))
     takers = _read_takers(told, more[-1] if more else extreme, group, kind, len(places))
     return EndedWindows(places[:, 0].copy(), places[:, 1].copy(), folded, takers)

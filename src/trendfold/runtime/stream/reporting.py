@@ -167,10 +167,10 @@ def _report_online(stream: StreamJob, settling: Settling, watermark: int) -> Ite
 
 
 def _within(release: Release | None, ended: EndedWindows, released: int) -> NDArray[np.bool_]:
-    """The windows that a query reports: one that was replaced has none after its successor's first."""
+    """The windows that a query reports: they begin after it was added, and before its successor's first."""
     assert release is not None
     begin, end = bounds(release.window, ended.index, release.origin)
-    found: NDArray[np.bool_] = (begin <= release.until) & (end > released)
+    found: NDArray[np.bool_] = (begin > release.since) & (begin <= release.until) & (end > released)
     return found
 
 

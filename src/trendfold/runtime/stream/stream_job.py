@@ -16,7 +16,7 @@ from trendfold.plan import QueryPlan
 from trendfold.plan.stream_choices import BLOCKS, has_moving_windows, why_raw
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.release import ALWAYS, NEVER, Release, release_of
-from trendfold.runtime.spark.exchanges import Exchange, exchanges, within_exchanges
+from trendfold.runtime.spark.exchanges import Exchange, exchanges, joined, within_exchanges
 from trendfold.runtime.spark.tasks import Job, Route
 from trendfold.runtime.stream.online_groups import OnlineGroup, online_groups
 
@@ -73,7 +73,7 @@ class StreamJob:
         for number in self.asked:
             own = self.of(self.job.exchanges[number])
             queries = [query for query in own if query not in self.raw and query not in self.moving[number]]
-            since = next(iter(own.values())).since
+            since = {query: own[query].since for query in queries}
             found[number] = online_groups(number, queries, self.job.plans, since)
         return found
 
@@ -113,12 +113,25 @@ class StreamJob:
         )
 
 
+def _add(own: list[Exchange], added: Exchange, joins: bool) -> None:
+    """Add an exchange, or its queries to one whose rows go the same way."""
+    for number, exchange in enumerate(own if joins else ()):
+        if (both := joined(exchange, added)) is not None:
+            own[number] = both
+            return
+    own.append(added)
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Queries added together, and the time after which their first windows begin."""
+    """Queries added together, and the time after which their first windows begin.
+
+    joins  whether they join exchanges of earlier epochs, and so share the state of their groups
+    """
 
     plans: tuple[QueryPlan, ...]
     since: int = ALWAYS
+    joins: bool = False
 
 
 def stream_job(
@@ -137,9 +150,8 @@ def stream_job(
 ) -> StreamJob:
     """The job of a stream.
 
-    Queries of different epochs never share an exchange, so adding or removing queries leaves the layout of
-    the state of all others unchanged. `replaced` has, per replaced query, the time by which its last window
-    begins.
+    Exchanges and queries keep their numbers when queries are added or removed, and with them the state of all
+    others. `replaced` has, per replaced query, the time by which its last window begins.
     """
     kinds = schema_of(schema)
     plans: list[QueryPlan] = []
@@ -147,7 +159,8 @@ def stream_job(
     releases: list[Release | None] = []
     for epoch in epochs:
         for exchange in exchanges(epoch.plans, kinds, options, arithmetic):
-            own.append(replace(exchange, queries=tuple(len(plans) + query for query in exchange.queries)))
+            added = replace(exchange, queries=tuple(len(plans) + query for query in exchange.queries))
+            _add(own, added, epoch.joins)
         for plan in epoch.plans:
             release = release_of(plan, origin, epoch.since, replaced.get(len(plans), NEVER))
             releases.append(None if len(plans) in removed else release)
