@@ -89,6 +89,13 @@ class Release:
         last = (high - self.origin) // self.window.slide
         return (first, last) if first <= last else None
 
+    @property
+    def first(self) -> int:
+        """The number of the first window, where windows have one and the query was added later."""
+        if self.window.slide is None or self.since == ALWAYS:
+            return ALWAYS
+        return (self.since - self.origin) // self.window.slide + 1
+
     def _number(self, time: int) -> int:
         """The number of the last window that ends at or before a time."""
         assert self.window.slide is not None

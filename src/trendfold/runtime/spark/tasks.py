@@ -286,7 +286,9 @@ def _send(job: Job, number: int, workspace: Workspace, wanted: NDArray[np.bool_]
     keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
     wanted = wanted & is_needed(batch, exchange)
-    for bucket, part in split(packed_rows(workspace, exchange), known, wanted, job.buckets):
+    for bucket, part in split(
+        packed_rows(workspace, exchange, job.options.type_column), known, wanted, job.buckets
+    ):
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
 
@@ -294,7 +296,12 @@ def _send_by_time(job: Job, number: int, workspace: Workspace) -> Iterator[Blob]
     """Send the rows of an exchange to their time ranges."""
     batch, exchange = workspace.batch, job.exchanges[number]
     chunk = np.searchsorted(job.chunks, batch.time, side="right").astype(np.uint64)
-    parts = split(packed_rows(workspace, exchange), chunk, is_needed(batch, exchange), len(job.chunks) + 1)
+    parts = split(
+        packed_rows(workspace, exchange, job.options.type_column),
+        chunk,
+        is_needed(batch, exchange),
+        len(job.chunks) + 1,
+    )
     for bucket, part in parts:
         yield Blob(bucket, Content.ROWS, number, part.num_rows, pack(part))
 
@@ -306,7 +313,7 @@ def _send_overlapping(job: Job, number: int, workspace: Workspace) -> Iterator[B
     """
     batch, exchange = workspace.batch, job.exchanges[number]
     assert exchange.reach is not None
-    needed, rows = is_needed(batch, exchange), packed_rows(workspace, exchange)
+    needed, rows = is_needed(batch, exchange), packed_rows(workspace, exchange, job.options.type_column)
     for part, (low, high) in enumerate(_parts(job)):
         inside = needed & (batch.time > low - exchange.reach) & (batch.time < high + exchange.reach)
         if inside.any():
@@ -336,15 +343,25 @@ def is_needed(batch: EventBatch, exchange: Exchange) -> NDArray[np.bool_]:
     return found
 
 
-def packed_rows(workspace: Workspace, exchange: Exchange) -> pa.Table:
+def packed_rows(workspace: Workspace, exchange: Exchange, type_column: str) -> pa.Table:
     """The columns of an exchange: strings as codes, conditions as bits."""
     batch = workspace.batch
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     for each in batch.table.schema:
         if each.name in exchange.columns:
-            columns[each.name] = _as_codes(batch, each)
+            columns[each.name] = (
+                _type_codes(batch, each) if each.name == type_column else _as_codes(batch, each)
+            )
     held = {condition: workspace.holds(condition) for condition in exchange.conditions}
     return pa.table(columns | bit_columns(held, len(batch)))
+
+
+def _type_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    """The type column, of which the batch has the codes already."""
+    if kind_of(field.type) is not Kind.STRING or not len(batch):
+        return batch.table.column(field.name)
+    words = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.DictionaryArray.from_arrays(pa.array(batch.type_code), pa.array(batch.type_names, words))
 
 
 def _as_codes(batch: EventBatch, field: pa.Field) -> pa.Array | pa.ChunkedArray:

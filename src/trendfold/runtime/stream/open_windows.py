@@ -347,7 +347,8 @@ def _with_lanes(held: WindowVectors, lanes: list[int], kept: list[NDArray[Any]])
     if len(lanes) == held.mantissa.shape[-1]:
         mantissa, exponent, extreme = kept
         return replace(held, mantissa=mantissa, exponent=exponent, extreme=extreme)
-    for part, own in zip((held.mantissa, held.exponent, held.extreme), kept, strict=True):
+    parts: tuple[NDArray[Any], ...] = held.mantissa, held.exponent, held.extreme
+    for part, own in zip(parts, kept, strict=True):
         part[..., lanes] = own
     return held
 

@@ -129,7 +129,7 @@ def _send(
     exchange, shards = job.exchanges[number], job.buckets
     keys = {name: batch.column(name) for name in exchange.key}
     known = hashes(keys, len(batch)) if keys else np.full(len(batch), number, np.uint64)
-    packed = tasks.packed_rows(workspace, exchange)
+    packed = tasks.packed_rows(workspace, exchange, job.options.type_column)
     if not home[needed].all():
         packed = packed.append_column(HOME, pa.array(home))
     rest = _columns_of_rejects(stream, batch.table, packed.column_names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ from trendfold.events.columns import decoded
 from trendfold.runtime.find_matches import NUMBER
 from trendfold.runtime.lane_rows import read_taken
 from trendfold.runtime.pieces import concat
-from trendfold.runtime.release import ALWAYS, NEVER
+from trendfold.runtime.release import ALWAYS, NEVER, Release
 from trendfold.runtime.spark import tasks
 from trendfold.runtime.spark.blobs import Blob, Content, unpack
 from trendfold.runtime.stream import layout
@@ -316,4 +316,11 @@ def _open_windows(stream: StreamJob, index: ShardIndex, watermark: int) -> dict[
                 parts = [(p.first, p.last) for p in state.open if p.is_of(window)]
                 for k in group.members(kind):
                     spans.setdefault(group.queries[k], []).extend(parts)
-    return {query: (min(own)[0], max(last for _, last in own)) for query, own in spans.items() if own}
+    reported = {query: _reported(stream.releases[query], own) for query, own in spans.items()}
+    return {query: (min(own)[0], max(last for _, last in own)) for query, own in reported.items() if own}
+
+
+def _reported(release: Release | None, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Without windows that began before a query was added: they are folded for it, too, but not reported."""
+    assert release is not None
+    return [(max(first, release.first), last) for first, last in spans if last >= release.first]
