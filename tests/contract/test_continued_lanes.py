@@ -19,6 +19,7 @@ from contract.test_machine_lanes import fits, growing_workload, many_events, ran
 from contract.test_together import SCHEMA
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
+from trendfold.kernel import rows as kernels
 from trendfold.kernel.jit import IS_PLAIN
 from trendfold.kernel.program import Folded
 from trendfold.kernel.wide import log2
@@ -216,3 +217,23 @@ def test_a_window_without_a_row_stays_as_it_is() -> None:
     assert found is not None
     np.testing.assert_array_equal(found.vectors[0].mantissa[0], given.mantissa[0])
     assert found.results[0].mantissa.tolist() == [[0.0, 0.0, 0.0], [1.0, 2.0, 1.0]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_are_copied_into_streams_as_they_are_split(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    count, values = 40, np.array([-1, 0, 2, -1, 1, 2])
+    segment, start = np.array([0, 15, count]), np.array([0, 3, 6])
+    value, is_own = rng.integers(0, 4, count), rng.random(count) < 0.4
+    row, time, takes = rng.permutation(count), np.sort(rng.integers(0, 99, count)), rng.random(count) < 0.5
+    kind, other = rng.integers(0, 3, count).astype(np.uint8), np.array([0, 3, 4], np.int32)
+    size = int(kernels.start_streams(segment, value, is_own, start, values)[-1])
+    source, matches = np.empty(size, np.int64), np.empty(size, np.bool_)
+    kernels.split_streams(segment, value, is_own, start, values, source, matches)
+    copies = tuple(np.empty(size, each) for each in (np.int64, np.int64, np.int32, np.bool_))
+    kernels.copy_into_streams(segment, value, is_own, start, values, (row, time, kind, other, takes), copies)
+    kinds = np.where(matches, kind[source], other[kind[source]])
+    for found, wanted in zip(
+        copies, (row[source], time[source], kinds, matches & takes[source]), strict=True
+    ):
+        assert found.tolist() == wanted.tolist()

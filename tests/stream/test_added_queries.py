@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import oracle
 import trendfold as tf
 from contract import engine
 from contract.test_machine_lanes import random_events, random_workload
@@ -17,12 +16,15 @@ from contract.test_mixed_lanes import mixed_workload
 from contract.test_together import SCHEMA
 from spark.agreement import agree
 from stream.simulation import Simulation, arrival, cuts, ordered, simulate
+from stream.test_checkpoint import told_of
 from stream.test_settling import START, WINDOWS, keep_raw, layout_1_events, seeds, workload_by_alias
 from trendfold.api import Workload
 from trendfold.plan import stream_choices
 from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.spark.manifest import require_same_exchanges
 from trendfold.runtime.stream.shard_state import ShardIndex
 from trendfold.runtime.stream.stream_job import Epoch, stream_job
+from trendfold.testing import oracle
 
 
 class GrowingStream(Simulation):
@@ -55,6 +57,8 @@ class GrowingStream(Simulation):
         given = job.schema, job.options, 0, job.limits, job.arithmetic, job.buckets
         changed = stream_job(self.epochs, self.removed, *given, keeps_rejects=True)
         self.stream = replace(changed, delay_ms=old.delay_ms)
+        names = [[f"q{query}" for query in each.queries] for each in changed.job.exchanges]
+        require_same_exchanges(told_of(*job.exchanges), told_of(*changed.job.exchanges), names)
 
 
 def check_added(seed: int, monkeypatch: pytest.MonkeyPatch, texts: list[str]) -> int:

@@ -153,7 +153,7 @@ def test_a_flushed_stream_has_ended() -> None:
 
 def told_of(*exchanges: Exchange) -> list[str]:
     """How exchanges are told of in a manifest; their queries are named a, b, c, ..."""
-    return [describe(each, ["abc"[query] for query in each.queries]) for each in exchanges]
+    return [describe(each, [chr(ord("a") + query) for query in each.queries]) for each in exchanges]
 
 
 def test_events_kept_in_another_way_are_refused_by_the_name_of_a_query() -> None:

@@ -267,6 +267,29 @@ def test_these_queries_keep_no_events_that_are_final(kind: str, monkeypatch: pyt
         assert sum(part.rows for part in kept) <= 1  # the event at the watermark itself
 
 
+KEPT = {
+    "all digits": "RETURN COUNT(*) PATTERN SEQ(A, B+) HAVING SUM(B.x) > 3 WITHIN 9 s SLIDE 3 s",
+    "sum of integers": "RETURN COUNT(*) PATTERN SEQ(A, B+) HAVING COUNT(*) > COUNT(B) WITHIN 9 s SLIDE 3 s",
+    "a period": "RETURN COUNT(*) PATTERN SEQ(A, B+) WITHIN 9 s EVERY 3 s",
+    "several aliases": "RETURN A.g, B.g, COUNT(*) PATTERN SEQ(A, B) GROUP BY A.g, B.g WITHIN 9 s SLIDE 3 s",
+    "one operand of AND": "RETURN A.g, COUNT(*) PATTERN AND(A, B) GROUP BY A.g WITHIN 9 s SLIDE 3 s",
+    "durations": "RETURN AVG(DURATION) PATTERN A+ WHERE A.x < NEXT(A).x WITHIN 9 s SLIDE 3 s",
+    "need not be neighbours": "RETURN COUNT(*) PATTERN SEQ(A, B+, C) WHERE A.x < C.x WITHIN 9 s SLIDE 3 s",
+    "1,024": "RETURN COUNT(*) PATTERN A WITHIN 9999 s SLIDE 1 s",
+    "over several partitions": "RETURN MAX(A.x) PATTERN SEQ(A, B) WHERE [u] WITHIN 9 s",
+}
+
+
+@pytest.mark.parametrize("why", KEPT)
+def test_queries_that_keep_their_events_say_why(why: str) -> None:
+    workload = tf.parse(KEPT[why])
+    raw = simulate(workload, SCHEMA, 0).stream.raw
+    assert why in raw[0]
+    assert raw[0] in " ".join(str(workload.explain()).split())
+    (exact,) = simulate(tf.parse(ONLINE["AND"]), SCHEMA, 0, arithmetic="exact").stream.raw.values()
+    assert exact == "exact arithmetic needs all events of a window"
+
+
 def test_too_many_values_of_an_alias_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     keep_raw(monkeypatch, 0)
     table = pa.table({"type": list("ABBBB"), "ts": range(START, START + 5), "g": list("abcde")})

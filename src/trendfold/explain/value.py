@@ -11,6 +11,7 @@ from trendfold.automaton.glushkov import END, START, Automaton, build
 from trendfold.automaton.machine import Machine
 from trendfold.automaton.merge import merge
 from trendfold.automaton.predicates import Local, Pairwise
+from trendfold.events.schema import Kind
 from trendfold.explain.match_plan import Traced, traced
 from trendfold.explain.sharing import OWN_LANE, describe_sharing, tell_lanes
 from trendfold.papers.aseq.prefixes import PrefixPlan
@@ -21,7 +22,7 @@ from trendfold.plan.fold_steps import PhysicalPlan, way_name
 from trendfold.plan.logical import LANES, SHARED_TREES
 from trendfold.plan.neighbour import BOUNDS, Structure
 from trendfold.plan.physical import has_guards, may_be_lane
-from trendfold.plan.spread import Mode, matching_attributes, mode_of, segment_attributes
+from trendfold.plan.spread import Mode, aggregates_of, matching_attributes, mode_of, segment_attributes
 from trendfold.plan.stream_choices import has_moving_windows, why_raw
 from trendfold.query import to_text as query_text
 from trendfold.query.names import PredicateKind, children, joined_nots, kind, named, walk
@@ -218,6 +219,15 @@ def _stream(plan: QueryPlan) -> Value:
     why = why_raw(plan, None)
     if why:
         return {"state": "raw events", "why": f"kept until their windows end: {why}"}
+    names = sorted({each.attribute for each in aggregates_of(plan) if each.attribute is not None})
+    if raw := why_raw(plan, dict.fromkeys(names, Kind.INTEGER)):
+        folded = _folded(plan)
+        return folded | {"why": f"{folded['why']}; with integers raw events: {raw}"}
+    return _folded(plan)
+
+
+def _folded(plan: QueryPlan) -> Value:
+    """The state of a query whose events are not kept until its windows end."""
     if has_moving_windows(plan):
         why = "kept as long as a window: stretches of them are folded once, and windows multiply these"
         return {"state": "raw events and matrices", "why": why}
