@@ -9,13 +9,14 @@ PEERS := .venv-peers
 CHAOS := .chaos
 LAKE := .lake
 CHDB := .chdb
+DOCS := .venv-docs
 ROWS ?= 1000000
 LAKE_PYSPARK := 4.1.4
 MINUTES ?= 30
 SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help java demo test test-all test-plain test-lake test-chdb cookbook bench-chdb check format lock bench bench-check bench-peers benchmarks chaos clean
+.PHONY: help java demo test test-all test-plain test-lake test-chdb cookbook bench-chdb test-matrix check format lock docs reference dist bench bench-check bench-peers benchmarks chaos clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[.a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +74,9 @@ $(CHDB)/.made: tools/chdb.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $(CHDB) -r tools/chdb.txt
 	@touch $@
 
+test-matrix: java $(READY) ## try some tests on Python 3.11 to 3.13, PySpark 4.0 and the newest, classic and Connect
+	$(BIN)/python tools/matrix.py $(VERSIONS)
+
 check: $(READY) ## lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -87,6 +91,26 @@ lock: $(READY) ## pin pyproject.toml's dependencies again (make lock UPGRADE=--u
 	$(BIN)/pip-compile --quiet $(UPGRADE) --extra dev --generate-hashes --allow-unsafe --strip-extras \
 		--no-header --no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 		--output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet $(UPGRADE) --generate-hashes --allow-unsafe --strip-extras --no-annotate \
+		--no-header --no-emit-options --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+		--output-file tools/docs.txt tools/docs.in
+
+docs: $(READY) $(DOCS)/.made ## build the documentation site into site/, to read offline (half a minute)
+	$(BIN)/python tools/reference.py
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	@echo "open site/index.html in a browser"
+
+# What builds the site has an environment of its own, so that the one of the tests does not grow.
+$(DOCS)/.made: tools/docs.txt
+	rm -rf $(DOCS) && $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tools/docs.txt
+	@touch $@
+
+reference: $(READY) ## write the pages of docs/ that are made from the code: language, command line, names
+	$(BIN)/python tools/reference.py
+
+dist: $(READY) ## build wheel and sdist into dist/, and try them in empty environments (make dist EXTRAS="none spark")
+	$(BIN)/python tools/check_dist.py $(EXTRAS)
 
 bench: $(READY) ## measure side by side (make bench NAME=kernel)
 	$(BIN)/trendfold bench $(NAME)
@@ -124,5 +148,5 @@ benchmarks: $(READY) ## write docs/benchmarks.md and its plot again, from docs/b
 	$(BIN)/python -m trendfold.bench.published docs README.md
 
 clean: ## remove .venv, caches and build products
-	rm -rf $(VENV) $(PEERS) $(CHAOS) $(LAKE) $(CHDB) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS) $(CHAOS) $(LAKE) $(CHDB) $(DOCS) .matrix site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

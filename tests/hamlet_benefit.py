@@ -92,7 +92,7 @@ def pruned_choice(burst: Burst, sharers: Sequence[Sharer]) -> Chosen:
 
     Snapshot-driven (Theorem 4.3): a sharer that adds no snapshots shares. Benefit-driven (Theorem 4.5): any
     other shares if it pays in the set of all. The result is compared with not sharing at all. Neither
-    theorem holds under Equation 7 in general (docs/sharing.md), so this may miss the best plan.
+    theorem holds under Equation 7 in general (docs/hamlet.md), so this may miss the best plan.
     """
     everybody, nobody = frozenset(range(len(sharers))), frozenset[int]()
     created = snapshots(sharers, everybody)

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import doctest
-import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pages import ROOT, blocks, outputs, steps_of
 from trendfold import parse
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
-def blocks(text: str) -> list[tuple[str, str]]:
-    """Fenced blocks as (language, content)."""
-    return [
-        (found[1], found[2])
-        for found in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    ]
-
-
-def commands(block: str) -> Iterator[tuple[list[str], str]]:
-    """The lines after `$` and what each prints."""
-    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        line, _, printed = part.partition("\n")
-        yield shlex.split(line), printed
 
 
 def test_every_block_is_of_a_kind_that_is_tried() -> None:
@@ -46,55 +27,11 @@ def texts(svg: str) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]+)<", svg)
 
 
-RUN_ALL = """
-import json, sys
-from pathlib import Path
-from trendfold.cli import main
-
-names = {}
-for kind, code in json.load(sys.stdin):
-    if kind == "python":
-        exec(compile(code, "README.md", "exec"), names)
-    else:
-        assert main(code) == 0
-    sys.stdout.flush()
-    print(chr(0), end="", flush=True)
-"""
-
-
 def test_examples_print_what_stands_below_them(tmp_path: Path) -> None:
-    """All in one process, since some start Spark, and that takes seconds."""
-    steps: list[tuple[str, object]] = []
-    printed: list[str] = []
-    found = blocks(README)
-    for (language, block), (below, expected) in zip(found, [*found[1:], ("", "")], strict=True):
-        if language == "python":
-            assert below == "text"
-            steps.append((language, block))
-            printed.append(expected)
-        if language == "console":
-            for (program, *args), output in commands(block):
-                if program == "cat":
-                    (tmp_path / args[0]).write_text(output, encoding="utf-8")
-                    continue
-                assert program == "trendfold"
-                steps.append((program, args))
-                printed.append(output)
+    steps, printed = steps_of(README, tmp_path)
     assert [kind for kind, _ in steps].count("python") == 8
     assert [kind for kind, _ in steps].count("trendfold") == 3
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN_ALL],
-        input=json.dumps(steps),
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    outputs = done.stdout.split(chr(0))[:-1]
-    assert [text.rstrip() for text in outputs] == [text.rstrip() for text in printed]
+    assert [text.rstrip() for text in outputs(steps, tmp_path)] == [text.rstrip() for text in printed]
     drawn, shown = (
         (folder / "gave_up.svg").read_text(encoding="utf-8") for folder in (tmp_path, ROOT / "docs")
     )

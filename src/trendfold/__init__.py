@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from trendfold.query.in_python import next_ as next  # noqa: F401
     from trendfold.query.in_python import sum_ as sum  # noqa: F401
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DURATION",

@@ -27,6 +27,7 @@ BENCHES: dict[str, str] = {
     "mcep": "trendfold.bench.mcep_bench",
     "neighbour": "trendfold.bench.neighbour_bench",
     "peers": "trendfold.bench.peers",
+    "scale": "trendfold.bench.scale_bench",
     "sharing": "trendfold.bench.sharing_bench",
     "spark": "trendfold.bench.spark_bench",
     "stream": "trendfold.bench.stream_bench",

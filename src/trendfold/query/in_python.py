@@ -440,8 +440,10 @@ def count_distinct(*attributes: str) -> ValueExpr:
     return ValueExpr(Aggregate(Function.COUNT, distinct=names))
 
 
-DURATION, LENGTH = OfTrend.DURATION, OfTrend.LENGTH
-"""What trends as a whole have: the seconds from the first event to the last, and the number of events."""
+DURATION = OfTrend.DURATION
+"""The time from a trend's first event to its last: `tf.mean(tf.DURATION)`."""
+LENGTH = OfTrend.LENGTH
+"""The number of a trend's events: `tf.max(tf.LENGTH)`."""
 
 
 def sum_(value: ValueExpr | OfTrend) -> ValueExpr:

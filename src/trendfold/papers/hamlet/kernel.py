@@ -292,7 +292,7 @@ def choose(b, n, g, t, created, windows, alone, chosen):
 
     Snapshot-driven (Theorem 4.3): a unit that adds no snapshots shares. Benefit-driven (Theorem 4.5): any
     other shares if it pays in the set of all. Neither theorem holds under Equation 7 in general
-    (docs/sharing.md), so this may miss the best plan.
+    (docs/hamlet.md), so this may miss the best plan.
 
     created  snapshots if all share           windows  int64[m]  windows of each unit
     alone    int64[m]  how many fewer snapshots there are without a unit
