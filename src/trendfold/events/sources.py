@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from trendfold.errors import InputError, RejectError, TrendfoldError, nearest
 from trendfold.events.columns import decoded
+from trendfold.events.fields import only_columns, outermost, take_fields, with_fields
 from trendfold.events.findings import Findings, sum_of
 from trendfold.events.text_files import (
     REASON,
@@ -157,14 +158,15 @@ def _in_memory(data: Any, columns: Collection[str] | None) -> pa.Table:
     module = type(data).__module__.partition(".")[0]
     try:
         if module == "pandas" and hasattr(data, "columns"):
-            wanted = _wanted([str(name) for name in data.columns], columns)
-            return pa.Table.from_pandas(
+            wanted = _outer([str(name) for name in data.columns], columns)
+            table = pa.Table.from_pandas(
                 data.loc[:, [str(name) in wanted for name in data.columns]], preserve_index=False
             )
+            return _project(table, columns)
         if module == "polars" and hasattr(data, "collect_schema"):
             names = data.collect_schema().names()
-            chosen = data.select(_wanted(names, columns))
-            return (chosen.collect() if hasattr(chosen, "collect") else chosen).to_arrow()
+            chosen = data.select(_outer(names, columns))
+            return _project((chosen.collect() if hasattr(chosen, "collect") else chosen).to_arrow(), columns)
         if hasattr(data, "__arrow_c_stream__"):
             return _project(pa.table(data), columns)
     except MemoryError:
@@ -178,16 +180,25 @@ def _in_memory(data: Any, columns: Collection[str] | None) -> pa.Table:
 
 
 def _project(table: pa.Table, columns: Collection[str] | None) -> pa.Table:
-    wanted = set(_wanted(table.column_names, columns))
-    return table.select([i for i, name in enumerate(table.column_names) if name in wanted])
+    known = with_fields(table.schema)
+    wanted = _wanted(known, columns)
+    if set(wanted) <= set(table.column_names):
+        return table.select([i for i, name in enumerate(table.column_names) if name in wanted])
+    return take_fields(table, wanted)
 
 
-def _wanted(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
-    """The columns to read: those requested, or all if a requested one is missing."""
-    there = list(dict.fromkeys(names))
-    if columns is None or not set(columns) <= set(there):
-        return there
-    return [name for name in there if name in columns]
+def _outer(names: Collection[str], columns: Collection[str] | None) -> list[str]:
+    """The columns of a frame that hold what is requested, or all if something is missing."""
+    if columns is None or not (needed := outermost(columns, names)) <= set(names):
+        return list(names)
+    return [name for name in names if name in needed]
+
+
+def _wanted(known: Mapping[str, Type], columns: Collection[str] | None) -> list[str]:
+    """What to read of columns and fields: those requested; everything if one is missing, for the error."""
+    if columns is None:
+        return only_columns(known)
+    return [name for name in known if name in columns] if set(columns) <= set(known) else list(known)
 
 
 # ---------------------------------------------------------------- which files
@@ -341,16 +352,14 @@ class _Reader:
         with _blame(self.path):
             match self.format:
                 case "parquet":
-                    schema = self._parquet().schema_arrow
-                    return dict(zip(schema.names, schema.types, strict=True))
+                    return with_fields(self._parquet().schema_arrow)
                 case "csv":
                     self._text = text_of(self.path, self.compression)
                     return csv_columns(self._text, self.path, self.options)
                 case _:
                     text = text_of(self.path, self.compression)
                     self._json = read_json(text, self.path, self.options, self.time_column)
-                    schema = self._json.table.schema
-                    return dict(zip(schema.names, schema.types, strict=True))
+                    return with_fields(self._json.table.schema)
 
     def rows(self) -> int:
         """How many rows a Parquet file has."""
@@ -362,20 +371,28 @@ class _Reader:
             match self.format:
                 case "parquet":
                     schema = self._parquet().schema_arrow
-                    names = present(schema.names, columns)
+                    known = with_fields(schema)
+                    names = present(only_columns(known) if columns is None else known, columns)
                     self.require_single(names)
-                    words = [name for name in names if _is_coded(schema.field(name), self.time_column)]
-                    file = self._parquet(words)
+                    words = [n for n in names if _is_coded(pa.field(n, known[n]), self.time_column)]
+                    file = self._parquet([name for name in words if name in schema.names])
                     if row_groups is None:
-                        return FileContent(_sound(file.read(columns=names)), pa.table({}))
-                    return FileContent(_sound(file.read_row_groups(row_groups, columns=names)), pa.table({}))
+                        table = file.read(columns=names)
+                    else:
+                        table = file.read_row_groups(row_groups, columns=names)
+                    if not set(names) <= set(schema.names):
+                        table = take_fields(table, names)
+                    return FileContent(_sound(table), pa.table({}))
                 case "csv":
                     assert self._text is not None
                     return read_csv(self._text, self.path, self.options, columns, self.time_column)
                 case _:
                     assert self._json is not None
-                    names = present(self._json.table.column_names, columns)
-                    return replace(self._json, table=self._json.table.select(names))
+                    table = self._json.table
+                    names = (
+                        table.column_names if columns is None else present(with_fields(table.schema), columns)
+                    )
+                    return replace(self._json, table=take_fields(table, names))
 
     def require_single(self, names: Sequence[str]) -> None:
         """Raise an InputError if a Parquet file has two columns of one of these names."""

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.util import cache_from_source
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from lark import Lark, Token, Transformer, v_args
 
@@ -131,6 +131,13 @@ class _Equivalence:
     """`[a, b]`: must be a top-level conjunct, which an LALR grammar cannot express without conflicts."""
 
     attributes: tuple[str, ...]
+    span: Span
+
+
+class _Path(NamedTuple):
+    """`a` or `place.city`: a column, or a field inside one."""
+
+    name: str
     span: Span
 
 
@@ -260,8 +267,8 @@ class _Builder(Transformer[Token, Draft]):
 
     # ------------------------------------------------------------ RETURN, GROUP BY
 
-    def matches(self, word: Token, *attributes: Token | None) -> Matches:
-        names = (str(name) for name in attributes if name is not None)
+    def matches(self, word: Token, *attributes: _Path | None) -> Matches:
+        names = (path.name for path in attributes if path is not None)
         return Matches(tuple(dict.fromkeys(names)), _span(word))
 
     def item(self, value: object, name: Token | None) -> ReturnItem:
@@ -273,10 +280,13 @@ class _Builder(Transformer[Token, Draft]):
     def count_all(self, word: Token, name: Token | None) -> ReturnItem:
         return self.item(Aggregate(Function.COUNT, span=_span(word)), name)
 
-    def key(self, first: Token, second: Token | None) -> GroupKey:
-        if second is None:
+    def key(self, first: Token, *path: Token) -> GroupKey:
+        if not path:
             return GroupKey(None, str(first), _span(first))
-        return GroupKey(str(first), str(second), _span(first, second))
+        return GroupKey(str(first), ".".join(path), _span(first, path[-1]))
+
+    def path(self, *path: Token) -> _Path:
+        return _Path(".".join(path), _span(path[0], path[-1]))
 
     # ------------------------------------------------------------ patterns
 
@@ -377,8 +387,9 @@ class _Builder(Transformer[Token, Draft]):
         span = _cover(operand, word, Literal(str(pattern), _span(pattern)))
         return Like(operand, str(pattern), negation is not None, span)
 
-    def equivalence(self, *tokens: Token) -> _Equivalence:
-        return _Equivalence(tuple(str(name) for name in tokens[1:-1]), _span(tokens[0], tokens[-1]))
+    def equivalence(self, left: Token, *paths: Any) -> _Equivalence:
+        *inside, right = paths
+        return _Equivalence(tuple(path.name for path in inside), _span(left, right))
 
     def binary(self, left: Expression, sign: Token, right: Expression) -> Expression:
         return Binary(str(sign), left, right, _cover(left, sign, right))
@@ -390,15 +401,15 @@ class _Builder(Transformer[Token, Draft]):
             case other:
                 return other
 
-    def attribute(self, first: Token, second: Token | None) -> Expression:
-        if second is None:
+    def attribute(self, first: Token, *path: Token) -> Expression:
+        if not path:
             return Attribute(None, str(first), span=_span(first))
-        return Attribute(str(first), str(second), span=_span(first, second))
+        return Attribute(str(first), ".".join(path), span=_span(first, path[-1]))
 
-    def next_attribute(self, word: Token, alias: Token, end: Token, name: Token | None) -> Expression:
-        if name is None:
+    def next_attribute(self, word: Token, alias: Token, end: Token, *path: Token) -> Expression:
+        if not path:
             return cast(Expression, _NextEvent(str(alias), _span(word, end)))
-        return Attribute(str(alias), str(name), True, _span(word, name))
+        return Attribute(str(alias), ".".join(path), True, _span(word, path[-1]))
 
     def number(self, token: Token) -> Expression:
         return Literal(_number(token), _span(token))

@@ -395,10 +395,17 @@ def _group_by(query: Query) -> Iterator[Problem]:
         if key.alias is None:
             continue
         problems = list(_positive(query, key.alias, key.span, "GROUP BY names"))
+        if not any(key.alias in (ref.name, *_types_of(ref)) for ref, _ in refs(query.pattern)):
+            field = f'a field of a column is quoted: GROUP BY "{key.alias}.{key.attribute}"'
+            problems = [replace(each, hint=f"{each.hint}; {field}") for each in problems]
         yield from problems
         if not problems and can_avoid(query.pattern, key.alias):
             message = f"GROUP BY {_key_text(key)} needs {key.alias!r} in every trend, and some have none"
             yield Problem(message, span=key.span, hint="group by an event that is not optional")
+
+
+def _types_of(ref: EventRef) -> frozenset[str]:
+    return type_set(ref.type).names or frozenset()
 
 
 def _key_text(key: GroupKey) -> str:
@@ -683,7 +690,8 @@ def _alike(query: Query, schema: Schema, left: Expression, right: Expression) ->
     span = Span(extent(left).start, extent(right).end)
     if Kind.OTHER in (a, b):
         operand = expression_text(left if a is Kind.OTHER else right)
-        yield Problem(f"{operand} cannot be compared: its column holds no plain values", span=span)
+        hint = f"name a field of it, as in {operand}.city, if it holds structs"
+        yield Problem(f"{operand} cannot be compared: its column holds no plain values", span=span, hint=hint)
     elif a is not None and b is not None and not (a.is_number and b.is_number):
         texts = expression_text(left), expression_text(right)
         yield Problem(f"cannot compare {texts[0]} ({a}) with {texts[1]} ({b})", span=span)

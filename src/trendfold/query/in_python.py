@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias, TypeGuard
 
-from trendfold.errors import InputError
+from trendfold.errors import InputError, nearest
 from trendfold.query.nodes import (
     EVENT_TIME,
     Aggregate,
@@ -177,6 +177,23 @@ class ValueExpr:
     def __abs__(self) -> ValueExpr:
         return ValueExpr(Unary("ABS", self._node))
 
+    def __getattr__(self, name: str) -> ValueExpr:
+        if name.startswith("_") or not _is_attribute(self._node):
+            raise AttributeError(f"{self!r} has no {name!r}; fields that begin with _ are written [{name!r}]")
+        return self[name]
+
+    def __getitem__(self, name: str) -> ValueExpr:
+        """A field of a nested column: `B.place.city`."""
+        if not _is_attribute(self._node):
+            raise TypeError(f"{self!r} has no fields; only attributes of events have")
+        return ValueExpr(replace(self._node, name=f"{self._node.name}.{_column(name)}"))
+
+    def __call__(self, *_: object) -> NoReturn:
+        """No value can be called: what stands before the parentheses is no method, but read as a field."""
+        name = expression_text(self._node).rpartition(".")[2]
+        methods = [each for each in dir(ValueExpr) if not each.startswith("_")]
+        raise TypeError(f"values have no method {name!r}; {nearest(name, methods) or ', '.join(methods)}")
+
     def __and__(self, other: object) -> ConditionExpr:
         raise TypeError("& joins conditions; put comparisons in parentheses: (T.x > 1) & (T.y < 5)")
 
@@ -187,6 +204,11 @@ class ValueExpr:
 
     def __repr__(self) -> str:
         return expression_text(self._node) + (f" AS {quoted(self._name)}" if self._name is not None else "")
+
+
+def _is_attribute(node: Expression) -> TypeGuard[Attribute]:
+    """Whether a value is an attribute of an event, which may have fields."""
+    return isinstance(node, Attribute) and node.alias is not None and node.name != EVENT_TIME
 
 
 Operand: TypeAlias = ValueExpr | ConditionExpr | int | float | str | bool | datetime | timedelta | None

@@ -88,6 +88,12 @@ def quoted(name: str) -> str:
     return f'"{doubled}"'
 
 
+def _path(name: str) -> str:
+    """A column, or a field inside one with a dot before it: `place.city`."""
+    parts = name.split(".")
+    return ".".join(map(quoted, parts)) if all(parts) else quoted(name)
+
+
 def _list(parts: Iterable[str]) -> str:
     return ", ".join(parts)
 
@@ -100,7 +106,7 @@ def _returns(returns: tuple[ReturnItem, ...] | Matches) -> str:
         case Matches(()):
             return "MATCHES"
         case Matches(attributes):
-            return f"MATCHES({_list(map(quoted, attributes))})"
+            return f"MATCHES({_list(map(_path, attributes))})"
         case items:
             return _list(map(_item, items))
 
@@ -117,12 +123,12 @@ def _item(item: ReturnItem) -> str:
 
 
 def _key(key: GroupKey) -> str:
-    return quoted(key.attribute) if key.alias is None else f"{quoted(key.alias)}.{quoted(key.attribute)}"
+    return quoted(key.attribute) if key.alias is None else f"{quoted(key.alias)}.{_path(key.attribute)}"
 
 
 def _where(query: Query) -> str:
     """The WHERE clause; a conjunct that is itself an AND gets parentheses, so that it stays one conjunct."""
-    parts = [f"[{_list(map(quoted, query.equivalence))}]"] if query.equivalence else []
+    parts = [f"[{_list(map(_path, query.equivalence))}]"] if query.equivalence else []
     match parts, query.where:
         case [], [Logic("OR") as only]:
             parts = [expression_text(only)]
@@ -233,7 +239,7 @@ def _expression(expression: Expression) -> tuple[str, int]:
             return f"TIME(NEXT({quoted(alias)}))" if is_next else f"TIME({quoted(alias)})", _PRIMARY
         case Attribute(alias, name, is_next):
             owner = "" if alias is None else f"NEXT({quoted(alias)})." if is_next else f"{quoted(alias)}."
-            return owner + quoted(name), _PRIMARY
+            return owner + (quoted(name) if alias is None else _path(name)), _PRIMARY
         case Aggregate():
             return _aggregate(expression), _PRIMARY
         case Unary("NOT", operand):
@@ -297,6 +303,6 @@ def _aggregate(aggregate: Aggregate) -> str:
         case Aggregate(alias=str(alias), attribute=None):
             argument = quoted(alias)
         case Aggregate(alias=str(alias), attribute=str(attribute)):
-            argument = f"{quoted(alias)}.{quoted(attribute)}"
+            argument = f"{quoted(alias)}.{_path(attribute)}"
     text = f"{aggregate.function}({argument})"
     return f"LOG2({text})" if aggregate.log2 else text
