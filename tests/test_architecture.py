@@ -29,6 +29,8 @@ ONLY_IN = {
     "altair": {"report"},
     "vl_convert": {"report"},
     "nicegui": {"console"},
+    "prometheus_client": {"runtime"},
+    "opentelemetry": {"runtime"},
     "starlette": {"console"},
 }
 NOT_IN = {"pyarrow": {"query", "automaton", "plan", "kernel"}}

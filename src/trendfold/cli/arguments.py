@@ -109,6 +109,9 @@ def add_stream(parser: argparse.ArgumentParser) -> None:
         help="how far in the future an event may be, or none for no limit; default: 1 d",
     )
     parser.add_argument(
+        "--metrics", metavar="[HOST:]PORT", help="serve the progress as a page for Prometheus"
+    )
+    parser.add_argument(
         "--idle-timeout",
         metavar="D",
         help="after so long without events, move the watermark on with the clock; default: never",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from trendfold.events.text_files import CsvOptions
+    from trendfold.runtime.spark.stream import Handle
     from trendfold.runtime.spark.watch import Progress
 
 _NONE = "none"
@@ -66,9 +67,11 @@ def run_stream(
     workload: api.Workload, args: Namespace, csv: CsvOptions, origin: Any, limits: dict[str, Any]
 ) -> Progress:
     """Start the stream, show its progress, and stop it on Ctrl-C; returns its last progress."""
+    from trendfold.runtime.spark.metrics import read_address
     from trendfold.runtime.spark.session import session
     from trendfold.runtime.spark.stream_sources import SourceSettings, open_stream
 
+    address = read_address(args.metrics) if args.metrics is not None else None
     for caution in workload.cautions():
         say(f"warning: {caution}")
     types = [name.strip() for name in args.types.split(",") if name.strip()]
@@ -101,6 +104,7 @@ def run_stream(
     try:
         with (
             interrupt.gracefully(None),
+            _serving_metrics(handle, address),
             _watching(is_live=args.output is not None and sys.stderr.isatty()) as watcher,
         ):
             listener = handle.listen(watcher)
@@ -134,6 +138,21 @@ def _print(rows: Any, batch: int, query: str) -> None:
 def _print_json(rows: Any, batch: int, query: str) -> None:
     print_json(query, to_table(rows))
     sys.stdout.flush()
+
+
+@contextmanager
+def _serving_metrics(handle: Handle, address: tuple[str, int] | None) -> Iterator[None]:
+    """Serve a page for Prometheus, if there is an address for it."""
+    if address is None:
+        yield
+        return
+    host, port = address
+    page = handle.serve_metrics(port, host)
+    note(f"metrics: http://{page.address}/metrics")
+    try:
+        yield
+    finally:
+        page.close()
 
 
 @contextmanager

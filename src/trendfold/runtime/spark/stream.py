@@ -49,6 +49,7 @@ from trendfold.runtime.spark.manifest import (
     require_same_exchanges,
     require_whole,
 )
+from trendfold.runtime.spark.metrics import MetricsPage, observe
 from trendfold.runtime.spark.operators import flush_from, judged_by_spark, pack, to_shards
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import REJECTS, Recorder, require_same_columns
@@ -478,6 +479,14 @@ class Handle:
         stream = self._recorder.stream
         raw = {stream.job.plans[query].query.name: why for query, why in stream.raw.items()}
         return progress_of(self.query, Tally.read(self._folder), self.queries, raw)
+
+    def serve_metrics(self, port: int, host: str = "127.0.0.1") -> MetricsPage:
+        """Serve the progress as a page that Prometheus reads, until `close()` (docs/monitoring.md)."""
+        return MetricsPage(lambda: self.progress, host, port)
+
+    def observe(self, meter: Any = None) -> None:
+        """Add the progress to a meter of OpenTelemetry, by default to the application's."""
+        observe(lambda: self.progress, meter)
 
     def listen(self, watcher: Watcher) -> Listener:
         """Call a function with the progress after every micro-batch; `listener.remove()` stops that."""
