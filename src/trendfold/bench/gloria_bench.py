@@ -2,21 +2,21 @@
 
 Figures 11 to 15: the time of its optimizer, against one without pruning and a greedy one, for workloads of
 sequences, Kleene patterns and both (gloria_plans.py). Figures 16 to 19: the speed of running plans, against
-`greta`, `hamlet` and `auto` (gloria_runs.py).
+`greta`, `hamlet` and `auto` (gloria_runs.py). Section 7.2: a stream whose rates flip (gloria_flips.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from trendfold.bench import gloria_plans, gloria_runs
+from trendfold.bench import gloria_flips, gloria_plans, gloria_runs
 from trendfold.bench.curves import draw
 from trendfold.bench.harness import Case, Promise, Report, Verdict
 
 
 def cases(seed: int, scale: float) -> list[Case]:
     """All lines; `scale` multiplies events, not numbers of queries."""
-    return [*gloria_plans.cases(seed), *gloria_runs.cases(seed, scale)]
+    return [*gloria_plans.cases(seed), *gloria_runs.cases(seed, scale), *gloria_flips.cases(seed, scale)]
 
 
 def judged(report: Report) -> Report:

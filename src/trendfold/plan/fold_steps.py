@@ -186,7 +186,7 @@ def from_value(value: Mapping[str, Any]) -> FoldStep:
 def _way_value(way: Fold) -> dict[str, Any]:
     found: dict[str, Any] = {each.name: getattr(way, each.name) for each in fields(way)}
     if isinstance(way, SharedPlan):
-        found["details"] = None
+        found["details"] = found["running"] = None
     if isinstance(way, Combined):
         found["operands"] = [_way_value(each) for each in way.operands]
     return {"name": type(way).__name__, **found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from trendfold.automaton import Automaton, build, split
@@ -120,11 +120,23 @@ class Group:
     """The plan of a paper's method: a plain value that only the paper's package reads."""
     fitted_by: str = ""
     """The statistics `details` were planned by; empty if they are fitted to the rows when these are read."""
+    rates: tuple[tuple[str, float], ...] = ()
+    """In that case, the events by type in one of the longest windows."""
 
     @property
     def key(self) -> str:
         """The name of its first query, unique among the groups of a workload."""
         return self.members[0].query.name
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of its queries."""
+        return tuple(member.query.name for member in self.members)
+
+    @property
+    def name(self) -> str:
+        """The same as one."""
+        return ", ".join(self.names)
 
 
 FINDERS = ("mcep", "spass", "motto")

@@ -28,7 +28,7 @@ from trendfold.plan.cost import (
 )
 from trendfold.plan.logical import LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
-from trendfold.plan.papers import offer, paper
+from trendfold.plan.papers import NEED_RATES, offer, paper
 from trendfold.plan.spread import keeps_other_rows, pane_of
 from trendfold.plan.statistics import (
     BatchSize,
@@ -130,11 +130,13 @@ class SharedPlan:
 
     method   a key of the paper's `run.FOLDS`
     details  the plan of that method
+    running  on streams, what they store of a plan that follows their rates
     """
 
     method: str
     details: Any
     why: str
+    running: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +389,9 @@ def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFo
         return _choose_shared_trees(group, known)
     if group.method != LANES:
         why = f"strategy {group.strategy!r} was requested"
+        if known.running is not None and group.method in NEED_RATES:
+            details, running, how = paper(group.method, "follow").followed(group, known)
+            return SharedPlan(group.method, details, f"{why}; {how}" if how else why, running)
         if group.fitted_by:
             return SharedPlan(group.method, group.details, f"{why}; planned by {group.fitted_by}")
         return SharedPlan(group.method, paper(group.method, "plan").fitted(group, known), why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from trendfold.plan.overlap import Overlap
 
@@ -110,6 +111,7 @@ class GroupStatistics:
     panes             the stretches of overlapping windows, if all queries have the same windows
     trees             windows and possible batch sizes, for queries that can share trees
     own_share         share of the rows that one query needs on average, for such queries
+    running           what a stream stores of a plan that follows its rates, empty at first; None elsewhere
     """
 
     rows: int = 0
@@ -127,3 +129,4 @@ class GroupStatistics:
     panes: PaneStatistics | None = None
     trees: OperandStatistics = OperandStatistics()
     own_share: float = 1.0
+    running: Mapping[str, Any] | None = None

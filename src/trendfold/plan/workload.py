@@ -120,9 +120,9 @@ def fitted_to(
     for unit in units(dict(enumerate(plans))) if statistics is not None and statistics.rates else ():
         if unit.group is None or unit.group.method not in NEED_RATES or statistics is None:
             continue
-        known = GroupStatistics(frequencies=_per_window(unit.plans, statistics.rates))
-        details = paper(unit.group.method, "plan").fitted(unit.group, known)
-        group = replace(unit.group, details=details, fitted_by=source)
+        rates = _per_window(unit.plans, statistics.rates)
+        details = paper(unit.group.method, "plan").fitted(unit.group, GroupStatistics(frequencies=rates))
+        group = replace(unit.group, details=details, fitted_by=source, rates=tuple(rates.items()))
         for number, each in zip(unit.numbers, unit.plans, strict=True):
             found[number] = replace(each, group=group)
     return tuple(found)

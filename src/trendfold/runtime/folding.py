@@ -338,6 +338,8 @@ def prepare_group(group: Group, workspace: Workspace, request: Request = EVERYTH
     if together is not None:
         rates = frequencies(group, together), window_share(together)
         known = replace(known, frequencies=rates[0], window_share=rates[1])
+    if request.running is not None:
+        known = replace(known, running=request.running.get(group.name, {}))
     way = choose(group, known, DEFAULT_COSTS)
     return ReadyGroup(group, way, known, request.limits, together)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from trendfold.runtime.limits import DEFAULTS, Limits
 from trendfold.runtime.windows import Asked
@@ -17,6 +19,8 @@ class Request:
     arithmetic: str = "auto"
     asked: Asked | None = None
     """Compute only these windows; None for all."""
+    running: Mapping[str, Mapping[str, Any]] | None = None
+    """On streams, what they store of plans that follow their rates, by the names of a group's queries."""
 
     @property
     def is_exact(self) -> bool:

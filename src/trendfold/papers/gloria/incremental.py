@@ -7,7 +7,7 @@
 The paper plans added queries separately, which is even faster but shares nothing with the others. Here a pool
 is kept if nothing before it has changed, so the plan is as good as planning from scratch.
 
-For callers that maintain a workload themselves (docs/gloria.md): engines plan once per run.
+Streams use it where their plans follow the rates of their events (follow.py).
 
 Source: GLORIA (SIGMOD 2022), Section 7.2.
 """

@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ from trendfold.kernel.program import Folded
 from trendfold.plan import QueryPlan
 from trendfold.plan.carried import distinct_attributes, distinct_sets
 from trendfold.plan.fold_steps import FoldStep, to_value
-from trendfold.plan.physical import Products, choose_exchange, matrices_together
+from trendfold.plan.physical import Products, SharedPlan, choose_exchange, matrices_together
 from trendfold.plan.spread import Mode, ends_with_segment
 from trendfold.plan.workload import units
 from trendfold.query.nodes import Expression, GroupKey, Window, WindowUnit
@@ -497,17 +498,22 @@ def fold_rows(
     asked: Asked | None = None,
     *,
     is_part: bool = False,
+    running: dict[str, Any] | None = None,
 ) -> Iterator[Blob]:
     """Fold queries over all rows of some segments, for all windows or those `asked` for.
 
-    With `is_part` the rows are those of all segments in the windows asked for.
+    With `is_part` the rows are those of all segments in the windows asked for. `running` has what a stream
+    stores of plans that follow its rates, before and after.
     """
-    request = Request(job.origin, job.limits, job.arithmetic, asked)
+    request = Request(job.origin, job.limits, job.arithmetic, asked, running)
     for unit in units({query: job.plans[query] for query in queries}):
         try:
             folds = fold_unit(unit, workspace, request)
             for query, (folded, step) in zip(unit.numbers, folds, strict=True):
-                yield from [] if step is None else [step_blob(query, step)]
+                if step is not None:
+                    yield step_blob(query, step)
+                    if running is not None and unit.group is not None and isinstance(step.way, SharedPlan):
+                        running[unit.group.name] = step.way.running or {}
                 tell = _answer_part if is_part else answer
                 yield from tell(job, exchange, query, folded, request)
         except TrendfoldError as error:

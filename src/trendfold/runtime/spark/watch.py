@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -59,6 +59,9 @@ class Progress:
     """Partial matches in the state, of patterns without a key."""
     plans: int = 0
     """How many join plans of RETURN MATCHES were made: a first one in every shard, others after changes."""
+    sharing_plans: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Of plans that follow the rates of the stream, by the names of their queries and summed over shards: the
+    cost of the plan in force, of the best one and without sharing, and how often it was migrated."""
     latency_p50_s: float | None = None
     """Seconds from the arrival of events to the rows that they complete: the median of recent batches."""
     latency_p99_s: float | None = None
@@ -70,7 +73,8 @@ class Progress:
             f"watermark {self.watermark or 'none'}, {plural(self.open_windows, 'open window')}, "
             f"{plural(self.state_rows, 'event')} and {plural(self.vectors, 'vector')} in "
             f"{plural(self.state_bytes, 'byte')} of state, "
-            f"{self.late:,} late, {plural(self.rejects, 'reject')}{self._latency()}; rows: {rows}"
+            f"{self.late:,} late, {plural(self.rejects, 'reject')}"
+            f"{self._migrated()}{self._latency()}; rows: {rows}"
         )
 
     def _repr_html_(self) -> str:
@@ -85,6 +89,18 @@ class Progress:
             "rejects": f"{self.rejects:,}",
         }
         return facts_html(facts, (f"{name}: {plural(count, 'row')}" for name, count in self.rows.items()))
+
+    def _migrated(self) -> str:
+        """How far the plans in force are from the best, and how often they were migrated."""
+        facts = self.sharing_plans.values()
+        if not facts:
+            return ""
+        cost, best, alone = (sum(each[name] for each in facts) for name in ("cost", "best", "alone"))
+        times = int(sum(each["migrations"] for each in facts))
+        return (
+            f", sharing plans cost {cost:,.0f} (best {best:,.0f}, alone {alone:,.0f}) "
+            f"after {plural(times, 'migration')}"
+        )
 
     def _latency(self) -> str:
         if self.latency_p50_s is None:
@@ -130,7 +146,18 @@ def progress_of(
         latency_p50_s=_percentile(latency, 0.50),
         latency_p99_s=_percentile(latency, 0.99),
         raw=raw,
+        sharing_plans=_sharing_plans(tally.state.values()),
     )
+
+
+def _sharing_plans(shards: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+    """The facts about plans that follow rates, summed over shards."""
+    found: dict[str, dict[str, float]] = {}
+    for shard in shards:
+        for name, facts in shard.get("sharing_plans", {}).items():
+            before = found.get(name, {})
+            found[name] = {fact: value + before.get(fact, 0) for fact, value in facts.items()}
+    return found
 
 
 def latencies(recent: Sequence[Mapping[str, Any]]) -> list[float]:

@@ -119,7 +119,7 @@ def _fold_raw(
         if here.finds_matches:
             yield from tasks.find_in_rows(stream.job, due, workspace, asked=windows, running=running)
         else:
-            yield from tasks.fold_rows(stream.job, here, due, workspace, windows)
+            yield from tasks.fold_rows(stream.job, here, due, workspace, windows, running=index.running)
 
 
 def _require_codes(plan: QueryPlan, workspace: Workspace) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from trendfold.query.nodes import Window
-from trendfold.runtime.release import ALWAYS
+from trendfold.runtime.release import ALWAYS, NEVER
 from trendfold.runtime.stream import layout
 
 
@@ -195,6 +195,7 @@ class ShardIndex:
     join_plans  per exchange that finds matches the part with its join plans, and its size
     open_joins  per exchange that keeps partial matches, these
     events    how many events were numbered, of exchanges that keep partial matches
+    running   what is stored of plans that follow the rates of the stream, by the names of their queries
     read      how many raw events were read from the state since the index was read; not stored
     """
 
@@ -209,6 +210,7 @@ class ShardIndex:
     join_plans: dict[int, list[int]] = field(default_factory=dict)
     open_joins: dict[int, OpenJoins] = field(default_factory=dict)
     events: int = 0
+    running: dict[str, Any] = field(default_factory=dict)
     read: int = 0
 
     @staticmethod
@@ -228,12 +230,14 @@ class ShardIndex:
         found.events = value.get("events", 0)
         found.join_plans = {int(k): v for k, v in value.get("join_plans", {}).items()}
         found.moving = {int(k): MovingState.from_value(v) for k, v in value.get("moving", {}).items()}
+        found.running = value.get("running", {})
         return found
 
     def write(self, store: Store) -> None:
         """Write the index; delete the state if nothing is left."""
         self.groups = {name: group for name, group in self.groups.items() if group.segments}
-        if not self.parts and not self.groups:
+        self.running = {name: state for name, state in self.running.items() if state}
+        if not self.parts and not self.groups and (not self.running or self.released == NEVER):
             for exchange in list(self.join_plans):
                 self.forget_join_plans(store, exchange)
             self.timer = None
@@ -253,6 +257,8 @@ class ShardIndex:
             "open_joins": {exchange: _told(kept) for exchange, kept in self.open_joins.items()},
             "events": self.events,
         }
+        if self.running:
+            value["running"] = self.running
         store.set_index(json.dumps(value))
 
     def put(self, store: Store, payload: bytes) -> int:

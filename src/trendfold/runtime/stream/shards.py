@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,8 @@ from trendfold.runtime.stream.settling import RawEvents, has_vectors, is_worth_s
 from trendfold.runtime.stream.shard_state import GroupState, ShardIndex, StatePart, Store
 from trendfold.runtime.stream.stream_job import StreamJob
 
+FOLLOWED_FACTS = ("cost", "best", "alone", "migrations")
+"""What progress tells of a plan that follows the rates of the stream."""
 MANY_PARTS = 8
 """As many parts of about the same size are merged into one."""
 
@@ -143,6 +146,18 @@ def _forget_removed(stream: StreamJob, store: Store, index: ShardIndex) -> None:
         index.forget_join_plans(store, exchange)
     for query in set(index.moving).difference(*stream.moving.values()):
         index.forget_moving(store, query)
+    if index.running:
+        index.running = _inherited(index.running, stream.followed)
+
+
+def _inherited(running: Mapping[str, Any], groups: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    """What is stored of plans: a group that got queries, or lost some, goes on from its old rates."""
+    found = {}
+    for name, queries in groups.items():
+        old = name if name in running else max(running, key=lambda each: len(queries & {*each.split(", ")}))
+        if queries & {*old.split(", ")}:
+            found[name] = running[old]
+    return found
 
 
 def _put_together(stream: StreamJob, store: Store, index: ShardIndex) -> None:
@@ -297,6 +312,9 @@ def _state(stream: StreamJob, index: ShardIndex, watermark: int) -> Blob:
         "watermark": watermark,
         "parts": len(index.parts) + len(vectors),
         "windows": _open_windows(stream, index, max(watermark, index.released)),
+        "sharing_plans": {
+            name: {fact: state[fact] for fact in FOLLOWED_FACTS} for name, state in index.running.items()
+        },
     }
     rows = sum(part.rows for part in index.parts)
     return Blob(0, Content.STATE, 0, rows, json.dumps(told).encode())

@@ -13,6 +13,7 @@ import pyarrow as pa
 from trendfold.events.batch import schema_of
 from trendfold.events.options import Options
 from trendfold.plan import QueryPlan
+from trendfold.plan.papers import NEED_RATES
 from trendfold.plan.stream_choices import BLOCKS, has_moving_windows, why_raw
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.release import ALWAYS, NEVER, Release, release_of
@@ -76,6 +77,13 @@ class StreamJob:
             since = {query: own[query].since for query in queries}
             found[number] = online_groups(number, queries, self.job.plans, since)
         return found
+
+    @cached_property
+    def followed(self) -> dict[str, frozenset[str]]:
+        """The groups whose plans follow the rates of the stream, by name, and their queries."""
+        asked = (plan for plan, release in zip(self.job.plans, self.releases, strict=True) if release)
+        groups = (plan.group for plan in asked if plan.group is not None)
+        return {group.name: frozenset(group.names) for group in groups if group.method in NEED_RATES}
 
     def is_over(self, exchange: int, watermark: int) -> bool:
         """Whether all queries of an exchange are replaced, and their last windows reported."""
