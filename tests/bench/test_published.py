@@ -182,7 +182,7 @@ def test_a_check_fails_where_a_line_or_a_bench_is_not_committed(monkeypatch: pyt
 
 
 def test_a_check_looks_at_every_bench_that_needs_neither_spark_nor_peers() -> None:
-    elsewhere = {"peers", "spark", "stream", "mcep", "detect", "compile", "language"}
+    elsewhere = {"peers", "spark", "stream", "mcep", "detect", "compile", "language", "scale"}
     assert recheck.LINES.keys() == BENCHES.keys() - elsewhere
 
 
