@@ -65,11 +65,11 @@ def environment(python: str, version: str, spark: str) -> Path:
     fixed = locked() | {"pyspark": spark}
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join(f"{name}=={number}" for name, number in fixed.items()) + "\n")
-    needs = ["pytest", "hypothesis", "pandas", "polars", "hatchling", "editables"]
+    needs = ["pytest", "hypothesis", "pandas", "polars"]
     own = str(folder / "bin" / "python")
     pip = [own, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "-c", str(constraints)]
     subprocess.run([*pip, *needs], check=True)
-    subprocess.run([*pip, "--no-build-isolation", "-e", f"{ROOT}[spark,connect]"], check=True)
+    subprocess.run([*pip, "-e", f"{ROOT}[spark,connect]"], check=True)
     done.touch()
     return folder / "bin" / "python"
 
