@@ -81,7 +81,7 @@ def test_every_walk_is_followed() -> None:
 
 
 def test_one_query_is_a_dozen_hops_from_its_kernel() -> None:
-    """`fold_windows` is compiled: the last hop that Python sees is what calls it."""
+    """`count_windows` is compiled: the last hop that Python sees is what calls it."""
     depth, deepest = 0, 0
     import sys
     from types import FrameType

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 import trendfold
+from trendfold.kernel import fold
 from trendfold.plan import plan
 from trendfold.testing import oracle
 
+COUNT_WINDOWS = fold.count_windows
 STRATEGIES = ["cogra", "greta"]
 both_kernels = pytest.mark.parametrize("strategy", STRATEGIES)
 """cogra folds vectors; greta keeps every binding."""
@@ -116,6 +118,28 @@ def test_long_streams_agree_with_exact_integers(strategy: str, pattern: str, tie
     assert is_log2(row["log2_count"], exact)
     if exact.bit_length() < 1000:
         assert math.isclose(row["count"], exact, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("semantics", ["any", "next", "contiguous"])
+@pytest.mark.parametrize("pattern", ["SEQ(A, B+, C)", "SEQ(A+, B+)", "SEQ(C, A, B+)", "A+", "SEQ(A, B)"])
+@pytest.mark.parametrize("window", ["", "WITHIN 30 s SLIDE 30 s", "WITHIN 900 s SLIDE 450 s"])
+def test_counts_alone_are_folded_as_with_everything_else(
+    monkeypatch: pytest.MonkeyPatch, semantics: str, pattern: str, window: str
+) -> None:
+    rng = random.Random(f"{pattern} {semantics}")
+    types = "".join(rng.choice("AABBC") * rng.choice([1, 1, 2, 40]) for _ in range(1500))[:3000]
+    query = f"RETURN COUNT(*), LOG2(COUNT(*)) PATTERN {pattern} SEMANTICS {semantics} {window}"
+    ran = []
+    monkeypatch.setattr(fold, "count_windows", lambda *given: ran.append(COUNT_WINDOWS(*given)))
+    found = run(query, types, "cogra")["q"]
+    assert ran
+    monkeypatch.setattr(fold, "only_counts", lambda *_: False)
+    wanted = run(query, types, "cogra")["q"].to_pylist()
+    assert len(ran) == 1
+    for row, right in zip(found.to_pylist(), wanted, strict=True):
+        assert row["window_start"] == right["window_start"]
+        assert row["count"] == pytest.approx(right["count"], rel=1e-12)
+        assert row["log2_count"] == pytest.approx(right["log2_count"], rel=1e-12)
 
 
 @both_kernels

@@ -49,7 +49,7 @@ def _kinds() -> Mapping[str, tuple[tuple[str, ...], int]]:
     }
 
 
-PROMISED_S = {"a query": 10.0, LANES: 8.0}
+PROMISED_S = {"a query": 6.0, LANES: 8.0}
 """The most CPU seconds of some lines."""
 
 

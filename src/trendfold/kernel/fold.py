@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trendfold.kernel.guards import move_classes
 from trendfold.kernel.jit import inlined, kernel, lent
-from trendfold.kernel.program import Frame, Grid
+from trendfold.kernel.program import Events, Frame, Grid, Guards
 from trendfold.kernel.wide import RADIX, add, lift, normalise, times
 
 
@@ -118,6 +118,117 @@ def fold_windows(events, lows, untils, highs, rows, grid, guards, frame, mass, o
                 is_short = has_grid and not (empties and exponent.any())
         _close(k, frame, m, e, x, out)
         _forget_exponents(grid, e, factor)
+
+
+@kernel
+def count_windows(events, lows, highs, rows, grid, guards, frame, mass, out):
+    """`fold_windows` where queries only count, and events are alone at their moments and move no class.
+
+    Most first queries need no more, and it compiles in a third of the time. See `only_counts`.
+    """
+    events, rows, grid, guards = lent(events), lent(rows), lent(grid), lent(guards)
+    frame, out = lent(frame), lent(out)
+    mantissa, exponent, _, factor, _, _, fresh = lent(mass)
+    m, e, total, total_e = mantissa.reshape(-1), exponent.reshape(-1), fresh[0], fresh[1]
+    tables = _count_tables(events, rows, grid, guards.moves, factor)
+    empties, is_one = rows.spend.shape[1] + rows.fade.shape[1] > 0, grid.dst.shape[1] == 1
+    copy_factors(grid.times, factor)
+    for k in range(lows.shape[0]):
+        for entry in range(m.shape[0]):
+            m[entry] = 0.0
+        m[frame.start] = 1.0
+        i, high, is_short = lows[k], highs[k], True
+        while i < high:
+            j = i
+            if is_short and is_one:
+                j = _count_rows(i, high, grid, tables, factor, m, e)
+            elif is_short:
+                j = _count_entries(i, high, grid, tables, factor, m, e, total)
+            if j == i:
+                before = events.symbol[max(0, i - 1)]
+                if _count_wide(events.symbol[i], before, rows, grid, m, e, total, total_e):
+                    bridge(grid, e, factor)
+                j += 1
+            i = j
+            if i < high and empties:
+                is_short = not e.any()
+        for s in frame.whole:
+            out.mantissa[k, 0], out.exponent[k, 0] = add(out.mantissa[k, 0], out.exponent[k, 0], m[s], e[s])
+        _forget_exponents(grid, e, factor)
+
+
+@inlined
+def _count_entries(i, high, grid, tables, factor, m, e, sums):
+    """`_count_rows` where an event writes several entries."""
+    symbol = tables[0][0]
+    src, factors, dst, terms = tables[1]
+    drain, drains = tables[2]
+    fade, fades = tables[3]
+    count = np.uint32(grid.dst.shape[1])
+    faded = np.uint32(symbol[max(0, i - 1)])
+    while i < high:
+        a = np.uint32(symbol[i])
+        fits, is_known = True, True
+        t = a * count * terms
+        for r in range(count):
+            total = 0.0
+            for _ in range(terms):
+                total += m[src[t]] * factors[t]
+                t += np.uint32(1)
+            fits &= abs(total) < RADIX
+            is_known &= total == total
+            sums[r] = total
+        if not is_known:
+            break
+        for k in range(drains):
+            m[drain[a * drains + k]] = 0.0
+        for k in range(fades):
+            m[fade[faded * fades + k]] = 0.0
+        for r in range(count):
+            m[dst[a * count + r]] = sums[r]
+        faded = a
+        i += 1
+        if not fits:
+            _bring_back(a, grid, m, e, factor)
+            if drains + fades:
+                break
+    return i
+
+
+@kernel
+def _count_wide(a, faded, rows, grid, m, e, total, total_e):
+    """One event of `count_windows` in wide arithmetic; whether an exponent changed."""
+    changed = False
+    for r in range(grid.dst.shape[1]):
+        total[r], total_e[r] = 0.0, 0
+        for k in range(grid.src.shape[2]):
+            s = grid.src[a, r, k]
+            part, part_e = normalise(m[s] * grid.times[a, r, k], e[s])
+            total[r], total_e[r] = add(total[r], total_e[r], part, part_e)
+    for k in range(rows.drain.shape[1]):
+        changed |= _forget(rows.drain[a, k], m, e)
+    for k in range(rows.fade.shape[1]):
+        changed |= _forget(rows.fade[faded, k], m, e)
+    for r in range(grid.dst.shape[1]):
+        d = grid.dst[a, r]
+        changed |= e[d] != total_e[r]
+        m[d], e[d] = total[r], total_e[r]
+    return changed
+
+
+@inlined
+def _forget(entry, m, e):
+    """Empty an entry; whether it had an exponent."""
+    had = e[entry] != 0
+    m[entry], e[entry] = 0.0, 0
+    return had
+
+
+def only_counts(events: Events, grid: Grid, guards: Guards, frame: Frame) -> bool:
+    """Whether `count_windows` can fold these events."""
+    has_ties = len(events.moment) > 0 and int(events.moment[-1]) + 1 < len(events.moment)
+    is_count = frame.width == 1 and frame.extremes == 0 and grid.dst.shape[1] > 0
+    return is_count and not has_ties and not guards.moves.any()
 
 
 @inlined

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from time import monotonic
 
-from trendfold.kernel.fold import fold_windows
+from trendfold.kernel.fold import count_windows, fold_windows
 from trendfold.kernel.jit import has_compiled, watch_compiling
 
 FIRST = "compiling, once: the first query of its kind on a machine takes up to a minute"
@@ -55,5 +55,5 @@ def tell_of_compiling() -> None:
 @cache
 def tell_of_compiling_on_workers() -> None:
     """Announce that Spark's workers compile, unless kernels were already compiled on this machine."""
-    if not has_compiled(fold_windows):
+    if not has_compiled(fold_windows) and not has_compiled(count_windows):
         _to_stderr(ON_WORKERS)

@@ -22,5 +22,8 @@ def fold_items(here: OperandRows) -> tuple[Folded, int]:
         grid = no_grid(grid)
     tables = program, grid, lower_guards(machine, here.alphabet), frame
     mass = kernels.empty_mass(frame, grid, here.events.values.shape[1])
-    kernels.fold_windows(here.events, items.low, items.until, items.high, *tables, mass, out)
+    if items.spans is None and kernels.only_counts(here.events, *tables[1:]):
+        kernels.count_windows(here.events, items.low, items.high, *tables, mass, out)
+    else:
+        kernels.fold_windows(here.events, items.low, items.until, items.high, *tables, mass, out)
     return out, vector_bytes(frame)

@@ -46,6 +46,7 @@ from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
 from trendfold.runtime.spark.tasks import Job, Route
 from trendfold.runtime.typed_rows import columns_to_read, with_types
+from trendfold.runtime.workspace import Workspace
 
 MOST_OVERLAP = 0.2
 """If a larger share of rows is in overlaps, parts are treated as unordered."""
@@ -108,7 +109,7 @@ def _fitted(job: Job, source: FileSource | FrameSource, statistics: StreamStatis
         return job
     some = _sample(source, (job.options.time_column, job.options.type_column), job.options)
     batch = read_batch(some, replace(job.options, order_column=None, id_column=None, on_reject="keep"))
-    return replace(job, plans=fitted_to(job.plans, statistics_in(batch), SAMPLED))
+    return replace(job, plans=fitted_to(job.plans, statistics_in(Workspace(batch)), SAMPLED))
 
 
 # ---------------------------------------------------------------- choosing a route
