@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,8 +10,9 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core import event
 
-from trendfold.kernel.jit import watch_compiling
+from trendfold.kernel.jit import IS_PLAIN, watch_compiling
 from trendfold.runtime.compiling import FIRST, Teller
 
 ASK = """
@@ -50,3 +52,29 @@ def test_the_first_query_of_a_machine_says_so_and_the_second_does_not(tmp_path: 
     assert [run.stdout for run in runs] == ["1.0\n"] * 2
     assert runs[0].stderr.startswith(FIRST)
     assert runs[1].stderr == ""
+
+
+@pytest.mark.skipif(IS_PLAIN, reason="nothing is compiled")
+def test_the_garbage_collector_waits_until_a_kernel_is_compiled() -> None:
+    seen = []
+
+    class Watch(event.Listener):
+        def on_start(self, event: object) -> None:
+            seen.append(gc.isenabled())
+
+        def on_end(self, event: object) -> None:
+            seen.append(gc.isenabled())
+
+    def doubled(x: float) -> float:
+        return 2.0 * x
+
+    def unknown(x: float) -> float:
+        return x.nothing  # type: ignore[attr-defined]
+
+    with event.install_listener("numba:compile", Watch()):
+        assert numba.njit(doubled)(1.5) == 3.0
+        assert seen[0] is False
+        assert gc.isenabled()
+        with pytest.raises(numba.core.errors.TypingError):
+            numba.njit(unknown)(1.5)
+    assert gc.isenabled()
