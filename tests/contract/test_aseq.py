@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -42,7 +44,7 @@ def wrong(case: Workload, strategy: str = "aseq") -> str | None:
     asked = tf.parse(";\n".join(case.queries))
     result = asked.run(to_table(case), strategy=strategy, engine="local", order_column=case.order_column)
     for query, text in zip(asked, case.queries, strict=True):
-        assert result.summary.strategy[query.name] == strategy
+        assert strategy == "auto" or result.summary.strategy[query.name] == strategy
         expected = oracle.rows(text, case.events, case.order_column)
         problem = difference(result[query.name].to_pylist(), expected, 2 + len(query.group_by))
         if problem:
@@ -53,8 +55,8 @@ def wrong(case: Workload, strategy: str = "aseq") -> str | None:
 def check(seed: int, strategy: str = "aseq") -> None:
     """Fail, with a smaller workload, unless the rows are the oracle's."""
     case = sequences.random_workload(random.Random(seed))
-    if strategy == "ecube":
-        case = without_not(case)
+    if strategy != "aseq":
+        case = without_not(case) if strategy == "ecube" else for_counters(case)
     if not case.queries or wrong(case, strategy) is None:
         return
     shrinking = True
@@ -81,6 +83,13 @@ def without_not(case: Workload) -> Workload:
     return case._replace(
         queries=[text for text in case.queries if "SEQ(NOT" not in text and ", NOT " not in text]
     )
+
+
+def for_counters(case: Workload) -> Workload:
+    """The queries of a workload that `auto` may count by prefix, all in windows that move with events."""
+    kept = [text for text in without_not(case).queries if "MIN(" not in text and "MAX(" not in text]
+    windows = itertools.cycle(["WITHIN 9 s", "WITHIN 16 s"])
+    return case._replace(queries=[re.sub(r"\nWITHIN .*", "", text) + "\n" + next(windows) for text in kept])
 
 
 @contextmanager
@@ -130,6 +139,52 @@ def test_wide_numbers_give_the_same_rows(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trendfold.papers.aseq.run.is_wide", lambda *_: True)
         check(seed)
+
+
+@many(100)
+@given(seed=SEEDS)
+def test_auto_gives_the_oracles_rows_with_prefix_counters(seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("trendfold.papers.aseq.offered.SURE", math.inf)
+        patch.setattr("trendfold.runtime.group_rows._SINGLE", 0.0)
+        check(seed, "auto")
+
+
+def test_random_workloads_are_counted_by_prefix_under_auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trendfold.papers.aseq.offered.SURE", math.inf)
+    monkeypatch.setattr("trendfold.runtime.group_rows._SINGLE", 0.0)
+    counted = 0
+    for seed in range(150):
+        case = for_counters(sequences.random_workload(random.Random(seed)))
+        if len(case.queries) > 1 and case.events:
+            asked = tf.parse(";".join(case.queries))
+            run = asked.run(to_table(case), engine="local", order_column=case.order_column)
+            counted += any("prefix counters" in step.way.why for step in run.plan.steps)
+    assert counted > 10
+
+
+def many_trades(events: int = 50_000) -> pa.Table:
+    kinds = random.Random(0).choices("ABCDEF", k=events)
+    return pa.table({"type": kinds, "ts": list(range(events))})
+
+
+def test_auto_counts_by_prefix_where_windows_move_with_events_and_says_why() -> None:
+    asked = tf.parse("; ".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, {x}) WITHIN 90 s" for x in "CDEF"))
+    [step] = asked.run(many_trades(), engine="local").plan.steps
+    assert step.way.why.startswith("windows move with events; prefix counters are expected to be ")
+    assert "shared plan of aseq" in str(asked.explain(data=many_trades()))
+    tied = many_trades().set_column(1, "ts", pa.array([i // 5 for i in range(50_000)]))
+    assert "prefix counters" not in str(asked.explain(data=tied))  # updates would be of several events
+
+
+@pytest.mark.parametrize("changed", ["MIN(B.ts)", "COUNT(*) HAVING COUNT(*) > 3", "A, NOT D, B", "A+, B"])
+def test_auto_counts_by_prefix_only_what_is_fast_there(changed: str) -> None:
+    returned, _, having = (changed if "(" in changed else "COUNT(*)").partition(" HAVING ")
+    steps = changed if "," in changed else "A, B"
+    tail = f"HAVING {having} WITHIN 90 s" if having else "WITHIN 90 s"
+    text = f"RETURN {returned} AS r PATTERN SEQ({steps}, {{}}) {tail}"
+    told = str(tf.parse("; ".join(text.format(x) for x in "CEF")).explain(data=many_trades(5_000)))
+    assert "prefix counters" not in told
 
 
 @many(100)

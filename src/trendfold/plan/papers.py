@@ -27,6 +27,9 @@ NEED_RATES = frozenset({"gloria"})
 OFFERS = "trendfold.papers.gloria.choose"
 """The module that `auto` asks for a shared plan cheaper than lanes."""
 
+COUNTERS = "trendfold.papers.aseq.offered"
+"""The module that `auto` asks for prefix counters where windows move with events."""
+
 JOIN_PLANS = "trendfold.papers.mcep.plan"
 """The module whose `PlanSearch` plans the joins of many patterns for detection."""
 
@@ -39,6 +42,11 @@ def paper(strategy: str, step: str) -> Any:
 def offer() -> Any:
     """Import the module that offers `auto` a shared plan instead of lanes, once statistics are known."""
     return import_module(OFFERS)
+
+
+def counters() -> Any:
+    """Import the module that offers `auto` prefix counters, once statistics are known."""
+    return import_module(COUNTERS)
 
 
 def join_plans() -> ModuleType:

@@ -8,7 +8,7 @@ task, or at each release of a stream. `explain(data=...)` shows its choices; `re
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, overload
 
@@ -28,7 +28,7 @@ from trendfold.plan.cost import (
 )
 from trendfold.plan.logical import LANES, SHARED_TREES, Group, OperandPlan, QueryPlan
 from trendfold.plan.overlap import Sharing, matrix_shape
-from trendfold.plan.papers import NEED_RATES, offer, paper
+from trendfold.plan.papers import NEED_RATES, counters, offer, paper
 from trendfold.plan.spread import keeps_other_rows, pane_of
 from trendfold.plan.statistics import (
     BatchSize,
@@ -382,7 +382,25 @@ def _why_values_apart(group: Group, known: ValueStatistics, costs: Costs) -> str
     return f"GROUP BY has so many values that lanes are not cheaper: {how}"
 
 
+def _choose_counters(group: Group, known: GroupStatistics, costs: Costs) -> SharedPlan | None:
+    """Prefix counters for windows per event, if the rows are known to suit them and lanes cost more."""
+    if group.method != LANES or not known.frequencies or not has_windows_per_event(group.members):
+        return None
+    if why_apart(group, replace(known, open_windows=1)):
+        return None
+    lanes = known.rows * costs.apply(_vectors(group.members, known.open_windows), 1)
+    apart = known.rows * len(group.members) * costs.moved
+    found = counters().cheaper(group.members, known, min(lanes, apart))
+    if found is None:
+        return None
+    plan, times = found
+    why = f"windows move with events; prefix counters are expected to be {times:.1f} times cheaper than lanes"
+    return SharedPlan(counters().METHOD, plan, why)
+
+
 def _choose_group(group: Group, known: GroupStatistics, costs: Costs) -> GroupFold:
+    if (counted := _choose_counters(group, known, costs)) is not None:
+        return counted
     if why := why_apart(group, known):
         return Apart(why)
     if group.method == SHARED_TREES:

@@ -56,7 +56,13 @@ from trendfold.runtime.folds.in_machine_lanes import (
 from trendfold.runtime.folds.in_shared_trees import ReadyTrees, make_trees
 from trendfold.runtime.folds.operand import OperandRows
 from trendfold.runtime.folds.shared_panes import ReadySharedPanes, lower_panes, measure_panes
-from trendfold.runtime.group_rows import GroupRows, frequencies, read_group, window_share
+from trendfold.runtime.group_rows import (
+    GroupRows,
+    frequencies,
+    has_single_moments,
+    read_group,
+    window_share,
+)
 from trendfold.runtime.lane_rows import LaneRows, burst_length, one_query, read_lane_rows
 from trendfold.runtime.limits import Limits
 from trendfold.runtime.promising import cut_promising
@@ -349,6 +355,12 @@ def _prepare_lanes(group: Group, workspace: Workspace, request: Request) -> Read
     together, known = read_lane_rows(group, workspace, request)
     if together is None:
         return ReadyGroup(group, choose(group, known, DEFAULT_COSTS), known, request.limits)
+    if has_windows_per_event(group.members) and has_single_moments(together):
+        rates = together.frequencies(group), window_share(together)
+        rated = replace(known, frequencies=rates[0], window_share=rates[1])
+        way = choose(group, rated, DEFAULT_COSTS)
+        if isinstance(way, SharedPlan):
+            return ReadyGroup(group, way, rated, request.limits, together.with_sets())
     material = lane_material(group, together)
     is_plain = together.slots is None and not has_windows_per_event(group.members)
     panes = measure_panes(together.windows) if is_plain else None

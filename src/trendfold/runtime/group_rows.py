@@ -234,6 +234,16 @@ def window_share(together: GroupRows) -> float:
     return max(means, default=0.0) / max(1, len(together.moment))
 
 
+def has_single_moments(together: GroupRows) -> bool:
+    """Whether few events share a moment with another."""
+    rows = len(together.moment)
+    return rows > 0 and int(together.moment[-1]) + 1 > _SINGLE * rows
+
+
+_SINGLE = 0.9
+"""The least share of moments per row for which A-Seq's updates are mostly of one event."""
+
+
 def frequencies(group: Group, together: GroupRows) -> dict[str, float]:
     """Events per type in one of the longest windows."""
     total = np.bincount(together.rows.symbols[0], minlength=len(together.alphabet)) * window_share(together)

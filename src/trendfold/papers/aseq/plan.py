@@ -53,11 +53,15 @@ _ECUBE = _Refusals("ecube", "counts the sequences that it builds", "it joins seq
 
 def plan_sequence(query: Query, refusals: _Refusals = _ASEQ) -> QueryPlan:
     """Plan one sequence on its own; raises an error naming the clause that the strategy does not support."""
+    refuse_unsupported(query, build(query.pattern), refusals)
+    return replace(plan_cogra(query), strategy=refusals.strategy)
+
+
+def refuse_unsupported(query: Query, automaton: Automaton, refusals: _Refusals = _ASEQ) -> None:
+    """Raise an error naming the first clause that the strategy does not support."""
     _check_clauses(query, refusals)
-    automaton = build(query.pattern)
     _check_pattern(query, automaton, refusals)
     _check_predicates(query, automaton, refusals)
-    return replace(plan_cogra(query), strategy=refusals.strategy)
 
 
 def share_lines(members: Sequence[QueryPlan]) -> PrefixPlan:
