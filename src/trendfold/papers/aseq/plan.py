@@ -53,15 +53,17 @@ _ECUBE = _Refusals("ecube", "counts the sequences that it builds", "it joins seq
 
 def plan_sequence(query: Query, refusals: _Refusals = _ASEQ) -> QueryPlan:
     """Plan one sequence on its own; raises an error naming the clause that the strategy does not support."""
-    refuse_unsupported(query, build(query.pattern), refusals)
+    _check_clauses(query, refusals)  # before an AND, which has no automaton
+    _check_pattern(query, automaton := build(query.pattern), refusals)
+    _check_predicates(query, automaton, refusals)
     return replace(plan_cogra(query), strategy=refusals.strategy)
 
 
-def refuse_unsupported(query: Query, automaton: Automaton, refusals: _Refusals = _ASEQ) -> None:
-    """Raise an error naming the first clause that the strategy does not support."""
-    _check_clauses(query, refusals)
-    _check_pattern(query, automaton, refusals)
-    _check_predicates(query, automaton, refusals)
+def refuse_unsupported(query: Query, automaton: Automaton) -> None:
+    """Raise an error naming the first clause that A-Seq does not support."""
+    _check_clauses(query, _ASEQ)
+    _check_pattern(query, automaton, _ASEQ)
+    _check_predicates(query, automaton, _ASEQ)
 
 
 def share_lines(members: Sequence[QueryPlan]) -> PrefixPlan:
