@@ -606,3 +606,28 @@ def write_times(time, sign, into):
     """Times, or with a sign of -1 less than 0."""
     for i in range(time.shape[0]):
         into[i] = sign * time[i]
+
+
+@kernel
+def mark_bursts(symbol, moment, steady, begins):
+    """Mark the rows at which bursts begin; `begins`, which is one longer, has those where windows do or end.
+
+    symbol, moment  int[n]    of every row
+    steady          bool[a]   whether events of a symbol never follow each other
+    """
+    rows = symbol.shape[0]
+    was_pure, i = False, 0
+    while i < rows:
+        stop = i + 1
+        while stop < rows and moment[stop] == moment[i]:
+            stop += 1
+        is_pure = True
+        for r in range(i + 1, stop):
+            is_pure &= symbol[r] == symbol[i]
+        joins = i > 0 and was_pure and is_pure and symbol[i - 1] == symbol[i]
+        for r in range(i, stop):
+            if not steady[symbol[r]] or not joins:
+                begins[r] = True
+            joins = r + 1 < stop and symbol[r + 1] == symbol[r]
+        was_pure, i = is_pure, stop
+    begins[rows] = True

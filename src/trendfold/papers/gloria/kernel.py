@@ -50,10 +50,11 @@ from trendfold.papers.gloria.turns import turn
 
 
 @kernel
-def fold_plan(events, pairs, stack, board, out):
+def fold_plan(events, many, pairs, stack, board, out):
     """Fold the rows of all members; the whole trends of window k go to row k of `out`.
 
     events  Events; pairs  Pairs  conditions; board  Board  tables, state and work
+    many    float64[n]  how many equal events a row stands for; more than one where none can follow another
     stack   scratch for conditions: doubles, integers, null flags (see kernel.pairs)
     """
     events, pairs, s, out, stack = lent(events), lent(pairs), lent(board), lent(out), lent(stack)
@@ -77,7 +78,7 @@ def fold_plan(events, pairs, stack, board, out):
             met = rec.lists_met_at(t, symbol[r])
             for q in range(t[met], t[met + 1]):
                 _match(moment[r], pairs, stack, r, t[t[rec.LISTS_OF] + q], s)
-            dirty = _take(events, r, dirty, stop - i == 1, s)
+            dirty = _take(events, many[r], r, dirty, stop - i == 1, s)
         for d in range(dirty):
             _settle(n[t[rec.DIRTY] + d], stop - 1, moment[i], stop - i > 1, s)
         i = stop
@@ -85,8 +86,8 @@ def fold_plan(events, pairs, stack, board, out):
 
 
 @kernel
-def _take(events, r, dirty, is_single, s):
-    """Add the event in row r to the sums of its nodes and bundles; returns how many nodes are touched."""
+def _take(events, k_times, r, dirty, is_single, s):
+    """Add the events of row r to the sums of its nodes and bundles; returns how many nodes are touched."""
     t, n, c = s.i, s.i, s.f
     a = events.symbol[r]
     is_single = is_single and t[t[rec.STEPS] + a + 1] - t[t[rec.STEPS] + a] == 1
@@ -110,7 +111,7 @@ def _take(events, r, dirty, is_single, s):
         if t[o + rec.OP_WEIGHT] >= 0:
             value, gain = t[node + rec.NODE_VALUE], t[node + rec.NODE_GAIN]
             into = gain if n[touched] == rec.VALUED else value
-            _find_values(events, r, node, into, t[o + rec.OP_WEIGHT], s)
+            _find_values(events, k_times, r, node, into, t[o + rec.OP_WEIGHT], s)
             n[t[rec.TALLY] + rec.EVALUATIONS] += t[o + rec.OP_LANES]
             if into == gain:
                 lo = t[rec.block_at(t, gain) + rec.BLOCK_LO]
@@ -127,15 +128,15 @@ def _take(events, r, dirty, is_single, s):
             if is_single and t[node + rec.NODE_BUNDLES + 1] - t[node + rec.NODE_BUNDLES] == 1:
                 # The row that is read, if it is among the targets, is their last.
                 for i in range(t[bundle + rec.BUNDLE_TARGETS], t[bundle + rec.BUNDLE_TARGETS + 1]):
-                    _hand_on(events, r, bundle, t[t[rec.TARGETS] + i], s)
+                    _hand_on(events, k_times, r, bundle, t[t[rec.TARGETS] + i], s)
             elif t[bundle + rec.BUNDLE_TARGETS] < t[bundle + rec.BUNDLE_TARGETS + 1]:
                 n[rec.adding_at(t, b)] = 1
-                _hand_on(events, r, bundle, t[bundle + rec.BUNDLE_SUM], s)
+                _hand_on(events, k_times, r, bundle, t[bundle + rec.BUNDLE_SUM], s)
             for i in range(t[bundle + rec.BUNDLE_LISTS_], t[bundle + rec.BUNDLE_LISTS_ + 1]):
                 number = t[t[rec.BUNDLE_LISTS] + i]
                 at = _enter(r, events.moment[r], number, MISSING, s)
                 clear_row(t[rec.list_at(t, number) + rec.LIST_FIRST] + at, s)
-                _hand_on(events, r, bundle, t[rec.list_at(t, number) + rec.LIST_FIRST] + at, s)
+                _hand_on(events, k_times, r, bundle, t[rec.list_at(t, number) + rec.LIST_FIRST] + at, s)
     return dirty
 
 
@@ -143,8 +144,8 @@ def _take(events, r, dirty, is_single, s):
 
 
 @kernel
-def _find_values(events, r, node, into, weight, s):
-    """Write the values of one event at a node to block `into`, lane by lane; 0 where the weight is 0."""
+def _find_values(events, k_times, r, node, into, weight, s):
+    """Write the values of a row's events at a node to block `into`, lane by lane; 0 where the weight is 0."""
     t, n, m, w = s.i, s.i, s.f, s.f
     block = rec.block_at(t, into)
     lo, size, width = t[block + rec.BLOCK_LO], t[block + rec.BLOCK_SIZE], t[block + rec.BLOCK_WIDTH]
@@ -158,7 +159,7 @@ def _find_values(events, r, node, into, weight, s):
     for q in range(t[node + rec.NODE_LISTS], t[node + rec.NODE_LISTS + 1]):
         far |= n[rec.far_at(t, t[rec.list_at(t, t[t[rec.LISTS_READ] + q]) + rec.LIST_FIRST])]
     if far:
-        _find_wide_values(events, r, node, into, weight, s)
+        _find_wide_values(events, k_times, r, node, into, weight, s)
     else:
         top = 0.0
         for number in range(width):
@@ -185,11 +186,18 @@ def _find_values(events, r, node, into, weight, s):
             for number in range(width):
                 d = base + number * size
                 gather_rows_by_factor(m, d, 0.0, m, d, size, 1.0, w, weight)
+        if k_times != 1.0:
+            for number in range(1, width):
+                d = base + number * size
+                gather_rows_by_factor(m, d, 0.0, m, d, size, k_times, w, weight)
+            top *= k_times
         for q in range(t[node + rec.NODE_FEEDS], t[node + rec.NODE_FEEDS + 1]):
             feed = rec.feed_at(t, q)
             value = events.values[r, t[feed + 1]]
             gather_rows_by_factor(m, base + t[feed] * size, 1.0, m, base, size, value, w, t[feed + 2])
             top *= 1.0 + abs(value)
+        if k_times != 1.0:
+            gather_rows_by_factor(m, base, 0.0, m, base, size, k_times, w, weight)
         if n[rec.far_at(t, into)] or not top < RADIX:
             _look_at(into, base, width * size, s)
         else:
@@ -246,7 +254,7 @@ def _insert(read, base, lo, size, width, s):
 
 
 @kernel
-def _find_wide_values(events, r, node, into, weight, s):
+def _find_wide_values(events, k_times, r, node, into, weight, s):
     """`_find_values` in wide arithmetic, lane by lane."""
     t, n, m, e, w = s.i, s.i, s.f, s.e, s.f
     block = rec.block_at(t, into)
@@ -272,6 +280,8 @@ def _find_wide_values(events, r, node, into, weight, s):
                 read = rec.read_at(t, q)
                 part_m, part_e = lane_sum(t[read + rec.READ_RING], t[read + rec.READ_TOTAL], number, lane, s)
                 m[d], e[d] = wide_sum(m[d], e[d], part_m, part_e)
+            if number > 0:
+                m[d], e[d] = wide_times(m[d], e[d], k_times)
     for q in range(t[node + rec.NODE_FEEDS], t[node + rec.NODE_FEEDS + 1]):
         feed = rec.feed_at(t, q)
         value = events.values[r, t[feed + 1]]
@@ -280,6 +290,8 @@ def _find_wide_values(events, r, node, into, weight, s):
                 d = base + t[feed] * size + lane
                 part_m, part_e = wide_times(m[base + lane], e[base + lane], value)
                 m[d], e[d] = wide_sum(m[d], e[d], part_m, part_e)
+    for d in range(base, base + size):
+        m[d], e[d] = wide_times(m[d], e[d], k_times)
     for here in range(base, base + width * size):
         far |= e[here] != 0
         top = max(top, abs(m[here]))
@@ -323,7 +335,7 @@ def _find_extremes(events, r, node, into, weight, s):
 
 
 @kernel
-def _hand_on(events, r, bundle, to, s):
+def _hand_on(events, k_times, r, bundle, to, s):
     """Add the event's coefficients, from its node's row, to row `to`, which may be that row: c goes last."""
     t, n, c = s.i, s.i, s.f
     ring = rec.ring_at(t, t[bundle + rec.BUNDLE_RING])
@@ -333,7 +345,7 @@ def _hand_on(events, r, bundle, to, s):
     d = rec.row_begin(t, to)
     column = t[rec.COLUMNS] + t[bundle + rec.BUNDLE_COLUMNS]
     for phi in range(phis):
-        gather_rows(c, d + (1 + phi) * cap, 1.0, c, read + (1 + phi) * cap, top, 1.0, c, 0)
+        gather_rows(c, d + (1 + phi) * cap, 1.0, c, read + (1 + phi) * cap, top, k_times, c, 0)
         if t[column + phi] >= 0:
             gather_rows(c, d + (1 + phi) * cap, 1.0, c, read, top, events.values[r, t[column + phi]], c, 0)
     for psi in range(phis, phis + psis):
@@ -344,8 +356,8 @@ def _hand_on(events, r, bundle, to, s):
                 if own >= 0:
                     low = min(low, events.extremes[r, own])
                 c[d + at + slot] = min(c[d + at + slot], low)
-    gather_rows(c, d, 1.0, c, read, top, 1.0, c, 0)
-    grow(to, t[bundle + rec.BUNDLE_READ], s)
+    gather_rows(c, d, 1.0, c, read, top, k_times, c, 0)
+    grow(to, t[bundle + rec.BUNDLE_READ], k_times, s)
     n[t[rec.TALLY] + rec.PROPAGATIONS] += top
 
 

@@ -67,12 +67,12 @@ def add_row(to, source, s):
     for part in range(1 + t[ring + rec.RING_PHIS], 1 + t[ring + rec.RING_PHIS] + t[ring + rec.RING_PSIS]):
         for slot in range(top):
             c[d + part * cap + slot] = min(c[d + part * cap + slot], c[o + part * cap + slot])
-    grow(to, source, s)
+    grow(to, source, 1.0, s)
 
 
 @kernel
-def grow(to, source, s):
-    """Raise the bound of a row to which another was added; past LARGEST its ring must be folded up."""
+def grow(to, source, k_times, s):
+    """Raise the bound of a row to which another was added so often; past LARGEST its ring is folded up."""
     t, n = s.i, s.i
     bound = rec.row_bound_at(t, to)
     s.f[bound] += s.f[rec.row_bound_at(t, source)]

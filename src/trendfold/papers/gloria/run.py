@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trendfold.kernel.lower_machine_lanes import LaneMember
-from trendfold.kernel.program import Events, Folded, Pairs
+from trendfold.kernel.program import Folded, Pairs
 from trendfold.papers.gloria import SharingPlan
 from trendfold.papers.gloria import board as gloria_board
 from trendfold.papers.gloria import kernel as gloria
 from trendfold.papers.gloria.board import Board
+from trendfold.papers.gloria.bursts import Bursts, bursts_of
 from trendfold.papers.gloria.lower import GloriaWindows, LoweredNetwork, lower_network
 from trendfold.papers.gloria.network import Network, connect
 from trendfold.papers.gloria.valid import unshared, why_invalid
@@ -74,12 +75,16 @@ def ready(group: Group, together: GroupRows, limits: Limits) -> GloriaReady:
     events = together.events(carried)
     # Coefficients are doubles; their product with a value above 2^200 could overflow.
     network = connect(plan if events.is_small else unshared(plan), members)
-    lowered = lower_network(network, together.alphabet, carried, _windows(together))
+    windows = _windows(together)
+    edges = np.unique(np.concatenate([windows.low, windows.high]))
+    bursts = bursts_of(events, network, together.alphabet, edges)
+    low, high = bursts.first[windows.low], bursts.first[windows.high]
+    lowered = lower_network(network, together.alphabet, carried, replace(windows, low=low, high=high))
     limits.check_state(group.members[0].query.name, lowered.size(), _HELD)
     rows = together.rows.row
     pairs = compile_pairs(network.conditions, lambda name: together.batch.column(name).take(rows), len(rows))
     return GloriaReady(
-        members, network, lowered, events, pairs, tuple(len(each.low) for each in together.items)
+        members, network, lowered, bursts, pairs, tuple(len(each.low) for each in together.items)
     )
 
 
@@ -93,13 +98,13 @@ class GloriaReady:
     members: tuple[LaneMember, ...]
     network: Network
     lowered: LoweredNetwork
-    events: Events
+    bursts: Bursts
     pairs: Pairs
     sizes: tuple[int, ...]
 
     def steps(self) -> int:
         """How many times events are processed: once at every node where a query can take the event."""
-        tables, rows = self.lowered.tables, np.bincount(self.events.symbol)
+        tables, rows = self.lowered.tables, np.bincount(self.bursts.events.symbol)
         begin = tables[gloria_board.STEPS]
         return int(np.diff(tables[begin : begin + len(rows) + 1]) @ rows)
 
@@ -112,7 +117,7 @@ class GloriaReady:
         depth = self.pairs.depth
         stack = Stack(np.zeros(depth), np.zeros(depth, np.int64), np.zeros(depth, np.int64))
         tally = board.i[gloria_board.TALLY]
-        gloria.fold_plan(self.events, self.pairs, stack, board, out)
+        gloria.fold_plan(self.bursts.events, self.bursts.many, self.pairs, stack, board, out)
         found = []
         for k, member in enumerate(self.members):
             own = slice(starts[k], starts[k + 1])
