@@ -13,6 +13,7 @@ import trendfold as tf
 from contract.test_gloria import random_workload, wrong_rows
 from trendfold.events.batch import read_batch
 from trendfold.events.options import Options
+from trendfold.kernel.jit import IS_PLAIN
 from trendfold.kernel.rows import mark_bursts
 from trendfold.papers.gloria import bursts
 from trendfold.papers.gloria.run import GloriaReady, ready
@@ -71,6 +72,7 @@ def queries(seed: int, tail: str) -> str:
     )
 
 
+@pytest.mark.skipif(IS_PLAIN, reason="thousands of rows")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("tail", ["", "WITHIN 40 s SLIDE 10 s"])
 def test_bursts_give_the_rows_of_events_one_by_one(
@@ -109,6 +111,7 @@ def test_events_that_follow_each_other_are_stepped_one_by_one() -> None:
     assert sorted(longest.values())[0] == 1.0 < sorted(longest.values())[1]  # the B of B+, and all others
 
 
+@pytest.mark.skipif(IS_PLAIN, reason="thousands of rows")
 def test_numbers_past_doubles_are_multiplied_too() -> None:
     types = list("AB" * 700 + "C" * 50)
     table: dict[str, Any] = {"type": types, "ts": list(range(len(types))), "x": [1.5] * len(types)}
