@@ -22,6 +22,10 @@ WORKLOAD = """
 QUERY keyed RETURN MATCHES(v) PATTERN SEQ(A a, B b+, NOT N, C c) WHERE [k] AND a.v < c.v WITHIN 40 s;
 QUERY grouped RETURN MATCHES PATTERN SEQ(A, B) WHERE A.v = B.v GROUP BY k WITHIN 9 events;
 QUERY cut RETURN MATCHES(k) PATTERN SEQ(NOT N, A a, AND(B b, C c), A z, NOT M) WHERE a.v < b.v WITHIN 12 s;
+QUERY beside RETURN MATCHES(v) PATTERN SEQ(A a, NOT N n, NOT M m, B b)
+    WHERE [k] AND n.v >= a.v AND n.v < b.v AND m.v = a.v WITHIN 50 s;
+QUERY both RETURN MATCHES(v) PATTERN SEQ(AND(A a, B b), NOT N n, C c)
+    WHERE n.v = c.v AND n.v <= a.v AND a.v < b.v WITHIN 8 s;
 QUERY nearest RETURN MATCHES PATTERN SEQ(A a+, B) SEMANTICS next WHERE a.v <= NEXT(a).v WITHIN 9 s;
 QUERY count RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s SLIDE 10 s
 """
@@ -62,6 +66,7 @@ def check(data: Any, table: pa.Table) -> tf.Workload:
     ways = there.summary.routes
     assert (ways["keyed"], ways["grouped"]) == (BY_KEY, BY_KEY)
     assert (ways["cut"], ways["nearest"]) == (OVERLAPPING, OVERLAPPING)
+    assert (ways["beside"], ways["both"]) == (BY_KEY, OVERLAPPING)
     return workload
 
 
