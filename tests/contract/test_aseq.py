@@ -409,7 +409,14 @@ def test_extremes_of_a_line_chopped_twice_are_the_oracles() -> None:
     case = Workload(tuple(texts), events, None)
     [family] = share_prefixes([line_of(plan) for plan in tf.parse(";".join(texts)).plan("aseq")]).families
     assert len(family.readings[0].cuts) == 2
-    assert wrong(case) is None
+    with chopped(lambda lines: prefix.chop(dict(enumerate(lines)))):
+        assert wrong(case) is None
+
+
+def test_sums_past_the_mantissa_of_wide_numbers_are_right() -> None:
+    events = pa.table({"type": list("AAB"), "ts": [1, 2, 3], "w": [0.0, 0.0, 1e100]})
+    result = tf.parse("RETURN SUM(B.w) AS r PATTERN SEQ(A, B)").run(events, strategy="aseq", engine="local")
+    assert result["q1"]["r"].to_pylist() == [2e100]
 
 
 # ---------------------------------------------------------------- where the paper slips
