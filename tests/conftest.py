@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from trendfold.cli.warming import warm
 from trendfold.kernel.jit import IS_PLAIN
-from warm import compile_kernels
 
 SOURCE = Path(__file__).parents[1] / "src" / "trendfold"
 KERNELS = (SOURCE / "kernel", SOURCE / "detect", *(SOURCE / "papers").glob("*/"))
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
             path.unlink(missing_ok=True)
         compiled = []
     if not compiled and config.getoption("numprocesses", None):
-        compile_kernels()
+        warm(("core", "papers"), processes=2)  # or every worker would compile all kernels for itself
 
 
 MOST_PLAIN = 6

@@ -180,6 +180,12 @@ _COMMANDS = {
         commands.console,
         ("trendfold console", "trendfold console data/ --port 8080 --no-browser"),
     ),
+    "warm": _Described(
+        "compile ahead what queries need, so that the first one does not: for images and cluster drivers",
+        arguments.add_warm,
+        commands.warm,
+        ("trendfold warm", "trendfold warm --spark --papers"),
+    ),
     "demo": _Described(
         "queries over generated rides, and a report with pictures",
         arguments.add_demo,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -262,6 +263,15 @@ def add_console(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=".", help="whose files can be opened; default: this one")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open nothing")
+
+
+def add_warm(parser: argparse.ArgumentParser) -> None:
+    """The options of `trendfold warm`."""
+    parser.add_argument("--papers", action="store_true", help="also the strategies of the papers")
+    parser.add_argument("--spark", action="store_true", help="also what only Spark's tasks need")
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="default: one per core"
+    )
 
 
 def add_completion(parser: argparse.ArgumentParser) -> None:

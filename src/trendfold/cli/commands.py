@@ -287,6 +287,25 @@ def funnel(args: argparse.Namespace) -> int:
     return 0
 
 
+def warm(args: argparse.Namespace) -> int:
+    """Compile kernels ahead."""
+    from trendfold.cli.warming import run_queries, warm
+    from trendfold.kernel.compiled_files import compiled
+
+    if args.processes < 1:
+        raise InputError(f"--processes is {args.processes}; it must be 1 or more")
+    kinds = ("core", "papers") if args.papers else ("core",)
+    say("compiling; this takes a minute or two")
+    if failed := warm(kinds, args.processes):
+        raise TrendfoldError(f"a process that compiles failed: {failed[0]}")
+    if args.spark:
+        run_queries(("core",), "spark")
+    files = [path for _, path in compiled()]
+    kernels, size = sum(path.suffix == ".nbi" for path in files), sum(path.stat().st_size for path in files)
+    print(f"{kernels:,} kernels are compiled and kept, {size / 1e6:.0f} MB")
+    return 0
+
+
 def generate(args: argparse.Namespace) -> int:
     """Write synthetic events."""
     from trendfold.events.generate import DATASETS, StreamSettings

@@ -43,6 +43,7 @@ from trendfold.runtime.spark.buckets import partition_labels
 from trendfold.runtime.spark.exchanges import Exchange, conditions_of, exchanges, within_exchanges
 from trendfold.runtime.spark.ranges import Range, chunk_times, overlapping_share, overlaps
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, parallelism
+from trendfold.runtime.spark.shipping import adopt_compiled, ship_compiled
 from trendfold.runtime.spark.source import FileSource, FrameSource, Split, open_source, tasks_of
 from trendfold.runtime.spark.tasks import Job, Route
 from trendfold.runtime.typed_rows import columns_to_read, with_types
@@ -86,6 +87,7 @@ def run(
     """Run all queries in one job over the source, and in a second one if parts turn out to be unordered."""
     started = time.perf_counter()
     tell_of_compiling_on_workers()
+    ship_compiled(source.spark)
     job = _fitted(_job(plans, source, options, origin, limits, arithmetic), source, statistics)
     done = _run_stages(job, source)
     if done.overlap:
@@ -306,6 +308,7 @@ def _scan_frame(job: Job, source: FrameSource, scanned: Observation) -> DataFram
     frame = narrowed(job, replace(source, frame=seen))
 
     def scan(batches: Batches) -> Batches:
+        adopt_compiled()
         parts = list(batches)
         if parts:
             yield from blobs.to_batches(tasks.scan(job, pa.Table.from_batches(parts)))
@@ -465,6 +468,7 @@ def _stage(
     """Shuffle blobs by bucket, and apply `work` to those of each task."""
 
     def on(batches: Batches) -> Batches:
+        adopt_compiled()
         yield from blobs.to_batches(work(job, blobs.from_batches(batches)))
 
     labels = F.array([F.lit(label) for label in partition_labels(parts)])
@@ -477,6 +481,7 @@ def _scan_files(job: Job, source: FileSource) -> DataFrame:
     csv, schema, options = source.files.csv, source.raw, job.options
 
     def scan(batches: Batches) -> Batches:
+        adopt_compiled()
         context = TaskContext.get()
         pa.set_cpu_count(context.cpus() if context is not None else 1)  # the other cores are for other tasks
         for batch in batches:

@@ -21,6 +21,7 @@ from trendfold.runtime.funnels import CountedFunnel, StepCounts, follow
 from trendfold.runtime.local import unseen_types
 from trendfold.runtime.spark.catalyst import spark_name
 from trendfold.runtime.spark.session import session
+from trendfold.runtime.spark.shipping import adopt_compiled, ship_compiled
 from trendfold.runtime.spark.source import FrameSource, frame_source, is_frame, open_source, read_by_spark
 from trendfold.runtime.workspace import Workspace
 
@@ -52,10 +53,12 @@ def count(
 ) -> CountedFunnel:
     """Count the keys of each step over a DataFrame."""
     tell_of_compiling_on_workers()
+    ship_compiled(source.spark)
     schema, kept = source.schema, replace(options, on_reject="keep")
 
     # Nested, not functools.partial: PySpark reads the type hints and fails on a partial.
     def follow_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        adopt_compiled()
         table = pa.Table.from_batches(batches, schema=schema)
         batch = read_batch(table, kept)
         found = follow(question, plan, Workspace(batch), origin)

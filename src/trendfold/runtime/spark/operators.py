@@ -15,6 +15,7 @@ from trendfold.runtime.spark import blobs, processor
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
 from trendfold.runtime.spark.engine import narrowed, translatable
+from trendfold.runtime.spark.shipping import adopt_compiled
 from trendfold.runtime.spark.source import FrameSource
 from trendfold.runtime.stream.parcels import CLOCK, REFUSED, WHY, Parcel, pack_events
 from trendfold.runtime.stream.shards import flush
@@ -46,6 +47,7 @@ def pack(stream: StreamJob, source: FrameSource) -> DataFrame:
     labels = partition_labels(stream.job.buckets)
 
     def pack_part(batches: Batches) -> Batches:
+        adopt_compiled()
         parts = [batch for batch in batches if batch.num_rows]
         if parts:
             latest, parcels = pack_events(stream, pa.Table.from_batches(parts))

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from trendfold.runtime.release import ALWAYS
 from trendfold.runtime.spark.blobs import SCHEMA, Blob, Content
+from trendfold.runtime.spark.shipping import adopt_compiled
 from trendfold.runtime.stream.parcels import Parcel
 from trendfold.runtime.stream.shard_state import ShardIndex
 from trendfold.runtime.stream.shards import absorb, release
@@ -40,6 +41,7 @@ class Shards(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once per task."""
+        adopt_compiled()
         self.handle = handle
         self.texts = handle.getValueState(INDEX, INDEX_DDL)
         self.parts = handle.getMapState(PARTS, PART_KEY_DDL, PART_DDL)

@@ -54,6 +54,7 @@ from trendfold.runtime.spark.operators import flush_from, judged_by_spark, pack,
 from trendfold.runtime.spark.processor import Shards
 from trendfold.runtime.spark.recorder import REJECTS, Recorder, require_same_columns
 from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, parallelism, with_settings
+from trendfold.runtime.spark.shipping import ship_compiled
 from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_rejects, open_sink
 from trendfold.runtime.spark.source import FrameSource, is_frame, typed_frame, with_text_times
@@ -114,6 +115,7 @@ def start(queries: Sequence[Query], frame: Any, planner: Planner, settings: Sett
         raise no_place(settings.output)
     places = {"output": settings.output, "rejects": settings.rejects, "checkpoint": settings.checkpoint}
     require_all_apart({name: folder_of(path) for name, path in places.items()})
+    ship_compiled(frame.sparkSession)
     return Handle(queries, frame, planner, settings)
 
 

@@ -1,0 +1,51 @@
+"""Compiled kernels travel with a job: executors on other machines need not compile what the driver has.
+
+driver      ship_compiled(spark)    once per session: an archive of the driver's compiled kernels
+executor    adopt_compiled()        once per Python worker, before its first task
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+from trendfold.kernel.compiled_files import compiled, identity, pack, unpack
+
+_LOG = logging.getLogger("trendfold.compiling")
+_NAME = "trendfold-compiled-"
+
+
+@cache
+def ship_compiled(spark: SparkSession) -> None:
+    """Send the driver's compiled kernels to all executors, unless they run on the driver's machine."""
+    if _is_local(spark) or not (kernels := [name for name, _ in compiled()]):
+        return
+    digest = hashlib.sha256(json.dumps([identity(), kernels]).encode()).hexdigest()[:16]
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / f"{_NAME}{digest}.zip"
+        pack(archive)
+        try:
+            spark.addArtifacts(str(archive), file=True)
+        except Exception as error:
+            # Some services take no files. Executors compile then, and answers are the same.
+            _LOG.warning("compiled kernels cannot be sent to the executors, which will compile: %s", error)
+
+
+def _is_local(spark: SparkSession) -> bool:
+    master = spark.conf.get("spark.master", "") or ""
+    return master == "local" or master.startswith("local[")
+
+
+@cache
+def adopt_compiled() -> None:
+    """Keep the kernels that came with the job, if this machine can run them and lacks them."""
+    for archive in Path(SparkFiles.getRootDirectory()).glob(f"{_NAME}*.zip"):
+        if reason := unpack(archive):
+            _LOG.warning("kernels that came with the job are not used, and are compiled here: %s", reason)
