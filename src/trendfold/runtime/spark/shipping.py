@@ -6,9 +6,11 @@ executor    adopt_compiled()        once per Python worker, before its first tas
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import logging
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -28,14 +30,16 @@ def ship_compiled(spark: SparkSession) -> None:
     if _is_local(spark) or not (kernels := [name for name, _ in compiled()]):
         return
     digest = hashlib.sha256(json.dumps([identity(), kernels]).encode()).hexdigest()[:16]
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder) / f"{_NAME}{digest}.zip"
-        pack(archive)
-        try:
-            spark.addArtifacts(str(archive), file=True)
-        except Exception as error:
-            # Some services take no files. Executors compile then, and answers are the same.
-            _LOG.warning("compiled kernels cannot be sent to the executors, which will compile: %s", error)
+    # Executors fetch the archive when they first run a task, so it stays until the driver ends.
+    folder = tempfile.mkdtemp(prefix=_NAME)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive = Path(folder) / f"{_NAME}{digest}.zip"
+    pack(archive)
+    try:
+        spark.addArtifacts(str(archive), file=True)
+    except Exception as error:
+        # Some services take no files. Executors compile then, and answers are the same.
+        _LOG.warning("compiled kernels cannot be sent to the executors, which will compile: %s", error)
 
 
 def _is_local(spark: SparkSession) -> bool:
