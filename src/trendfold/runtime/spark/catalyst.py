@@ -5,11 +5,12 @@ Raises Untranslatable for expressions that Spark's functions cannot express; tas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 
-from pyspark.sql import Column
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from trendfold.events.schema import Kind
@@ -143,6 +144,25 @@ class _Translator:
 def spark_name(name: str) -> str:
     """A column name quoted for Spark, so that dots and backticks are part of the name."""
     return "`" + name.replace("`", "``") + "`"
+
+
+_DOT = "\x1f"
+
+
+def without_dots(frame: DataFrame) -> DataFrame:
+    """The frame as mapInArrow takes it, which would look for the field b in a column called a.b."""
+    names = undotted(frame.columns)
+    return frame if names == frame.columns else frame.toDF(*names)
+
+
+def undotted(names: Iterable[str]) -> list[str]:
+    """The names of columns while they are sent to tasks."""
+    return [name.replace(".", _DOT) for name in names]
+
+
+def with_dots(table: pa.Table) -> pa.Table:
+    """Rows in a task, with the names they had before `without_dots`."""
+    return table.rename_columns([name.replace(_DOT, ".") for name in table.column_names])
 
 
 def _unknown() -> Column:

@@ -311,9 +311,9 @@ def _scan_frame(job: Job, source: FrameSource, scanned: Observation) -> DataFram
         adopt_compiled()
         parts = list(batches)
         if parts:
-            yield from blobs.to_batches(tasks.scan(job, pa.Table.from_batches(parts)))
+            yield from blobs.to_batches(tasks.scan(job, catalyst.with_dots(pa.Table.from_batches(parts))))
 
-    return frame.mapInArrow(scan, blobs.DDL)
+    return catalyst.without_dots(frame).mapInArrow(scan, blobs.DDL)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from trendfold.query.funnel_question import FunnelQuestion
 from trendfold.runtime.compiling import tell_of_compiling_on_workers
 from trendfold.runtime.funnels import CountedFunnel, StepCounts, follow
 from trendfold.runtime.local import unseen_types
-from trendfold.runtime.spark.catalyst import spark_name
+from trendfold.runtime.spark.catalyst import spark_name, undotted, with_dots, without_dots
 from trendfold.runtime.spark.session import session
 from trendfold.runtime.spark.shipping import adopt_compiled, ship_compiled
 from trendfold.runtime.spark.source import FrameSource, frame_source, is_frame, open_source, read_by_spark
@@ -54,12 +54,13 @@ def count(
     """Count the keys of each step over a DataFrame."""
     tell_of_compiling_on_workers()
     ship_compiled(source.spark)
-    schema, kept = source.schema, replace(options, on_reject="keep")
+    kept = replace(options, on_reject="keep")
+    sent = pa.schema(list(zip(undotted(source.schema.names), source.schema.types, strict=True)))
 
     # Nested, not functools.partial: PySpark reads the type hints and fails on a partial.
     def follow_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         adopt_compiled()
-        table = pa.Table.from_batches(batches, schema=schema)
+        table = with_dots(pa.Table.from_batches(batches, schema=sent))
         batch = read_batch(table, kept)
         found = follow(question, plan, Workspace(batch), origin)
         yield pa.RecordBatch.from_pydict(
@@ -84,7 +85,7 @@ def count(
         )
 
     by_key = source.frame.repartition(*(F.col(spark_name(name)) for name in question.query.equivalence))
-    counts, events, rejects, seen = _added_up(question, by_key.mapInArrow(follow_task, _ROWS))
+    counts, events, rejects, seen = _added_up(question, without_dots(by_key).mapInArrow(follow_task, _ROWS))
     if rejects and options.on_reject == "fail":
         raise RejectError(f"{plural(rejects, 'row')} would be rejected; use on_reject='keep' to go on")
     return CountedFunnel(counts, events, rejects, (*source.warnings, *unseen_types([plan], seen)))

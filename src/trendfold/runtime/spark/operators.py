@@ -14,6 +14,7 @@ from trendfold.events.batch import schema_of
 from trendfold.runtime.spark import blobs, processor
 from trendfold.runtime.spark.blobs import Blob
 from trendfold.runtime.spark.buckets import partition_labels
+from trendfold.runtime.spark.catalyst import with_dots, without_dots
 from trendfold.runtime.spark.engine import narrowed, translatable
 from trendfold.runtime.spark.shipping import adopt_compiled
 from trendfold.runtime.spark.source import FrameSource
@@ -50,7 +51,7 @@ def pack(stream: StreamJob, source: FrameSource) -> DataFrame:
         adopt_compiled()
         parts = [batch for batch in batches if batch.num_rows]
         if parts:
-            latest, parcels = pack_events(stream, pa.Table.from_batches(parts))
+            latest, parcels = pack_events(stream, with_dots(pa.Table.from_batches(parts)))
             for parcel in parcels:
                 yield _row(parcel, labels, latest)
 
@@ -59,7 +60,7 @@ def pack(stream: StreamJob, source: FrameSource) -> DataFrame:
     rows = narrowed(stream.job, source, also)
     if stream.max_ahead is not None:
         rows = rows.withColumn(CLOCK, F.current_timestamp())  # stored with the batch's offsets
-    return rows.mapInArrow(pack_part, PARCEL_DDL)
+    return without_dots(rows).mapInArrow(pack_part, PARCEL_DDL)
 
 
 def to_shards(parcels: DataFrame, shards: StatefulProcessor, delay_ms: int) -> DataFrame:

@@ -39,7 +39,7 @@ from trendfold.events.sources import (
     untaken,
 )
 from trendfold.query.row_types import check_type_conditions, columns_of_types
-from trendfold.runtime.spark.catalyst import Untranslatable, condition, spark_name
+from trendfold.runtime.spark.catalyst import Untranslatable, condition, spark_name, with_dots, without_dots
 from trendfold.runtime.spark.ranges import Range
 from trendfold.runtime.spark.session import is_remote, session
 from trendfold.runtime.typed_rows import columns_to_read, typed, with_types
@@ -121,7 +121,7 @@ def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -
     """A DataFrame restricted to `columns`; all columns if one is missing."""
     if frame.isStreaming:
         raise InputError("run() needs bounded data; use start() for a streaming DataFrame")
-    frame = typed_frame(frame, options)
+    frame = typed_frame(with_field_columns(frame, columns_to_read(columns, options)), options)
     require_names(frame.columns, options, columns)  # Spark cannot distinguish columns of the same name
     needed = [name for name in frame.columns if name in columns]
     if set(columns) <= set(needed):
@@ -130,6 +130,27 @@ def frame_source(frame: DataFrame, columns: Collection[str], options: Options) -
     schema = frame.limit(0).toArrow().schema.remove_metadata()
     require_columns(schema, options)
     return FrameSource(frame, schema)
+
+
+def with_field_columns(frame: DataFrame, needed: Collection[str] | None = None) -> DataFrame:
+    """A DataFrame with the needed fields of structs as columns: of the structs, Spark then reads only these.
+
+    If something is missing, or for None, these are all fields.
+    """
+    schema, known = frame.schema, {".".join(path): path for path in _field_paths(frame.schema)}
+    missing = known.keys() if needed is None else set(needed) - set(schema.names)
+    wanted = missing if missing <= known.keys() else known.keys()
+    paths = {name: path for name, path in known.items() if name in wanted and name not in schema.names}
+    fields = [F.col(".".join(map(spark_name, path))).alias(name) for name, path in paths.items()]
+    return frame.select("*", *fields) if fields else frame
+
+
+def _field_paths(schema: StructType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for each in schema.fields:
+        if path:
+            yield (*path, each.name)
+        if isinstance(each.dataType, StructType):
+            yield from _field_paths(each.dataType, (*path, each.name))
 
 
 def typed_frame(frame: DataFrame, options: Options) -> DataFrame:
@@ -155,9 +176,9 @@ def _typed_in_python(frame: DataFrame, options: Options) -> DataFrame:
 
     def add_types(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from with_types(pa.Table.from_batches([batch]), options).to_batches()
+            yield from with_types(with_dots(pa.Table.from_batches([batch])), options).to_batches()
 
-    return frame.mapInArrow(add_types, schema)
+    return without_dots(frame).mapInArrow(add_types, schema)
 
 
 def with_text_times(frame: DataFrame, options: Options) -> DataFrame:

@@ -57,7 +57,13 @@ from trendfold.runtime.spark.session import ARROW_BATCH, UNCHECKED, is_remote, p
 from trendfold.runtime.spark.shipping import ship_compiled
 from trendfold.runtime.spark.sink_claims import SinkClaim, claims, require_query_names
 from trendfold.runtime.spark.sinks import Output, Sink, folder_of, no_place, open_rejects, open_sink
-from trendfold.runtime.spark.source import FrameSource, is_frame, typed_frame, with_text_times
+from trendfold.runtime.spark.source import (
+    FrameSource,
+    is_frame,
+    typed_frame,
+    with_field_columns,
+    with_text_times,
+)
 from trendfold.runtime.spark.watch import Listener, Progress, Watcher, progress_of
 from trendfold.runtime.stream.stream_job import Epoch, StreamJob, stream_job
 
@@ -133,7 +139,7 @@ class Handle:
         self, queries: Sequence[Query], frame: DataFrame, planner: Planner, settings: Settings
     ) -> None:
         require_streamable(tuple(queries))
-        frame = typed_frame(frame, settings.options)
+        frame = typed_frame(with_field_columns(frame), settings.options)
         require_names(frame.columns, settings.options, settings.options.columns)
         self._frame = with_text_times(frame, settings.options)
         self._planner, self._settings = planner, settings
