@@ -284,6 +284,17 @@ def test_a_missing_column_is_named_with_the_nearest(options: dict[str, str], hin
     assert hint in str(caught.value)
 
 
+def test_where_no_column_was_named_the_hint_says_what_to_name() -> None:
+    table = pa.table({"case": [1], "activity": ["A"], "time": [1], "TS": [1]})
+    with pytest.raises(InputError) as caught:
+        read_batch(table, Options())
+    assert str(caught.value).splitlines() == [
+        "there is no column 'type' (type_column); "
+        "name the column that has the type of each event: case, activity, time, TS",
+        "there is no column 'ts' (time_column); did you mean 'TS'?",
+    ]
+
+
 def test_all_missing_columns_are_named_together() -> None:
     with pytest.raises(InputError) as caught:
         read_batch(pa.table({"kind": ["A"], "when": [1]}), Options())

@@ -39,9 +39,17 @@ def _missing(names: Sequence[str], options: Options) -> list[str]:
     there, misread = f"columns are {', '.join(names)}", _misread(names)
     found = []
     for option, name in missing.items():
-        hint = there if misread else nearest(name, names) or there
+        hint = there if misread else _hint(option, name, names) or there
         found.append(f"there is no column {name!r} ({option}); {hint}")
     return [*found, misread] if found and misread else found
+
+
+def _hint(option: str, name: str, names: Sequence[str]) -> str:
+    """The nearest name; a default is nobody's misspelling, so there a name must be the same but for case."""
+    if name != getattr(Options(), option) or name in [other.lower() for other in names]:
+        return nearest(name, names)
+    what = "type" if option == "type_column" else "time"
+    return f"name the column that has the {what} of each event: {', '.join(names)}"
 
 
 # ---------------------------------------------------------------- types
