@@ -33,10 +33,17 @@ def test_matches_with_several_nots_are_the_oracles(strategy: str, seed: int) -> 
     matching.check(case, matching.run_with(strategy), f"seed {seed}")
 
 
-def test_aseq_refuses_them_by_the_name_of_the_clause() -> None:
-    workload = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, NOT B, NOT C, D)")
+def test_aseq_refuses_a_sequence_among_them_by_the_name_of_the_clause() -> None:
+    workload = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, NOT B, NOT SEQ(C, E), D)")
     with pytest.raises(UnsupportedError, match="PATTERN has a NOT of a pattern"):
         workload.run(pa.table({"type": ["A", "D"], "ts": [1, 2]}), strategy="aseq")
+
+
+@pytest.mark.parametrize(("types", "count"), [("AD", [1.0]), ("ABD", []), ("ACD", []), ("AECAD", [1.0])])
+def test_an_event_of_any_of_them_resets_aseqs_counts(types: str, count: list[float]) -> None:
+    events = pa.table({"type": list(types), "ts": range(len(types))})
+    workload = tf.parse("RETURN COUNT(*) PATTERN SEQ(A, NOT B, NOT C, D)")
+    assert workload.run(events, strategy="aseq")["q1"]["count"].to_pylist() == count
 
 
 def test_explain_tells_of_nots_side_by_side_as_one() -> None:

@@ -15,7 +15,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from pyspark import SparkFiles
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql import SparkSession
 
 from trendfold.kernel.compiled_files import compiled, identity, pack, unpack
@@ -50,6 +50,8 @@ def _is_local(spark: SparkSession) -> bool:
 @cache
 def adopt_compiled() -> None:
     """Keep the kernels that came with the job, if this machine can run them and lacks them."""
+    if TaskContext.get() is None:  # Spark sets a stateful operator up in a worker of the driver, without files
+        return
     for archive in Path(SparkFiles.getRootDirectory()).glob(f"{_NAME}*.zip"):
         if reason := unpack(archive):
             _LOG.warning("kernels that came with the job are not used, and are compiled here: %s", reason)
