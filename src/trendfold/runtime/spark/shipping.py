@@ -50,7 +50,7 @@ def _is_local(spark: SparkSession) -> bool:
 @cache
 def adopt_compiled() -> None:
     """Keep the kernels that came with the job, if this machine can run them and lacks them."""
-    if TaskContext.get() is None:  # Spark sets a stateful operator up in a worker of the driver, without files
+    if TaskContext.get() is None:  # the driver sets stateful operators up in a worker that has no files
         return
     for archive in Path(SparkFiles.getRootDirectory()).glob(f"{_NAME}*.zip"):
         if reason := unpack(archive):
