@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
 
 import pyarrow as pa
 
@@ -45,11 +46,16 @@ def _missing(names: Sequence[str], options: Options) -> list[str]:
 
 
 def _hint(option: str, name: str, names: Sequence[str]) -> str:
-    """The nearest name; a default is nobody's misspelling, so there a name must be the same but for case."""
-    if name != getattr(Options(), option) or name in [other.lower() for other in names]:
+    """The nearest name; a default is hardly anybody's misspelling, so there a name must be very near."""
+    is_default, lower = name == getattr(Options(), option), [other.lower() for other in names]
+    if not is_default or get_close_matches(name, lower, cutoff=_VERY_NEAR):
         return nearest(name, names)
     what = "type" if option == "type_column" else "time"
     return f"name the column that has the {what} of each event: {', '.join(names)}"
+
+
+_VERY_NEAR = 0.8
+"""As difflib compares: one letter of four or five."""
 
 
 # ---------------------------------------------------------------- types
