@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,14 +43,17 @@ def page(folder: Path, tmp_path: Path) -> Iterator[Page]:
     outside = {
         k: v for k, v in os.environ.items() if not k.startswith("PYTEST")
     }  # NiceGUI is another under pytest
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=outside) as server:
-        assert server.stderr is not None
+    # To a file: Spark writes to standard error, too, and would wait for ever for a pipe that nobody reads.
+    told = tmp_path / "told"
+    with told.open("w") as errors, subprocess.Popen(words, stderr=errors, env=outside) as server:
         try:
-            found = re.search(r"http://127\.0\.0\.1:\S+", server.stderr.readline())
-            assert found is not None
+            until = time.monotonic() + 60
+            while (found := re.search(r"http://127\.0\.0\.1:\S+\n", told.read_text())) is None:
+                assert time.monotonic() < until, told.read_text()
+                time.sleep(0.1)
             with chromium(tmp_path) as page:
                 page.look_like(1300, 1000)
-                page.open_when_served(found.group())
+                page.open_when_served(found.group().strip())
                 page.wait_for("trendfold console")
                 yield page
         finally:

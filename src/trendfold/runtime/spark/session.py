@@ -28,6 +28,8 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.driver.memory": "4g",
+    # Spark matches the message of an interrupted output with a recursive pattern: small stacks overflow.
+    "spark.driver.extraJavaOptions": "-Xss16m",
     # Python workers keep freed memory: new pages from the system are expensive (ADR 6).
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "-1",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "4294967296",
