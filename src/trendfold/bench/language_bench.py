@@ -69,7 +69,7 @@ def cases(seed: int, scale: float) -> list[Case]:
             "COUNT(*)",
             "SEQ(A, B+)",
             spans.every,
-            Promise(0.15, windows),
+            Promise(0.3, windows),
             window=f"WITHIN {SPAN_MS} ms EVERY {SPAN_MS} ms",
         ),
     ]
