@@ -286,8 +286,11 @@ def _games(names: dict[str, Any], _: list[Any]) -> Any:
     for name, label in (("three", "three losses"), ("one", "a loss"), ("win", "a win")):
         every, quits = (names["result"][f"{name}_{end}"]["count"][0].as_py() for end in ("all", "quit"))
         rows.append({"after": f"after {label}", "share": quits / every, "of": every})
-    told: Callable[[Any], str] = lambda row: f"{row['share']:.1%} of {row['of']:,.0f}"  # noqa: E731
-    return _bars(rows, "after", "share", told, "Players who quit")
+    return _bars(rows, "after", "share", _share_of, "Players who quit")
+
+
+def _share_of(row: Any) -> str:
+    return f"{row['share']:.1%} of {row['of']:,.0f}"
 
 
 DRAWINGS: dict[int, Drawing] = dict(

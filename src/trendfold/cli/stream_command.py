@@ -46,11 +46,14 @@ def require_options(args: Namespace) -> None:
             read_topic(named)
     if is_topic(args.source) and args.schema is None:
         raise InputError("--source kafka: needs --schema, as in 'type string, ts timestamp, speed double'")
+    from trendfold.runtime.spark.metrics import read_address
     from trendfold.runtime.spark.sinks import TABLE_FORMATS, folder_of, open_sink
     from trendfold.runtime.spark.stream import require_all_apart
     from trendfold.runtime.spark.stream_sources import folder_read
     from trendfold.runtime.staging import make_folder
 
+    if args.metrics is not None:
+        read_address(args.metrics)
     if args.output is not None:
         open_sink(args.output, args.format or "parquet")
     elif args.format is not None and args.format in TABLE_FORMATS:

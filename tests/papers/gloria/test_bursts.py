@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,10 @@ PATTERNS = (
 )
 
 
-def marked(text: str, moments: list[int], steady: str, edges: list[int] = []) -> list[int]:  # noqa: B006
+def marked(text: str, moments: list[int], steady: str, edges: Sequence[int] = ()) -> list[int]:
     """The rows at which bursts begin."""
     begins = np.zeros(len(text) + 1, np.bool_)
-    begins[edges] = True
+    begins[list(edges)] = True
     symbol = np.array([ord(letter) - 65 for letter in text], np.int32)
     is_steady = np.array([chr(65 + number) in steady for number in range(26)])
     mark_bursts(symbol, np.array(moments, np.int32), is_steady, begins)
